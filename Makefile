@@ -1,0 +1,73 @@
+# Every target sets up what it needs and does nothing twice. `make` alone prints this list.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+KUBE_VERSIONS ?= 1.36
+PYTEST_ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+UV_VERSION := 0.13.7
+
+.PHONY: help
+help: ## Print what can be made
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): pyproject.toml requirements-dev.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "make: $(PYTHON) must be Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "make: this Python has no venv module; on Debian: apt-get install python3-venv" >&2; exit 1; }
+	@echo "setting up $(VENV)"
+	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install -q --disable-pip-version-check uv==$(UV_VERSION)
+	@$(BIN)/uv pip sync -q --compile-bytecode --require-hashes --python $(BIN)/python requirements-dev.lock
+	@$(BIN)/uv pip install -q --no-deps --python $(BIN)/python -e .
+	@touch $@
+
+.PHONY: setup
+setup: $(READY) ## Make the development environment in .venv
+
+.PHONY: demo
+demo: $(READY) ## Show what Fairlead does, on a control plane of its own; ends by itself
+	@$(BIN)/fairlead demo
+
+.PHONY: test
+test: $(READY) ## Run every test that needs nothing but Python
+	@$(BIN)/pytest -q -n auto -m "not kube and not long" $(PYTEST_ARGS)
+
+.PHONY: kube
+kube: ## Build real Kubernetes and etcd for the tests (cached; KUBE_VERSIONS="1.34 1.36" for others)
+	@hack/kube/build.sh $(KUBE_VERSIONS)
+
+.PHONY: test-kube
+test-kube: $(READY) kube ## Run the shared suite and the interoperability tests on real Kubernetes
+	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "kube and not long" $(PYTEST_ARGS)
+
+.PHONY: test-long
+test-long: $(READY) kube ## Run what takes minutes: soak, many seeds, hundreds of handovers
+	@$(BIN)/pytest -q -m long $(PYTEST_ARGS)
+
+.PHONY: lint
+lint: $(READY) ## Check format, lint and types
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+.PHONY: format
+format: $(READY) ## Format and fix what can be fixed
+	@$(BIN)/ruff check --fix-only -q .
+	@$(BIN)/ruff format -q .
+
+.PHONY: bench
+bench: $(READY) ## Measure: memory, start-up, throughput; beside real Kubernetes where it is built
+	@$(BIN)/python -m bench
+
+.PHONY: lock
+lock: ## Resolve the development dependencies anew
+	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --group dev pyproject.toml -o requirements-dev.lock
+
+.PHONY: clean
+clean: ## Remove what was built here (not the cached Kubernetes binaries)
+	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist

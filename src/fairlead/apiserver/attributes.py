@@ -1,0 +1,36 @@
+"""Who asks for what: the facts about one request that authorization, admission and audit look at."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+__all__ = ["ANONYMOUS", "Attributes", "UserInfo"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class UserInfo:
+    """An authenticated caller, as Kubernetes describes one."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+
+
+ANONYMOUS = UserInfo(name="system:anonymous", groups=("system:unauthenticated",))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Attributes:
+    """One request as authorization sees it. A request either names a resource or a bare path."""
+
+    user: UserInfo
+    verb: str  # get list watch create update patch delete deletecollection; get, post... for a bare path
+    path: str
+    resource: str = ""  # plural; empty for a bare path
+    group: str = ""
+    version: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""

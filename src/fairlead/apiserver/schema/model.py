@@ -1,0 +1,120 @@
+"""One schema node, compiled: what custom resources and built-in kinds have in common.
+
+Both come as OpenAPI v3 with the ``x-kubernetes-*`` extensions (a CRD brings its own, the built-in kinds are
+generated data). Pruning, defaulting, validation, strategic merge, server-side apply and field validation all
+walk this tree, so a rule about lists or maps is written once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+__all__ = ["ANYTHING", "Node", "compile_schema"]
+
+ListType = Literal["atomic", "set", "map"]
+MapType = Literal["granular", "atomic"]
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Node:
+    """One place in a schema tree. Trees may be recursive (JSONSchemaProps is), so compare by identity."""
+
+    type: str = ""  # object, array, string, integer, number, boolean; "" = anything
+    properties: dict[str, Node] = dataclasses.field(default_factory=dict)
+    additional: Node | None = None  # values of a free-form map
+    items: Node | None = None
+    required: tuple[str, ...] = ()
+    nullable: bool = False
+    default: Any = None
+    has_default: bool = False
+    preserve_unknown_fields: bool = False
+    int_or_string: bool = False
+    embedded_resource: bool = False
+    list_type: ListType = "atomic"
+    list_map_keys: tuple[str, ...] = ()
+    map_type: MapType = "granular"
+    patch_strategies: frozenset[str] = frozenset()  # of merge, replace, retainKeys
+    patch_merge_key: str = ""
+    format: str = ""
+    source: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # the OpenAPI this was compiled from
+
+    def child(self, name: str) -> Node | None:
+        """The node of a field: a declared property, else the map's value schema, else None."""
+        return self.properties.get(name) or self.additional
+
+
+ANYTHING = Node(preserve_unknown_fields=True)
+
+
+def compile_schema(
+    source: Mapping[str, Any],
+    resolve: Callable[[str], Mapping[str, Any]] | None = None,
+    _compiled: dict[str, Node] | None = None,
+) -> Node:
+    """Compile OpenAPI v3; ``resolve`` turns the target of a ``$ref`` into the schema it names."""
+    compiled: dict[str, Node] = {} if _compiled is None else _compiled
+    reference = source.get("$ref")
+    if reference is None and len(source.get("allOf", ())) == 1 and "$ref" in source["allOf"][0]:
+        reference = source["allOf"][0]["$ref"]  # OpenAPI v3 wraps a $ref that has siblings (default) in allOf
+    if reference is not None:
+        if resolve is None:
+            raise ValueError(f"schema refers to {reference}, but nothing here resolves references")
+        node = compiled.get(reference)
+        if node is None:
+            node = compiled[reference] = Node()
+            _fill(node, resolve(reference), resolve, compiled)
+        if "default" in source or "x-kubernetes-patch-strategy" in source or "x-kubernetes-list-type" in source:
+            node = dataclasses.replace(node)
+            _fill_own(node, source)
+        return node
+    node = Node()
+    _fill(node, source, resolve, compiled)
+    return node
+
+
+def _fill(
+    node: Node,
+    source: Mapping[str, Any],
+    resolve: Callable[[str], Mapping[str, Any]] | None,
+    compiled: dict[str, Node],
+) -> None:
+    if "$ref" in source and resolve is not None:
+        _fill(node, resolve(source["$ref"]), resolve, compiled)
+        return
+    _fill_own(node, source)
+    node.source = source
+    node.type = source.get("type", "")
+    node.format = source.get("format", "")
+    node.required = tuple(source.get("required", ()))
+    node.nullable = bool(source.get("nullable", False))
+    node.preserve_unknown_fields = bool(source.get("x-kubernetes-preserve-unknown-fields", False))
+    node.int_or_string = bool(source.get("x-kubernetes-int-or-string", False)) or node.format == "int-or-string"
+    node.embedded_resource = bool(source.get("x-kubernetes-embedded-resource", False))
+    for name, schema in source.get("properties", {}).items():
+        node.properties[name] = compile_schema(schema, resolve, compiled)
+    additional = source.get("additionalProperties")
+    if isinstance(additional, Mapping):
+        node.additional = compile_schema(additional, resolve, compiled)
+    elif additional is True:
+        node.additional = ANYTHING
+    items = source.get("items")
+    if isinstance(items, Mapping):
+        node.items = compile_schema(items, resolve, compiled)
+
+
+def _fill_own(node: Node, source: Mapping[str, Any]) -> None:
+    if "default" in source:
+        node.default = source["default"]
+        node.has_default = True
+    if "x-kubernetes-list-type" in source:
+        node.list_type = source["x-kubernetes-list-type"]
+    if "x-kubernetes-list-map-keys" in source:
+        node.list_map_keys = tuple(source["x-kubernetes-list-map-keys"])
+    if "x-kubernetes-map-type" in source:
+        node.map_type = source["x-kubernetes-map-type"]
+    if "x-kubernetes-patch-strategy" in source:
+        node.patch_strategies = frozenset(source["x-kubernetes-patch-strategy"].split(","))
+    if "x-kubernetes-patch-merge-key" in source:
+        node.patch_merge_key = source["x-kubernetes-patch-merge-key"]
