@@ -1,0 +1,117 @@
+"""Regular expressions as Go reads them: RE2 syntax, linear time, Go's error texts.
+
+Schemas, CEL and webhooks bring patterns from outside, so Python's backtracking engine is out of the question.
+The only module that imports `re2`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+
+import re2
+
+__all__ = ["PatternError", "Regex", "compile_regex"]
+
+# RE2 in C++ and in Go name the same mistakes differently; clients know Go's words.
+_GO_WORDS = {
+    "missing ]": "missing closing ]",
+    "missing )": "missing closing )",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "pattern too large - compile failed": "expression too large",
+}
+
+
+class PatternError(ValueError):
+    """A pattern that does not compile; the message is the one Go's regexp package gives."""
+
+
+class Regex:
+    """One compiled pattern. Positions do not leave this class, so bytes and characters never mix."""
+
+    __slots__ = ("_regexp", "pattern")
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        options = re2.Options()
+        options.log_errors = False
+        try:
+            self._regexp = re2.compile(pattern, options)
+        except re2.error as error:
+            raise PatternError(_go_message(error)) from None
+        except UnicodeEncodeError:
+            raise PatternError("error parsing regexp: invalid UTF-8") from None
+
+    def __repr__(self) -> str:
+        return f"Regex({self.pattern!r})"
+
+    @property
+    def groups(self) -> int:
+        """How many capturing groups the pattern has."""
+        return int(self._regexp.groups)
+
+    def search(self, text: str) -> bool:
+        """Whether the pattern occurs anywhere in the text (Go's MatchString)."""
+        return self._regexp.search(_encode(text)) is not None
+
+    def find(self, text: str) -> str | None:
+        """The leftmost match, None without one."""
+        match = self._regexp.search(_encode(text))
+        return None if match is None else _decode(match.group())
+
+    def find_groups(self, text: str) -> tuple[str | None, ...] | None:
+        """The leftmost match followed by its groups; a group that took no part is None."""
+        match = self._regexp.search(_encode(text))
+        return None if match is None else _all_groups(match)
+
+    def find_all(self, text: str) -> Iterator[tuple[str | None, ...]]:
+        """Every match from left to right, each followed by its groups."""
+        for match in self._regexp.finditer(_encode(text)):
+            yield _all_groups(match)
+
+    def split_matches(self, text: str) -> Iterator[tuple[str, tuple[str | None, ...] | None]]:
+        """The text between matches and the match that ends it; the last piece has None."""
+        encoded = _encode(text)
+        start = 0
+        for match in self._regexp.finditer(encoded):
+            yield _decode(encoded[start : match.start()]), _all_groups(match)
+            start = match.end()
+        yield _decode(encoded[start:]), None
+
+
+@functools.lru_cache(maxsize=1024)
+def compile_regex(pattern: str) -> Regex:
+    """Compile a pattern, or raise PatternError. Kept: schemas and policies come back with the same ones."""
+    return Regex(pattern)
+
+
+def _encode(text: str) -> bytes:
+    # JSON may carry lone surrogates; Go decodes those to U+FFFD and matches that.
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode(errors="surrogatepass").decode(errors="replace").encode()
+
+
+def _decode(text: bytes) -> str:
+    return text.decode()
+
+
+def _all_groups(match: re2._Match) -> tuple[str | None, ...]:
+    return tuple(None if group is None else _decode(group) for group in (match.group(), *match.groups()))
+
+
+def _go_message(error: re2.error) -> str:
+    raw = error.args[0] if error.args else b""
+    text = raw.decode(errors="replace") if isinstance(raw, bytes) else str(raw)
+    if text == "trailing \\":
+        return "error parsing regexp: trailing backslash at end of expression: ``"
+    what, separator, where = text.partition(": ")
+    if what == "invalid perl operator" and where == "(?<!":
+        what = "invalid named capture group"  # Go reads (?< as the start of a name
+    what = _GO_WORDS.get(what, what)
+    return f"error parsing regexp: {what}: `{where}`" if separator else f"error parsing regexp: {what}"
