@@ -1,0 +1,59 @@
+"""The durable part of storage: an append-only log of rows that one process owns.
+
+What a log promises, and what the store builds on:
+
+1. When `append` returns, its rows are durable, all of them, in order. When it raises `DiskFull`, none is.
+   After any other error nobody knows; the process must not go on writing.
+2. `load` yields the rows that were appended and not dropped since, in the order of their revisions.
+3. A row that cannot be read as it was written is never skipped: `load` raises `CorruptLog`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+__all__ = ["CorruptLog", "DiskFull", "Log", "Row", "StorageError"]
+
+
+class StorageError(Exception):
+    """The storage cannot do what was asked; the message says what an operator can do about it."""
+
+
+class CorruptLog(StorageError):
+    """What is stored is not what was written. Nothing of it is served."""
+
+
+class DiskFull(StorageError):
+    """There was no room. Nothing of the batch was written."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One change: the value that a key has from this revision on, or None when it was deleted."""
+
+    revision: int
+    table: str
+    key: str
+    value: bytes | None
+
+
+class Log(Protocol):
+    """A durable sequence of rows. See the module's numbered promises."""
+
+    def load(self) -> tuple[int, Iterator[Row]]:
+        """The revision up to which history was dropped, and every row that is left."""
+        ...
+
+    async def append(self, rows: Sequence[Row]) -> None:
+        """Make the rows durable, all or none."""
+        ...
+
+    async def compact(self, revision: int, superseded: Sequence[int]) -> None:
+        """Drop the named rows and remember that history before ``revision`` is gone."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was started and let go of the disk."""
+        ...

@@ -1,0 +1,61 @@
+"""Which objects of a table a list or a watch is about."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Protocol
+
+from fairlead.apiserver.storage.records import Change, Entry
+
+__all__ = ["EVERYTHING", "Selection", "classify"]
+
+
+class Matcher(Protocol):
+    """A label or field selector."""
+
+    def matches(self, values: object, /) -> bool:
+        """Whether these labels or fields are selected."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Selection:
+    """A namespace ("" = all), one name ("" = all), and selectors (None = all)."""
+
+    namespace: str = ""
+    name: str = ""
+    labels: Matcher | None = None
+    fields: Matcher | None = None
+    # A field that must equal a value: what an index can answer. Always implied by ``fields``.
+    indexed_field: tuple[str, str] | None = None
+
+    def matches(self, entry: Entry) -> bool:
+        """Whether the entry is selected."""
+        if self.namespace and not entry.key.startswith(self.namespace + "/"):
+            return False
+        if self.name and entry.key.rpartition("/")[2] != self.name:
+            return False
+        if self.labels is not None and not self.labels.matches(entry.labels):
+            return False
+        return self.fields is None or self.fields.matches(entry.fields)
+
+
+EVERYTHING = Selection()
+
+
+def classify(selection: Selection, change: Change) -> tuple[str, Entry] | None:
+    """What a change means to a watcher: an event type and the object to show, or None when it is none of its business.
+
+    An object that stops matching is DELETED for this watcher, and one that starts to is ADDED, whatever really happened.
+    """
+    matched = change.before is not None and selection.matches(change.before)
+    matches = change.after is not None and selection.matches(change.after)
+    if matches:
+        return ("MODIFIED" if matched else "ADDED"), change.last
+    if not matched:
+        return None
+    if change.after is None:
+        return "DELETED", change.last
+    assert change.before is not None  # noqa: S101 - it matched
+    before = change.before
+    return "DELETED", dataclasses.replace(before, revision=change.revision)

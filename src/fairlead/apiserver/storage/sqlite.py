@@ -1,0 +1,256 @@
+"""The log on disk: one SQLite file in WAL mode, one writer thread, one fsync for all who wait.
+
+The table is only ever appended to at its end and read once, at start, so it has no index besides the revision. Every row
+carries a checksum of its own: SQLite notices a torn page, not a flipped bit inside a value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pathlib
+import queue
+import threading
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import apsw
+
+from fairlead.apiserver.storage import interface
+
+__all__ = ["SCHEMA_VERSION", "SqliteLog", "copy_database"]
+
+SCHEMA_VERSION = 1
+APPLICATION_ID = 0x46414952  # "FAIR", so that `file` and a careless open can tell what this is
+
+# What changes a file of version N into N + 1. A released entry is never edited.
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE log (
+        revision INTEGER PRIMARY KEY,
+        resource TEXT NOT NULL,
+        key      TEXT NOT NULL,
+        value    BLOB,             -- NULL: deleted at this revision
+        checksum INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    INSERT INTO facts VALUES ('compacted', 0);
+    """,
+)
+
+_RESTORE_HINT = (
+    "Nothing was read from it. Move it aside together with its -wal and -shm files, and put a backup in its place: "
+    "fairlead apiserver restore --data-dir DIR BACKUP_FILE"
+)
+
+
+def _checksum(table: str, key: str, value: bytes | None) -> int:
+    head = zlib.crc32(f"{table}\0{key}\0".encode())
+    return head if value is None else zlib.crc32(value, head ^ 1)
+
+
+class SqliteLog:
+    """Rows in `path`. Opening takes an exclusive lock: two servers never share a file."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self._lock_file = _lock(path)
+        try:
+            self._connection = _open(path)
+        except BaseException:
+            os.close(self._lock_file)
+            raise
+        self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._write_jobs, name="sqlite-writer", daemon=True)
+        self._thread.start()
+
+    def load(self) -> tuple[int, Iterator[interface.Row]]:
+        """Every row, checked. Runs on the caller's thread, before anything is written."""
+        with _corruption_named(self._path):
+            (compacted,) = self._connection.execute("SELECT value FROM facts WHERE name = 'compacted'").fetchone()
+        return compacted, self._rows()
+
+    def _rows(self) -> Iterator[interface.Row]:
+        with _corruption_named(self._path):
+            for revision, table, key, value, checksum in self._connection.execute(
+                "SELECT revision, resource, key, value, checksum FROM log ORDER BY revision"
+            ):
+                if _checksum(table, key, value) != checksum:
+                    raise interface.CorruptLog(
+                        f"{self._path}: revision {revision} ({table} {key}) does not match its checksum. {_RESTORE_HINT}"
+                    )
+                yield interface.Row(revision, table, key, value)
+
+    async def append(self, rows: Sequence[interface.Row]) -> None:
+        """One transaction, one fsync."""
+        values = [
+            (row.revision, row.table, row.key, row.value, _checksum(row.table, row.key, row.value)) for row in rows
+        ]
+        await self._in_writer(lambda: self._append(values))
+
+    async def compact(self, revision: int, superseded: Sequence[int]) -> None:
+        """Drop superseded rows and raise the compacted revision, in one transaction."""
+        numbers = [(dropped,) for dropped in superseded]
+        await self._in_writer(lambda: self._compact(revision, numbers))
+
+    async def close(self) -> None:
+        """Let the writer finish, then fold the WAL into the file and unlock it."""
+        if not self._thread.is_alive():
+            return
+        await self._in_writer(self._connection.close)
+        self._jobs.put(None)
+        self._thread.join()
+        os.close(self._lock_file)
+
+    def _append(self, values: list[tuple[int, str, str, bytes | None, int]]) -> None:
+        with self._transaction():
+            self._connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)
+
+    def _compact(self, revision: int, numbers: list[tuple[int]]) -> None:
+        with self._transaction():
+            self._connection.executemany("DELETE FROM log WHERE revision = ?", numbers)
+            self._connection.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'compacted'", (revision,))
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        try:
+            with self._connection:
+                yield
+        except apsw.FullError as error:
+            raise interface.DiskFull(f"{self._path}: no room left on the disk") from error
+        except apsw.Error as error:
+            raise interface.StorageError(f"{self._path}: {error}") from error
+
+    async def _in_writer(self, work: Callable[[], None]) -> None:
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+
+        def settle(error: BaseException | None) -> None:
+            if done.cancelled():
+                return
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        def job() -> None:
+            failure: BaseException | None = None
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the waiter, not to this thread
+                failure = error
+            # The loop may be gone when a process ends in the middle of a write; there is nobody left to tell.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(settle, failure)
+
+        self._jobs.put(job)
+        await done
+
+    def _write_jobs(self) -> None:
+        while (job := self._jobs.get()) is not None:
+            job()
+
+
+def copy_database(source: pathlib.Path, target: pathlib.Path) -> None:
+    """Copy a log, live or not, into a new file that holds one consistent state and nothing half-written."""
+    if target.exists():
+        raise interface.StorageError(f"{target} exists already; a backup never overwrites a file")
+    scratch = target.with_name(f".{target.name}.partial")
+    scratch.unlink(missing_ok=True)
+    descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    os.close(descriptor)
+    try:
+        with _corruption_named(source):
+            reader = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
+            try:
+                _check(reader, source)
+                writer = apsw.Connection(str(scratch))
+                try:
+                    with writer.backup("main", reader, "main") as backup:
+                        backup.step(-1)
+                    writer.execute("PRAGMA journal_mode = DELETE")
+                finally:
+                    writer.close()
+            finally:
+                reader.close()
+        _sync(scratch)
+        os.link(scratch, target)
+        _sync(target.parent)
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def _sync(path: pathlib.Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _lock(path: pathlib.Path) -> int:
+    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        raise interface.StorageError(f"{path} is in use by another API server; stop that one first") from error
+    return descriptor
+
+
+def _open(path: pathlib.Path) -> apsw.Connection:
+    if not path.exists():
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    with _corruption_named(path):
+        connection = apsw.Connection(str(path))
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")
+            _migrate(connection, path)
+            _check(connection, path)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _migrate(connection: apsw.Connection, path: pathlib.Path) -> None:
+    version = _single(connection, "PRAGMA user_version")
+    if version > SCHEMA_VERSION:
+        raise interface.StorageError(
+            f"{path} was written by a newer Fairlead (format {version}, this one reads up to {SCHEMA_VERSION}); "
+            "run that version, or restore a backup made by this one"
+        )
+    for number in range(version, SCHEMA_VERSION):
+        with connection:
+            connection.execute(MIGRATIONS[number])
+            connection.execute(f"PRAGMA user_version = {number + 1}")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+
+
+def _single(connection: apsw.Connection, question: str) -> Any:
+    row = connection.execute(question).fetchone()
+    return None if row is None else row[0]
+
+
+def _check(connection: apsw.Connection, path: pathlib.Path) -> None:
+    application_id = _single(connection, "PRAGMA application_id")
+    if application_id != APPLICATION_ID:
+        raise interface.StorageError(f"{path} is a SQLite file, but not one of an API server; name another --data-dir")
+    verdict = _single(connection, "PRAGMA quick_check(1)")
+    if verdict != "ok":
+        raise interface.CorruptLog(f"{path} is damaged: {verdict}. {_RESTORE_HINT}")
+
+
+@contextlib.contextmanager
+def _corruption_named(path: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
+    except (apsw.CorruptError, apsw.NotADBError) as error:
+        raise interface.CorruptLog(f"{path} is damaged: {error}. {_RESTORE_HINT}") from error
+    except apsw.Error as error:
+        raise interface.StorageError(f"{path} cannot be read: {error}") from error

@@ -1,0 +1,325 @@
+"""The store: revisions, optimistic concurrency, history and watches over a durable log.
+
+Everything happens on one event loop. A write is checked against the newest state, including writes that are still
+on their way to the disk; it becomes visible, to reads and watchers alike, only once it is durable, in the order of
+revisions. So:
+
+1. What a client was told is durable, and a read that starts afterwards sees it.
+2. Nobody ever sees what a crash could take back.
+3. Watchers see changes in commit order, each exactly once.
+
+Writers that wait at the same time share one commit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+
+import msgspec
+
+from fairlead.apiserver.storage import interface
+from fairlead.apiserver.storage.records import HEAD, Change, Entry
+from fairlead.apiserver.storage.selection import Selection, classify
+from fairlead.apiserver.storage.table import Table
+from fairlead.apiserver.storage.watching import Watcher
+
+__all__ = ["HistoryGone", "HistoryLimits", "Store", "StoreStopped", "WriteConflict"]
+
+# From a table's name and an object: its labels and the fields that selectors can ask for.
+Indexer = Callable[[str, dict[str, object]], tuple[Mapping[str, str], Mapping[str, str]]]
+
+
+class WriteConflict(Exception):
+    """The key is not at the revision the writer saw. Read again and retry."""
+
+
+class HistoryGone(Exception):
+    """The revision asked for lies before what is remembered."""
+
+    def __init__(self, asked: int, oldest: int) -> None:
+        super().__init__(f"too old resource version: {asked} ({oldest})")
+
+
+class StoreStopped(Exception):
+    """The store no longer takes writes: it is closing, or its disk failed."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HistoryLimits:
+    """How much of the past is kept for watches to resume from and pages to continue in."""
+
+    changes: int = 100_000
+    value_bytes: int = 64 << 20
+    watcher_backlog: int = 10_000
+
+
+@dataclasses.dataclass(slots=True)
+class _Pending:
+    table: Table
+    change: Change
+    row: interface.Row
+    done: asyncio.Future[Entry]
+
+
+class Store:
+    """Objects by table and key. `open` first; `run` must be running for writes to get anywhere."""
+
+    def __init__(self, log: interface.Log, *, limits: HistoryLimits | None = None) -> None:
+        self._log = log
+        self._limits = limits or HistoryLimits()
+        self._tables: dict[str, Table] = {}
+        self._in_flight: dict[tuple[str, str], Entry | None] = {}  # newest state of keys whose write is not durable yet
+        self._queue: list[_Pending] = []
+        self._writing: list[_Pending] = []
+        self._wake = asyncio.Event()
+        self._assigned = 0  # the newest revision given to a write
+        self._failure: BaseException | None = None
+        self._stopping = False
+        self._history: collections.deque[tuple[Table, Change]] = collections.deque()
+        self._history_bytes = 0
+        self._superseded: list[tuple[int, int]] = []  # (revision at which it was superseded, revision of the row)
+        self._advanced: list[tuple[int, asyncio.Future[None]]] = []
+        self.revision = 0  # the newest durable revision
+        self.compacted = 0  # history up to here is gone
+
+    # ---- start and stop
+
+    def open(self, indexer: Indexer) -> None:
+        """Read the log. Must be done before anything else, once."""
+        self.compacted, rows = self._log.load()
+        self.revision = self.compacted
+        for row in rows:
+            table = self.table(row.table)
+            before = table.entries.get(row.key)
+            if row.value is None:
+                if before is None:
+                    raise interface.CorruptLog(
+                        f"revision {row.revision} deletes {row.table} {row.key}, which is not there"
+                    )
+                change = Change(row.revision, before, None, dataclasses.replace(before, revision=row.revision))
+            else:
+                labels, fields = indexer(row.table, msgspec.json.decode(row.value))
+                entry = Entry(row.key, row.revision, row.value[len(HEAD) :], labels, fields)
+                change = Change(row.revision, before, entry, entry)
+            self._apply(table, change)
+        self._assigned = max(self._assigned, self.revision)
+        self._forget_until(self.compacted)
+        self._trim_history()
+
+    async def run(self) -> None:
+        """Write what is queued until `stop`; raises when the disk fails in a way that leaves its state unknown."""
+        while True:
+            if not self._queue:
+                if self._stopping:
+                    return
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            self._writing, self._queue = self._queue, []
+            try:
+                await self._log.append([pending.row for pending in self._writing])
+            except interface.DiskFull as error:
+                self._refuse(error)
+            except BaseException as error:
+                self._failure = error
+                self._refuse(StoreStopped(f"storage failed: {error}"))
+                raise
+            else:
+                self._publish()
+
+    def stop(self) -> None:
+        """Take no new writes; `run` returns once those under way are durable. Watches end."""
+        self._stopping = True
+        self._wake.set()
+        for table in self._tables.values():
+            for watcher in list(table.watchers):
+                watcher.end()
+        for _, future in self._advanced:
+            future.cancel()
+
+    async def close(self) -> None:
+        """Let go of the disk. Call after `run` has returned."""
+        await self._log.close()
+
+    # ---- reading
+
+    def table(self, name: str) -> Table:
+        """The table of a resource; made on first use."""
+        table = self._tables.get(name)
+        if table is None:
+            table = self._tables[name] = Table(name)
+        return table
+
+    def tables(self) -> Iterator[Table]:
+        """Every table that was ever used."""
+        return iter(list(self._tables.values()))
+
+    def read(self, table: str, key: str) -> Entry | None:
+        """The durable state of a key."""
+        return self.table(table).entries.get(key)
+
+    def newest(self, table: str, key: str) -> Entry | None:
+        """The state that the next write of a key must build on; it may not be durable yet."""
+        if (table, key) in self._in_flight:
+            return self._in_flight[table, key]
+        return self.table(table).entries.get(key)
+
+    def require_history(self, revision: int) -> None:
+        """Raise unless the state at a revision can still be told."""
+        if revision < self.compacted:
+            raise HistoryGone(revision, self.compacted)
+
+    async def wait_revision(self, revision: int) -> None:
+        """Return once the store has reached a revision."""
+        if self.revision >= revision:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._advanced.append((revision, future))
+        await future
+
+    # ---- watching
+
+    def watch(self, table: str, selection: Selection, *, since: int | None) -> Watcher:
+        """Open a watch for what happens after ``since`` (None: from now on). Close it with `unwatch`."""
+        if self._stopping:
+            raise StoreStopped("the server is shutting down")
+        watcher = Watcher(selection, limit=self._limits.watcher_backlog)
+        if since is not None:
+            self.require_history(since)
+            past = self.table(table).changes_since(since)
+            told = [(change, classify(selection, change)) for change in past]
+            missed = [(seen[0], seen[1], change) for change, seen in told if seen is not None]
+            # What was missed is bounded by the history itself; the backlog limit is for what comes after it.
+            watcher = Watcher(selection, limit=self._limits.watcher_backlog + len(missed))
+            for notice in missed:
+                watcher.offer(notice)
+        self.table(table).watchers.add(watcher)
+        return watcher
+
+    def unwatch(self, table: str, watcher: Watcher) -> None:
+        """Stop telling a watcher."""
+        watcher.end()
+        self.table(table).watchers.remove(watcher)
+
+    # ---- writing
+
+    async def put(
+        self,
+        table: str,
+        key: str,
+        tail: bytes,
+        labels: Mapping[str, str],
+        fields: Mapping[str, str],
+        *,
+        expected: int,
+    ) -> Entry:
+        """Write a key that is now at revision ``expected`` (0: it must not exist). Returns when that is durable."""
+        before = self._check(table, key, expected)
+        self._assigned += 1
+        entry = Entry(key, self._assigned, tail, labels, fields)
+        return await self._enqueue(self.table(table), Change(self._assigned, before, entry, entry))
+
+    async def remove(self, table: str, key: str, *, expected: int) -> Entry:
+        """Delete a key that is now at revision ``expected``. Returns its last state, at the revision of its deletion."""
+        before = self._check(table, key, expected)
+        if before is None:
+            raise WriteConflict
+        self._assigned += 1
+        last = dataclasses.replace(before, revision=self._assigned)
+        return await self._enqueue(self.table(table), Change(self._assigned, before, None, last))
+
+    def _check(self, table: str, key: str, expected: int) -> Entry | None:
+        if self._failure is not None or self._stopping:
+            raise StoreStopped("the server is shutting down")
+        before = self.newest(table, key)
+        if (before.revision if before is not None else 0) != expected:
+            raise WriteConflict
+        return before
+
+    async def _enqueue(self, table: Table, change: Change) -> Entry:
+        value = None if change.after is None else change.after.value
+        row = interface.Row(change.revision, table.name, change.last.key, value)
+        done: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
+        self._in_flight[table.name, change.last.key] = change.after
+        self._queue.append(_Pending(table, change, row, done))
+        self._wake.set()
+        # A caller that is cancelled stops waiting; its write goes on, as it would for a client that hung up.
+        return await asyncio.shield(done)
+
+    def _publish(self) -> None:
+        for pending in self._writing:
+            self._apply(pending.table, pending.change)
+            place = (pending.table.name, pending.row.key)
+            current = self._in_flight.get(place)
+            if current is pending.change.after:
+                del self._in_flight[place]
+            if not pending.done.done():
+                pending.done.set_result(pending.change.last)
+        self._writing = []
+        self._wake_waiters()
+        self._trim_history()
+
+    def _refuse(self, error: BaseException) -> None:
+        """Nothing queued was written. Later writes may build on earlier ones, so all of them fail together."""
+        refused = self._writing + self._queue
+        self._writing, self._queue = [], []
+        self._in_flight.clear()
+        for pending in refused:
+            if not pending.done.done():
+                pending.done.set_exception(error)
+                pending.done.exception()  # a caller that hung up will not look
+
+    def _apply(self, table: Table, change: Change) -> None:
+        table.apply(change)
+        self.revision = change.revision
+        self._history.append((table, change))
+        if change.before is not None:
+            self._history_bytes += len(change.before.tail)
+            self._superseded.append((change.revision, change.before.revision))
+        if change.after is None:
+            self._superseded.append((change.revision, change.revision))
+
+    def _wake_waiters(self) -> None:
+        waiting = []
+        for revision, future in self._advanced:
+            if future.done():
+                continue
+            if revision <= self.revision:
+                future.set_result(None)
+            else:
+                waiting.append((revision, future))
+        self._advanced = waiting
+
+    # ---- forgetting
+
+    async def compact(self, revision: int) -> None:
+        """Forget history up to a revision, in memory and on disk."""
+        revision = min(revision, self.revision)
+        self._forget_until(revision)
+        cut = 0
+        while cut < len(self._superseded) and self._superseded[cut][0] <= self.compacted:
+            cut += 1
+        dropped = [row for _, row in self._superseded[:cut]]
+        await self._log.compact(self.compacted, dropped)
+        del self._superseded[:cut]
+
+    def _trim_history(self) -> None:
+        over = len(self._history) - self._limits.changes
+        if over > 0:
+            self._forget_until(self._history[over - 1][1].revision)
+        while self._history and self._history_bytes > self._limits.value_bytes:
+            self._forget_until(self._history[min(len(self._history) - 1, 255)][1].revision)
+
+    def _forget_until(self, revision: int) -> None:
+        touched: dict[Table, None] = {}
+        while self._history and self._history[0][1].revision <= revision:
+            table, change = self._history.popleft()
+            touched[table] = None
+            if change.before is not None:
+                self._history_bytes -= len(change.before.tail)
+        for table in touched:
+            table.forget(revision)
+        self.compacted = max(self.compacted, revision)
