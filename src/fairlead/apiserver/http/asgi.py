@@ -1,0 +1,151 @@
+"""The ASGI seam: bytes in, a `Request`; a `Response`, bytes out."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import urllib.parse
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from fairlead.api import errors
+from fairlead.apiserver.http.messages import Query, Request, Response
+
+__all__ = ["MAX_BODY_BYTES", "AsgiApp", "Handler"]
+
+MAX_BODY_BYTES = 3 << 20
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class AsgiApp:
+    """An ASGI 3 application around one handler.
+
+    ``scope["extensions"]["fairlead"]`` may carry ``peer_certificate`` (from our TLS protocol) or ``user`` (from a
+    client in the same process); no header can set either.
+    """
+
+    def __init__(self, handler: Handler) -> None:
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one HTTP exchange."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await _answer_lifespan(receive, send)
+                return
+            # A WebSocket would be exec, attach or port-forward, which need a kubelet that this server does not reach.
+            await send({"type": "websocket.close", "code": 1003})
+            return
+        response = await self._handler(_request(scope, receive))
+        await _send(response, receive, send)
+
+
+def _request(scope: Scope, receive: Receive) -> Request:
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    query_string = scope["query_string"]
+    query = urllib.parse.parse_qs(query_string.decode("latin-1"), keep_blank_values=True) if query_string else {}
+    ours = scope.get("extensions", {}).get("fairlead", {})
+    client = scope.get("client")
+
+    async def read_body() -> bytes:
+        return await _read_body(headers, receive)
+
+    return Request(
+        method=scope["method"],
+        path=scope["path"],
+        query=Query(query),
+        headers=headers,
+        read_body=read_body,
+        peer_certificate=ours.get("peer_certificate"),
+        client_address=client[0] if client else "",
+        trusted_user=ours.get("user"),
+    )
+
+
+async def _read_body(headers: dict[str, str], receive: Receive) -> bytes:
+    declared = headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
+        raise errors.RequestEntityTooLarge(f"limit is {MAX_BODY_BYTES}")
+    message = await receive()
+    if message["type"] == "http.disconnect":
+        raise asyncio.CancelledError
+    body: bytes = message.get("body", b"")
+    if not message.get("more_body", False):
+        if len(body) > MAX_BODY_BYTES:
+            raise errors.RequestEntityTooLarge(f"limit is {MAX_BODY_BYTES}")
+        return body
+    pieces = [body]
+    size = len(body)
+    while message.get("more_body", False):
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise asyncio.CancelledError
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > MAX_BODY_BYTES:
+            raise errors.RequestEntityTooLarge(f"limit is {MAX_BODY_BYTES}")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def _send(response: Response, receive: Receive, send: Send) -> None:
+    headers = [(b"content-type", response.content_type.encode("latin-1"))]
+    headers += [(name.encode("latin-1"), value.encode("utf-8")) for name, value in response.headers]
+    body = response.body
+    if isinstance(body, list):
+        body = b"".join(body)
+    if isinstance(body, bytes):
+        headers.append((b"content-length", b"%d" % len(body)))
+        await send({"type": "http.response.start", "status": response.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+        return
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await _stream(response, receive, send)
+
+
+async def _stream(response: Response, receive: Receive, send: Send) -> None:
+    """Send pieces as they come, until they end or the client hangs up."""
+    assert not isinstance(response.body, bytes | list)  # noqa: S101 - the caller sent those
+    pieces = response.body
+    me = asyncio.current_task()
+    hung_up = False
+
+    async def watch_for_hang_up() -> None:
+        nonlocal hung_up
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        hung_up = True
+        if me is not None:
+            me.cancel()
+
+    watcher = asyncio.get_running_loop().create_task(watch_for_hang_up(), name="http: hang-up watch")
+    try:
+        # An empty piece first: some servers hold the headers back until there is a body to send.
+        await send({"type": "http.response.body", "body": b"", "more_body": True})
+        async for piece in pieces:
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    except asyncio.CancelledError:
+        if not hung_up:
+            raise
+        if me is not None:
+            me.uncancel()
+    finally:
+        watcher.cancel()
+        close = getattr(pieces, "aclose", None)
+        if close is not None:
+            await close()
+        with contextlib.suppress(asyncio.CancelledError):
+            await watcher
+
+
+async def _answer_lifespan(receive: Receive, send: Send) -> None:
+    while True:
+        message = await receive()
+        await send({"type": message["type"] + ".complete"})
+        if message["type"] == "lifespan.shutdown":
+            return

@@ -1,0 +1,106 @@
+"""One HTTP request and one response, as plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from fairlead.api import errors
+
+__all__ = ["Json", "Query", "Request", "Response", "json_response", "status_response"]
+
+Json = dict[str, Any]
+
+_TRUE = frozenset({"", "1", "true", "True", "TRUE", "t", "T"})
+_FALSE = frozenset({"0", "false", "False", "FALSE", "f", "F"})
+
+
+class Query:
+    """The query string: every value of every key, first one wins where one is meant."""
+
+    def __init__(self, values: Mapping[str, list[str]]) -> None:
+        self._values = values
+
+    def get(self, name: str, default: str = "") -> str:
+        """The first value, or the default."""
+        values = self._values.get(name)
+        return values[0] if values else default
+
+    def all(self, name: str) -> list[str]:
+        """Every value, in order."""
+        return self._values.get(name, [])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def flag(self, name: str) -> bool:
+        """A boolean as Kubernetes reads one in a query: absent is false, present and empty is true."""
+        values = self._values.get(name)
+        if not values:
+            return False
+        if values[0] in _FALSE:
+            return False
+        if values[0] in _TRUE:
+            return True
+        raise errors.BadRequest(f'invalid value "{values[0]}" for query parameter "{name}": must be true or false')
+
+    def integer(self, name: str) -> int | None:
+        """A whole number, or None when it is absent."""
+        text = self.get(name)
+        if not text:
+            return None
+        try:
+            value = int(text)
+        except ValueError:
+            raise errors.BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax ({name})') from None
+        if not -(2**63) <= value < 2**63:
+            raise errors.BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range ({name})')
+        return value
+
+
+@dataclasses.dataclass(slots=True)
+class Request:
+    """What a client asks. Header names are lower case."""
+
+    method: str
+    path: str
+    query: Query
+    headers: Mapping[str, str]
+    read_body: Callable[[], Awaitable[bytes]]
+    peer_certificate: bytes | None = None  # DER, already verified against the client CA
+    client_address: str = ""
+    # Lets code above (in-process clients, tests) speak as a user without credentials on the wire.
+    trusted_user: Any = None
+
+    def header(self, name: str, default: str = "") -> str:
+        """A header's value, or the default."""
+        return self.headers.get(name, default)
+
+
+@dataclasses.dataclass(slots=True)
+class Response:
+    """What it gets. ``body`` is bytes, pieces to be sent one after another, or a stream."""
+
+    status: int = 200
+    body: bytes | list[bytes] | AsyncIterator[bytes] = b""
+    content_type: str = "application/json"
+    headers: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """A value as a JSON body."""
+    return Response(status, msgspec.json.encode(value))
+
+
+def status_response(error: errors.ApiError) -> Response:
+    """An API error as the Status object that clients decode."""
+    response = json_response(error.to_status(), error.code)
+    if isinstance(error, errors.Unauthorized):
+        response.headers.append(("www-authenticate", 'Bearer realm="fairlead"'))
+    retry_after = (error.details or {}).get("retryAfterSeconds")
+    if retry_after:
+        response.headers.append(("retry-after", str(retry_after)))
+    return response

@@ -1,0 +1,102 @@
+"""One served resource: its names, its rules, and how its objects look on the wire."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from fairlead.apiserver.registry.strategy import Json, Strategy
+from fairlead.apiserver.schema.model import Node
+from fairlead.apiserver.storage.records import HEAD, Entry
+
+__all__ = ["Resource", "Subresource", "decode_entry", "encode_tail", "split_key"]
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Subresource:
+    """A subresource as discovery names it; its kind may belong to another group (Scale, Eviction)."""
+
+    name: str
+    kind: str
+    group: str = ""
+    version: str = ""
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Resource:
+    """What is served under one group, version and plural name."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    strategy: Strategy
+    schema: Callable[[], Node]
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: Mapping[str, Subresource] = dataclasses.field(default_factory=dict)
+    is_custom: bool = False
+    table: str = ""  # where objects are kept; versions of one kind share a table
+    head: bytes = b""
+    item_head: bytes = b""
+
+    def __post_init__(self) -> None:
+        self.singular = self.singular or self.kind.lower()
+        self.list_kind = self.list_kind or self.kind + "List"
+        self.table = self.table or self.group_resource
+        typed = {"kind": self.kind, "apiVersion": self.api_version}
+        # Up to and including the name of the resource version, which is put in when an object is sent.
+        self.head = msgspec.json.encode(typed)[:-1] + b',"metadata":{"resourceVersion":'
+        # Items of built-in lists carry no kind of their own; those of custom resources do.
+        self.item_head = self.head if self.is_custom else HEAD + b'"resourceVersion":'
+
+    @property
+    def api_version(self) -> str:
+        """Group and version as objects spell them."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def group_resource(self) -> str:
+        """The resource as error messages name it: `deployments.apps`."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def key(self, namespace: str, name: str) -> str:
+        """Where an object is kept in the table."""
+        return f"{namespace}/{name}" if self.namespaced else name
+
+    def decode(self, entry: Entry) -> Json:
+        """A stored object as a client would see it; the caller may change it."""
+        obj = decode_entry(entry)
+        return {"apiVersion": self.api_version, "kind": self.kind, **obj}
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """The namespace ("" for none) and name of a key."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
+
+
+def decode_entry(entry: Entry) -> Json:
+    """A stored object without kind and version, with its resource version."""
+    obj: Json = msgspec.json.decode(entry.value)
+    obj["metadata"]["resourceVersion"] = str(entry.revision)
+    return obj
+
+
+def encode_tail(obj: Json) -> bytes:
+    """An object as the store keeps it: metadata first, without what the store or the resource adds on the way out."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+    stored = {"metadata": metadata}
+    for key, value in obj.items():
+        if key not in {"apiVersion", "kind", "metadata"}:
+            stored[key] = value
+    return msgspec.json.encode(stored)[len(HEAD) :]

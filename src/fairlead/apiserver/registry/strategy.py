@@ -1,0 +1,98 @@
+"""The rules of one kind: what the server does to an object before it stores it. Pure; objects are plain JSON."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from fairlead.api.fielderrors import FieldError
+
+__all__ = ["Json", "Strategy"]
+
+Json = dict[str, Any]
+
+
+class Strategy:
+    """The rules that most kinds share. A kind with rules of its own overrides what differs.
+
+    Methods whose name begins with ``prepare`` or ``default`` change the object in place; the others only look.
+    """
+
+    # Kinds that count changes of what their owner asks for (spec) in metadata.generation.
+    tracks_generation: ClassVar[bool] = False
+    # Kinds whose status only the status subresource can write.
+    has_status: ClassVar[bool] = False
+    # Kinds whose PUT creates what is not there.
+    allow_create_on_update: ClassVar[bool] = False
+    # Kinds whose PUT may leave out the resourceVersion and so overwrite whatever is there.
+    allow_unconditional_update: ClassVar[bool] = True
+    # Kinds whose object is handed back by DELETE even when it is gone at once.
+    returns_deleted_object: ClassVar[bool] = False
+    # What happens to dependents when a delete does not say (Job and friends orphaned theirs in older versions).
+    default_propagation: ClassVar[str] = "Background"
+
+    def default(self, obj: Json) -> None:
+        """Fill in what the client left out."""
+
+    def prepare_create(self, obj: Json) -> None:
+        """Take out what a client may not set on create."""
+        if self.has_status:
+            obj.pop("status", None)
+
+    def prepare_update(self, obj: Json, old: Json) -> None:
+        """Take back what a client may not change through the main resource."""
+        if self.has_status:
+            _restore(obj, old, "status")
+
+    def prepare_status_update(self, obj: Json, old: Json) -> None:
+        """Take back everything but status (and the metadata that a status write may change)."""
+        status = obj.get("status")
+        metadata = obj["metadata"]
+        kept = {key: value for key, value in old.items() if key != "metadata"}
+        obj.clear()
+        obj.update(kept)
+        obj["metadata"] = metadata
+        if status is None:
+            obj.pop("status", None)
+        else:
+            obj["status"] = status
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """What is wrong with a new object."""
+        del obj
+        return []
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """What is wrong with a change."""
+        del old
+        return self.validate(obj)
+
+    def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """What is wrong with a change of status."""
+        del obj, old
+        return []
+
+    def generation_changed(self, obj: Json, old: Json) -> bool:
+        """Whether what the owner asks for differs."""
+        return bool(obj.get("spec") != old.get("spec"))
+
+    def fields(self, obj: Json) -> dict[str, str]:
+        """What field selectors can ask for, besides metadata.name and metadata.namespace."""
+        del obj
+        return {}
+
+    def warnings(self, obj: Json, old: Json | None) -> list[str]:
+        """What a client should be told although the object is accepted."""
+        del obj, old
+        return []
+
+    def grace_seconds(self, obj: Json, requested: int | None) -> int | None:
+        """How long a deletion waits before the object goes; None: this kind is not deleted gracefully (only pods are)."""
+        del obj, requested
+        return None
+
+
+def _restore(obj: Json, old: Json, field: str) -> None:
+    if field in old:
+        obj[field] = old[field]
+    else:
+        obj.pop(field, None)
