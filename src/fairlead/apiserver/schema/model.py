@@ -39,6 +39,9 @@ class Node:
     patch_merge_key: str = ""
     format: str = ""
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # the OpenAPI this was compiled from
+    # What a walker worked out about this node once, for every object after.
+    defaults_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
+    checker: Callable[[Any], bool] | None = dataclasses.field(default=None, init=False, repr=False)
 
     def child(self, name: str) -> Node | None:
         """The node of a field: a declared property, else the map's value schema, else None."""

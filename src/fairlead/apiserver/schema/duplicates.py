@@ -1,0 +1,58 @@
+"""Finding fields that a JSON body names twice, for strict field validation.
+
+A decoder keeps the last of two equal keys and says nothing. Nearly no body has any, so counting comes first: only
+when a body may hold more keys than its decoded value is it read again with every pair kept.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+__all__ = ["duplicate_fields"]
+
+# Marks that make counting ambiguous: a space before the colon, or an escaped backslash before a closing quote.
+_UNCOUNTABLE = re.compile(rb'"[ \t\r\n]+:|\\\\"')
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as its pairs, told apart from an array."""
+
+
+def duplicate_fields(body: bytes, decoded: Any) -> list[str]:
+    """Paths of fields that occur more than once (``spec.foo``, ``spec.list[0].bar``), each once, in body order.
+
+    ``decoded`` is what the body was decoded to.
+    """
+    if not _UNCOUNTABLE.search(body) and body.count(b'":') - body.count(b'\\":') == _count_keys(decoded):
+        return []
+    found: dict[str, None] = {}
+    _walk(json.loads(body, object_pairs_hook=_Pairs), "", found)
+    return list(found)
+
+
+def _count_keys(value: Any) -> int:
+    if value.__class__ is dict:
+        count = len(value)
+        for item in value.values():
+            if item.__class__ is dict or item.__class__ is list:
+                count += _count_keys(item)
+        return count
+    if value.__class__ is list:
+        return sum(_count_keys(item) for item in value)
+    return 0
+
+
+def _walk(value: Any, path: str, found: dict[str, None]) -> None:
+    if value.__class__ is _Pairs:
+        seen: set[str] = set()
+        for key, item in value:
+            child = f"{path}.{key}" if path else key
+            if key in seen:
+                found[child] = None
+            seen.add(key)
+            _walk(item, child, found)
+    elif value.__class__ is list:
+        for index, item in enumerate(value):
+            _walk(item, f"{path}[{index}]", found)

@@ -1,0 +1,114 @@
+"""Removing fields that a schema does not know.
+
+As Kubernetes does it for custom resources: ``x-kubernetes-preserve-unknown-fields`` keeps a subtree, an embedded
+resource and the root of an object keep apiVersion, kind and metadata whatever the schema says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.apiserver.schema.model import Node
+
+__all__ = ["prune"]
+
+_META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
+
+
+def prune(node: Node | None, value: Any, *, root: bool = True) -> list[str]:
+    """Remove unknown fields in place; return their paths (``spec.foo``, ``spec.list[0].bar``), sorted.
+
+    ``root`` says that value is a whole object, whose apiVersion, kind and metadata are not the schema's business.
+    """
+    removed = _prune_object(node or Node(), value, embedded=True) if root else _prune(node, value)
+    if not removed:
+        return []
+    return sorted(path.removeprefix(".") for path in removed)
+
+
+# Each function below returns the removed paths relative to its value, each starting with its separator ("." or
+# "["), or None: an object with nothing to remove, which is nearly every one, allocates nothing.
+
+
+def _prune(node: Node | None, value: Any) -> list[str] | None:
+    if node is None:
+        return _empty(value)
+    if value.__class__ is dict:
+        return _prune_object(node, value, embedded=node.embedded_resource)
+    if value.__class__ is list:
+        return _prune_list(node, value)
+    return None
+
+
+def _prune_object(node: Node, value: Any, *, embedded: bool) -> list[str] | None:
+    if value.__class__ is not dict:
+        return _prune(node, value)
+    removed: list[str] | None = None
+    unknown: list[str] | None = None
+    properties = node.properties
+    additional = node.additional
+    for key, item in value.items():
+        if embedded and key in _META_FIELDS:
+            continue
+        child = properties.get(key)
+        if child is None:
+            child = additional
+            if child is None:
+                if not node.preserve_unknown_fields:
+                    unknown = unknown or []
+                    unknown.append(key)
+                continue
+        if item.__class__ is dict or item.__class__ is list:
+            below = _prune(child, item)
+            if below:
+                removed = removed or []
+                removed.extend(f".{key}{path}" for path in below)
+    if unknown:
+        removed = removed or []
+        for key in unknown:
+            del value[key]
+            removed.append(f".{key}")
+    return removed
+
+
+def _prune_list(node: Node, value: list[Any]) -> list[str] | None:
+    removed: list[str] | None = None
+    # Kubernetes carries "preserve" through a list to its items, whose own objects then keep unknown fields too.
+    keep = node.preserve_unknown_fields
+    for index, item in enumerate(value):
+        below = _preserve(node.items, item) if keep else _prune(node.items, item)
+        if below:
+            removed = removed or []
+            removed.extend(f"[{index}]{path}" for path in below)
+    return removed
+
+
+def _preserve(node: Node | None, value: Any) -> list[str] | None:
+    """Keep unknown fields here whatever the node says, and prune below the fields that it declares."""
+    if node is None:
+        return None
+    removed: list[str] = []
+    if value.__class__ is list:
+        for index, item in enumerate(value):
+            removed.extend(f"[{index}]{path}" for path in _preserve(node.items, item) or ())
+        return removed
+    if value.__class__ is not dict:
+        return None
+    for key, item in value.items():
+        if node.embedded_resource and key in _META_FIELDS:
+            continue
+        child = node.child(key)
+        if child is not None:
+            removed.extend(f".{key}{path}" for path in _prune(child, item) or ())
+    return removed
+
+
+def _empty(value: Any) -> list[str] | None:
+    """A value without any schema: its objects lose every field, its lists keep their length."""
+    if value.__class__ is dict:
+        removed = [f".{key}" for key in value]
+        value.clear()
+        return removed
+    if value.__class__ is list:
+        return [f"[{index}]{path}" for index, item in enumerate(value) for path in _empty(item) or ()]
+    return None
