@@ -1,0 +1,173 @@
+"""An API server seen as plain HTTP.
+
+The shared suite checks codes, bodies, headers and the exact text of errors. A client library would interpret, retry
+or hide them; this one only sends and shows.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+import msgspec
+
+from fairlead.testing.control_plane import Access
+
+__all__ = ["APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Answer", "RawApi", "RawWatch"]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+_WATCH_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One response, read to its end."""
+
+    method: str
+    path: str
+    code: int
+    headers: Mapping[str, str]
+    raw: bytes
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The body as a JSON object."""
+        decoded: dict[str, Any] = msgspec.json.decode(self.raw)
+        return decoded
+
+    @property
+    def text(self) -> str:
+        """The body as text."""
+        return self.raw.decode()
+
+    def expect(self, *codes: int) -> dict[str, Any]:
+        """The JSON body, when the code is one of these; an assertion that shows the answer when not."""
+        shown = self.raw[:2000].decode(errors="replace")
+        assert self.code in codes, f"{self.method} {self.path} answered {self.code}, not {codes}: {shown}"  # noqa: S101
+        return self.json
+
+
+class RawWatch:
+    """The events of one watch, in order."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        self.headers = response.headers
+
+    async def next(self) -> dict[str, Any]:
+        """The next event; EOFError when the server ended the watch."""
+        line = await self._response.content.readline()
+        if not line:
+            raise EOFError("the watch ended")
+        event: dict[str, Any] = msgspec.json.decode(line)
+        return event
+
+    async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first event that is wanted; the ones before it are passed over."""
+        while True:
+            event = await self.next()
+            if wanted(event):
+                return event
+
+
+class RawApi:
+    """Requests as one user. An async context manager; every request has the deadline `timeout_seconds`."""
+
+    def __init__(self, access: Access, *, timeout_seconds: float = 60) -> None:
+        self.access = access
+        self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        self._session: aiohttp.ClientSession | None = None
+        self._context = ssl.create_default_context(cafile=str(access.ca_file))
+        if access.certificate_file is not None:
+            self._context.load_cert_chain(access.certificate_file, access.key_file)
+
+    async def __aenter__(self) -> Self:
+        headers = {"Authorization": f"Bearer {self.access.token}"} if self.access.token else {}
+        connector = aiohttp.TCPConnector(ssl=self._context)
+        # auto_decompress stays on: kube-apiserver gzips answers above 128 KiB when it may.
+        self._session = aiohttp.ClientSession(
+            connector=connector, headers=headers, timeout=self._timeout, read_bufsize=2**22
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        params: Mapping[str, str | int] | None = None,
+        headers: Mapping[str, str] | None = None,
+        content_type: str = "application/json",
+    ) -> Answer:
+        """Send one request. A body of bytes goes out as it is, anything else as JSON."""
+        data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
+        sent = dict(headers or {})
+        if data is not None:
+            sent.setdefault("Content-Type", content_type)
+        async with self._open.request(
+            method, self.access.url + path, data=data, params=params, headers=sent, allow_redirects=False
+        ) as got:
+            return Answer(method, path, got.status, got.headers, await got.read())
+
+    async def get(self, path: str, *, headers: Mapping[str, str] | None = None, **params: str | int) -> Answer:
+        """GET, with query parameters as keywords."""
+        return await self.request("GET", path, params=params, headers=headers)
+
+    async def post(self, path: str, body: Any, **params: str | int) -> Answer:
+        """POST."""
+        return await self.request("POST", path, body, params=params)
+
+    async def put(self, path: str, body: Any, **params: str | int) -> Answer:
+        """PUT."""
+        return await self.request("PUT", path, body, params=params)
+
+    async def patch(self, path: str, body: Any, content_type: str = MERGE_PATCH, **params: str | int) -> Answer:
+        """PATCH; a merge patch when nothing else is said."""
+        return await self.request("PATCH", path, body, params=params, content_type=content_type)
+
+    async def apply(self, path: str, body: Any, manager: str, **params: str | int) -> Answer:
+        """Server-side apply."""
+        return await self.patch(path, body, APPLY_PATCH, fieldManager=manager, **params)
+
+    async def delete(self, path: str, body: Any = None, **params: str | int) -> Answer:
+        """DELETE, with DeleteOptions as the body when there are any."""
+        return await self.request("DELETE", path, body, params=params)
+
+    @asynccontextmanager
+    async def watch(
+        self,
+        path: str,
+        *,
+        timeout_seconds: float = _WATCH_SECONDS,
+        headers: Mapping[str, str] | None = None,
+        **params: str | int,
+    ) -> AsyncIterator[RawWatch]:
+        """Watch a list path; TimeoutError ends a test that waits for an event that never comes."""
+        query = {"watch": "true", **params}
+        timeout = aiohttp.ClientTimeout(total=timeout_seconds)
+        async with self._open.get(self.access.url + path, params=query, headers=headers, timeout=timeout) as got:
+            if got.status != 200:
+                raise AssertionError(f"watch {path} answered {got.status}: {await got.text()}")
+            yield RawWatch(got)
+
+    @property
+    def _open(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            raise RuntimeError("use RawApi as an async context manager")
+        return self._session

@@ -1,0 +1,71 @@
+"""Fixtures for the suites that run on both control planes.
+
+`control_plane` is shared by a session: a test keeps to its `namespace`, or names what it makes outside of one by
+`unique_name`. `isolated_control_plane` is a test's own, for those that restart, kill or fill it.
+The kube half of every such test carries the marker `kube`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.base.identity import RandomIds
+from fairlead.base.randomness import SystemRandomness
+from fairlead.testing import ControlPlane, EmbeddedControlPlane, KubeControlPlane, KubeOptions, require_real
+from fairlead.testing.binaries import KubeBinaries
+from fairlead.testing.components import EMBEDDED_CONTROLLERS
+from fairlead.testing.plugin import watch_over
+from fairlead.testing.rawhttp import RawApi
+
+BOTH = ["embedded", pytest.param("kube", marks=pytest.mark.kube)]
+
+
+def make_plane(kind: str, folder: Path) -> ControlPlane:
+    """A kube plane has exactly the controllers beside it that the embedded server has inside."""
+    if kind == "embedded":
+        return EmbeddedControlPlane(folder)
+    binaries = KubeBinaries.find()
+    missing = binaries.missing("etcd", "kube-apiserver", "kube-controller-manager")
+    require_real("real Kubernetes", present=not missing, remedy="run: make kube")
+    return KubeControlPlane(folder, KubeOptions(controllers=EMBEDDED_CONTROLLERS), binaries=binaries)
+
+
+@pytest.fixture(scope="session", params=BOTH)
+def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    yield from watch_over(request.config, make_plane(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+@pytest.fixture(params=BOTH)
+def isolated_control_plane(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ControlPlane]:
+    yield from watch_over(request.config, make_plane(request.param, tmp_path_factory.mktemp(request.param)))
+
+
+@pytest.fixture
+async def api(control_plane: ControlPlane) -> AsyncIterator[RawApi]:
+    """The administrator, over plain HTTP."""
+    async with RawApi(control_plane.access()) as session:
+        yield session
+
+
+@pytest.fixture(scope="session")
+def unique_name() -> Callable[[str], str]:
+    """Names that no other test has."""
+    ids = RandomIds(SystemRandomness())
+    return lambda prefix: f"{prefix}-{ids.name_suffix()}{ids.name_suffix()}"
+
+
+@pytest.fixture
+async def namespace(api: RawApi, unique_name: Callable[[str], str]) -> AsyncIterator[str]:
+    """A namespace of the test's own, with its default service account, so that pods may be made in it."""
+    name = unique_name("test")
+    accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
+    async with api.watch(accounts, fieldSelector="metadata.name=default", resourceVersion="0") as watch:
+        (await api.post("/api/v1/namespaces", {"metadata": {"name": name}})).expect(201)
+        await watch.until(lambda event: event["type"] == "ADDED")
+    yield name
+    (await api.delete(f"/api/v1/namespaces/{name}")).expect(200)
