@@ -1,0 +1,22 @@
+"""Every command there is, in the order that help shows them. The table imports none of them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+__all__ = ["COMMANDS", "Entry"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One command: its module defines a click command called `command`, whose help begins with `summary`.
+
+    What the command returns is the exit code; None is 0.
+    """
+
+    name: str
+    module: str
+    summary: str
+
+
+COMMANDS: tuple[Entry, ...] = ()

@@ -1,0 +1,78 @@
+"""From an exception to an exit code and one sentence. Nothing else in the command line decides either.
+
+0 done, 1 failed, 2 bad usage. A failure that we foresaw speaks for itself; any other is our bug and says so.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import click
+
+__all__ = ["EXIT_FAILED", "EXIT_USAGE", "exit_code", "sentence"]
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+# Classes by name, most special first: naming them this way loads none of their modules, and an exception whose
+# module was never loaded cannot have been raised.
+_FORESEEN: tuple[tuple[str, str, int], ...] = (
+    ("fairlead.base.gates", "GateError", EXIT_USAGE),
+    ("fairlead.api.errors", "ApiError", EXIT_FAILED),
+    ("fairlead.client.errors", "ClientError", EXIT_FAILED),
+    ("builtins", "OSError", EXIT_FAILED),
+)
+
+
+def exit_code(failure: BaseException) -> int:
+    """What the process should exit with."""
+    failure = next(_leaves(failure))
+    if isinstance(failure, click.ClickException):
+        return failure.exit_code
+    return _foreseen(failure) or EXIT_FAILED
+
+
+def sentence(failure: BaseException) -> str:
+    """What the user should read: one line, no traceback."""
+    leaves = list(_leaves(failure))
+    text = _one_line(_say(leaves[0]))
+    return text if len(leaves) == 1 else f"{text} (and {len(leaves) - 1} more)"
+
+
+def _say(failure: BaseException) -> str:
+    if isinstance(failure, click.ClickException):
+        return failure.format_message()
+    if isinstance(failure, OSError):
+        return _say_os_error(failure)
+    if _foreseen(failure) is None:
+        return f"internal error: {type(failure).__name__}: {failure}; --debug shows where"
+    return str(failure) or type(failure).__name__
+
+
+def _say_os_error(failure: OSError) -> str:
+    if isinstance(failure, TimeoutError) and not failure.strerror:
+        return str(failure) or "timed out"
+    reason = failure.strerror or str(failure) or type(failure).__name__
+    return f"{failure.filename}: {reason}" if failure.filename else reason
+
+
+def _foreseen(failure: BaseException) -> int | None:
+    for module, name, code in _FORESEEN:
+        kind = getattr(sys.modules.get(module), name, None)
+        if isinstance(kind, type) and isinstance(failure, kind):
+            return code
+    return None
+
+
+def _leaves(failure: BaseException) -> Iterator[BaseException]:
+    # Task groups wrap what failed in them; the user wants to hear of what failed.
+    if isinstance(failure, BaseExceptionGroup):
+        for inner in failure.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield failure
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

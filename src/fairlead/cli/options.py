@@ -1,0 +1,76 @@
+"""Options that several commands share, spelt and explained once. Upstream's name and default where it has one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from fairlead.base import gates
+
+__all__ = ["feature_gates", "logging"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_DEBUG_FROM = 4  # Kubernetes' -v=4 is "debug level verbosity"
+
+
+def feature_gates(command: _F) -> _F:
+    """`--feature-gates`: the command gets a `gates.FeatureGates` as `feature_gates`."""
+    return click.option(
+        "--feature-gates",
+        metavar="NAME=true|false,...",
+        default="",
+        callback=_parse_gates,
+        help=f"Switch features on or off. All are on by default: {', '.join(gate.name for gate in gates.GATES)}.",
+    )(command)
+
+
+def logging(command: _F) -> _F:
+    """`--logging-format` and `-v`: sets up the log lines of this process; the command gets nothing."""
+    with_format = click.option(
+        "--logging-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_remember_format,
+        help="How log lines look on standard error.",
+    )
+    with_verbosity = click.option(
+        "-v",
+        "--v",
+        "verbosity",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        expose_value=False,
+        callback=_configure_logs,
+        help=f"How much to log; {_DEBUG_FROM} and more is for debugging.",
+    )
+    return with_format(with_verbosity(command))
+
+
+def _parse_gates(ctx: click.Context, parameter: click.Parameter, value: str) -> gates.FeatureGates:
+    try:
+        return gates.FeatureGates.parse(value)
+    except gates.GateError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
+
+
+def _remember_format(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    del parameter
+    ctx.meta[__name__] = value
+    return value
+
+
+def _configure_logs(ctx: click.Context, parameter: click.Parameter, value: int) -> None:
+    del parameter
+    from fairlead.base import logs
+
+    logs.configure(
+        output="json" if ctx.meta[__name__] == "json" else "human",
+        level="DEBUG" if value >= _DEBUG_FROM else "INFO",
+    )
