@@ -16,6 +16,13 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _DEBUG_FROM = 4  # Kubernetes' -v=4 is "debug level verbosity"
 
 
+class _Verbosity(click.IntRange):
+    """A number that may be spelt `-v=4`, as Kubernetes' manifests do, and not only `-v 4`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(value.removeprefix("=") if isinstance(value, str) else value, param, ctx)
+
+
 def feature_gates(command: _F) -> _F:
     """`--feature-gates`: the command gets a `gates.FeatureGates` as `feature_gates`."""
     return click.option(
@@ -43,7 +50,7 @@ def logging(command: _F) -> _F:
         "-v",
         "--v",
         "verbosity",
-        type=click.IntRange(min=0),
+        type=_Verbosity(min=0),
         default=0,
         show_default=True,
         expose_value=False,
