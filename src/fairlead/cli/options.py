@@ -20,7 +20,8 @@ class _Verbosity(click.IntRange):
     """A number that may be spelt `-v=4`, as Kubernetes' manifests do, and not only `-v 4`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return super().convert(value.removeprefix("=") if isinstance(value, str) else value, param, ctx)
+        number: Any = value.removeprefix("=") if isinstance(value, str) else value
+        return super().convert(number, param, ctx)
 
 
 def feature_gates(command: _F) -> _F:
