@@ -1,0 +1,70 @@
+"""How Go prints values, for the messages that Kubernetes clients read.
+
+Kubernetes builds its messages with Go's `%q`, `%v` and `json.Marshal`; a message is only the same if these are.
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+from typing import Any
+
+import msgspec
+
+__all__ = ["json_text", "print_float", "quote"]
+
+_SHORT_ESCAPES = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+# encoding/json escapes these so that its output may stand inside HTML and JavaScript.
+_JSON_ESCAPES = str.maketrans(
+    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
+)
+
+
+def quote(text: str) -> str:
+    """`strconv.Quote`: a Go string literal, printable characters as they are."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return '"' + "".join(_escape(char) for char in text) + '"'
+
+
+def _escape(char: str) -> str:
+    if (short := _SHORT_ESCAPES.get(char)) is not None:
+        return short
+    if char.isprintable():
+        return char
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def print_float(value: float) -> str:
+    """A float64 under `%v`: the shortest digits, an exponent below 1e-4 and from 1e6 on."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    sign, digits, exponent = decimal.Decimal(repr(value)).normalize().as_tuple()
+    if not isinstance(exponent, int) or value == 0:
+        return "-0" if sign else "0"
+    point = len(digits) + exponent - 1
+    if -4 <= point < 6:
+        return format(decimal.Decimal((sign, digits, exponent)), "f")
+    mantissa = "".join(map(str, digits))
+    head = mantissa[0] + ("." + mantissa[1:] if len(mantissa) > 1 else "")
+    return f"{'-' if sign else ''}{head}e{'-' if point < 0 else '+'}{abs(point):02d}"
+
+
+def json_text(value: Any) -> str:
+    """`json.Marshal` of a value: compact, keys sorted, HTML characters escaped."""
+    return msgspec.json.encode(value, order="sorted").decode().translate(_JSON_ESCAPES)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+from fairlead.api.fielderrors import OMIT_VALUE, ErrorType, FieldError, FieldPath, aggregate
+
+P = FieldPath("spec", "x")
+
+
+def test_paths_print_as_kubernetes_does() -> None:
+    path = FieldPath("spec").child("containers").index(0).child("env", "name").key("a.b/c")
+    assert str(path) == "spec.containers[0].env.name[a.b/c]"
+    assert str(FieldPath()) == "<nil>"
+    assert str(FieldPath().child("key")) == "key"
+    assert FieldPath("a").child("b") == FieldPath("a", "b")
+    assert hash(FieldPath("a").child("b")) == hash(FieldPath("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (FieldError.required(P), "spec.x: Required value"),
+        (FieldError.required(P, "must be given"), "spec.x: Required value: must be given"),
+        (FieldError.invalid(P, "a", "bad"), 'spec.x: Invalid value: "a": bad'),
+        (FieldError.invalid(P, 5, "bad"), "spec.x: Invalid value: 5: bad"),
+        (FieldError.invalid(P, True, "bad"), "spec.x: Invalid value: true: bad"),
+        (FieldError.invalid(P, 1e21, "bad"), "spec.x: Invalid value: 1e+21: bad"),
+        (FieldError.invalid(P, None, "bad"), "spec.x: Invalid value: null: bad"),
+        (FieldError.invalid(P, {"b": "<", "a": [1]}, "bad"), 'spec.x: Invalid value: {"a":[1],"b":"\\u003c"}: bad'),
+        (FieldError.invalid(P, OMIT_VALUE, "bad"), "spec.x: Invalid value: bad"),
+        (FieldError.type_invalid(P, "a", "bad"), 'spec.x: Invalid value: "a": bad'),
+        (FieldError.forbidden(P, "no"), "spec.x: Forbidden: no"),
+        (FieldError.duplicate(P, "a"), 'spec.x: Duplicate value: "a"'),
+        (FieldError.not_found(P, "a"), 'spec.x: Not found: "a"'),
+        (FieldError.not_supported(P, "a", ["b", "c"]), 'spec.x: Unsupported value: "a": supported values: "b", "c"'),
+        (FieldError.not_supported(P, "a", []), 'spec.x: Unsupported value: "a"'),
+        (FieldError.too_long(P, "a", 1), "spec.x: Too long: may not be more than 1 byte"),
+        (FieldError.too_long(P, "a", 63), "spec.x: Too long: may not be more than 63 bytes"),
+        (FieldError.too_long(P, "a", -1), "spec.x: Too long: value is too long"),
+        (FieldError.too_long_characters(P, "a", 2), "spec.x: Too long: may not be more than 2 characters"),
+        (FieldError.too_short(P, "a", 2), "spec.x: Too short: must be at least 2 characters"),
+        (FieldError.too_many(P, 3, 1), "spec.x: Too many: 3: must have at most 1 item"),
+        (FieldError.too_many(P, -1, -1), "spec.x: Too many: has too many items"),
+        (FieldError.too_few(P, 0, 2), "spec.x: Too few: 0: must have at least 2 items"),
+        (FieldError.internal(P, ValueError("boom")), "spec.x: Internal error: boom"),
+    ],
+)
+def test_messages(error: FieldError, text: str) -> None:
+    assert str(error) == text
+
+
+def test_cause() -> None:
+    assert FieldError.invalid(P, "a", "bad").to_cause() == {
+        "reason": "FieldValueInvalid",
+        "message": 'Invalid value: "a": bad',
+        "field": "spec.x",
+    }
+    assert {str(kind) for kind in ErrorType} >= {"FieldValueRequired", "FieldValueTypeInvalid", "InternalError"}
+
+
+def test_aggregate_joins_without_doubles() -> None:
+    one, two = FieldError.required("a"), FieldError.required("b")
+    assert aggregate([one, one]) == "a: Required value"
+    assert aggregate([one, two, one]) == "[a: Required value, b: Required value]"
