@@ -1,0 +1,141 @@
+"""A watch stream: frames out of chunks, events out of frames, and how it ended."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from fairlead.api import errors as api_errors
+from fairlead.client import errors, objects
+from fairlead.client.transport import StreamedResponse
+
+__all__ = ["Bookmark", "Change", "ChangeType", "FrameSplitter", "WatchEvent", "decode_frame", "events_of"]
+
+T = TypeVar("T")
+
+# Set on the bookmark that ends a streamed list.
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+class ChangeType(enum.StrEnum):
+    """What happened to an object, in the words of the wire."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change(Generic[T]):
+    """An object came, changed or went. A deleted one is shown in its last state."""
+
+    type: ChangeType
+    object: T
+
+    @property
+    def resource_version(self) -> str:
+        """Where a watch goes on after this."""
+        return objects.resource_version_of(self.object)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Bookmark:
+    """Nothing happened, up to here."""
+
+    resource_version: str
+    ends_initial_events: bool = False
+
+
+WatchEvent = Change[T] | Bookmark
+
+
+class _Frame(msgspec.Struct, frozen=True):
+    type: str
+    object: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _BookmarkMeta(msgspec.Struct, frozen=True, rename="camel"):
+    resource_version: str = ""
+    annotations: Mapping[str, str] | None = None
+
+
+class _BookmarkObject(msgspec.Struct, frozen=True):
+    metadata: _BookmarkMeta
+
+
+_frames = msgspec.json.Decoder(_Frame)
+_bookmarks = msgspec.json.Decoder(_BookmarkObject)
+
+
+class FrameSplitter:
+    """Lines out of chunks that begin and end anywhere."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """The lines that this chunk completes, without their ends; empty ones are left out."""
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            if self._rest:
+                self._rest += chunk[start:end]
+                line = bytes(self._rest)
+                self._rest.clear()
+            else:
+                line = chunk[start:end]
+            start = end + 1
+            if line.strip():
+                yield line
+        self._rest += chunk[start:]
+
+    @property
+    def rest(self) -> bytes:
+        """What came after the last line end."""
+        return bytes(self._rest).strip()
+
+
+def decode_frame(frame: bytes, decode: Callable[[msgspec.Raw], T]) -> WatchEvent[T]:
+    """One line of a watch.
+
+    Raises:
+        ApiError: the server reports an error in the stream; Expired means list again.
+        AnswerInvalid: this is no watch event.
+    """
+    try:
+        event = _frames.decode(frame)
+        match event.type:
+            case "BOOKMARK":
+                metadata = _bookmarks.decode(event.object).metadata
+                ends = (metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true"
+                return Bookmark(metadata.resource_version, ends)
+            case "ERROR":
+                status: dict[str, Any] = msgspec.json.decode(event.object, type=dict)
+                raise api_errors.from_status(status)
+            case name:
+                return Change(ChangeType(name), decode(event.object))
+    except (msgspec.DecodeError, ValueError) as error:
+        raise errors.AnswerInvalid(f"the server sent a watch event that cannot be read: {error}") from error
+
+
+async def events_of(
+    response: StreamedResponse, decode: Callable[[msgspec.Raw], T], what: str
+) -> AsyncGenerator[WatchEvent[T], None]:
+    """The events of one stream. Ends when the server ended it between two events, as it does every few minutes.
+
+    Raises:
+        WatchBroken: it was cut off; every event before was whole.
+        ApiError: the server reported an error in the stream.
+    """
+    splitter = FrameSplitter()
+    try:
+        async for chunk in response.chunks():
+            for frame in splitter.feed(chunk):
+                yield decode_frame(frame, decode)
+    except errors.TransportError as error:
+        raise errors.WatchBroken(f"the watch of {what} was cut off: {error}") from error
+    if splitter.rest:
+        raise errors.WatchBroken(f"the watch of {what} ended in the middle of an event")
