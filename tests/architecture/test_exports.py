@@ -49,9 +49,9 @@ def _reading_aids(tree: ast.Module) -> Iterator[str]:
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
             continue
         name, value = node.targets[0].id, node.value
-        if isinstance(value, ast.Call) and ast.unparse(value.func).rpartition(".")[2] in TYPE_VARIABLES:
-            yield name
-        elif isinstance(value, ast.Subscript | ast.BinOp) and name[0].isupper() and not name.isupper():
+        called = ast.unparse(value.func).rpartition(".")[2] if isinstance(value, ast.Call) else ""
+        is_alias = isinstance(value, ast.Subscript | ast.BinOp) and name[0].isupper() and not name.isupper()
+        if is_alias or called in TYPE_VARIABLES:
             yield name
 
 
