@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from fairlead.api.gvk import GroupKind, GroupResource
 from fairlead.apiserver.registry.strategy import Json, Strategy
 from fairlead.apiserver.schema.model import Node
 from fairlead.apiserver.storage.records import HEAD, Entry
@@ -52,7 +53,7 @@ class Resource:
     def __post_init__(self) -> None:
         self.singular = self.singular or self.kind.lower()
         self.list_kind = self.list_kind or self.kind + "List"
-        self.table = self.table or self.group_resource
+        self.table = self.table or str(self.group_resource)
         typed = {"kind": self.kind, "apiVersion": self.api_version}
         # Up to and including the name of the resource version, which is put in when an object is sent.
         self.head = msgspec.json.encode(typed)[:-1] + b',"metadata":{"resourceVersion":'
@@ -65,9 +66,18 @@ class Resource:
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
-    def group_resource(self) -> str:
+    def group_resource(self) -> GroupResource:
         """The resource as error messages name it: `deployments.apps`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        return GroupResource(self.group, self.plural)
+
+    @property
+    def group_kind(self) -> GroupKind:
+        """The kind as error messages name it: `Deployment.apps`."""
+        return GroupKind(self.group, self.kind)
+
+    def selectable_fields(self) -> frozenset[str]:
+        """The fields that a selector may name, besides metadata.name and metadata.namespace."""
+        return self.strategy.selectable
 
     def key(self, namespace: str, name: str) -> str:
         """Where an object is kept in the table."""
@@ -95,8 +105,6 @@ def decode_entry(entry: Entry) -> Json:
 def encode_tail(obj: Json) -> bytes:
     """An object as the store keeps it: metadata first, without what the store or the resource adds on the way out."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
-    stored = {"metadata": metadata}
-    for key, value in obj.items():
-        if key not in {"apiVersion", "kind", "metadata"}:
-            stored[key] = value
+    rest = {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata"}}
+    stored = {"metadata": metadata, **rest}
     return msgspec.json.encode(stored)[len(HEAD) :]

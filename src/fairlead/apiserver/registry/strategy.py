@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+from fairlead.api import names
 from fairlead.api.fielderrors import FieldError
 
 __all__ = ["Json", "Strategy"]
@@ -29,6 +32,11 @@ class Strategy:
     returns_deleted_object: ClassVar[bool] = False
     # What happens to dependents when a delete does not say (Job and friends orphaned theirs in older versions).
     default_propagation: ClassVar[str] = "Background"
+
+    # What makes a name a good one: given the name, what is wrong with it.
+    name_rule: Callable[..., list[str]] = staticmethod(names.name_is_dns_subdomain)
+    # The fields that `fields` gives a value for on every object.
+    selectable: frozenset[str] = frozenset()
 
     def default(self, obj: Json) -> None:
         """Fill in what the client left out."""
@@ -86,9 +94,18 @@ class Strategy:
         return []
 
     def grace_seconds(self, obj: Json, requested: int | None) -> int | None:
-        """How long a deletion waits before the object goes; None: this kind is not deleted gracefully (only pods are)."""
+        """How long a deletion waits before the object goes; None: not deleted gracefully (only pods are)."""
         del obj, requested
         return None
+
+    def prepare_delete(self, obj: Json, now: dt.datetime) -> None:
+        """Change what changes when a deletion begins (a namespace's phase, a CRD's clean-up finalizer)."""
+        del obj, now
+
+    def held_by(self, obj: Json) -> int:
+        """How many things besides finalizers keep a deleted object (a namespace has finalizers in its spec)."""
+        del obj
+        return 0
 
 
 def _restore(obj: Json, old: Json, field: str) -> None:

@@ -46,7 +46,8 @@ EVERYTHING = Selection()
 def classify(selection: Selection, change: Change) -> tuple[str, Entry] | None:
     """What a change means to a watcher: an event type and the object to show, or None when it is none of its business.
 
-    An object that stops matching is DELETED for this watcher, and one that starts to is ADDED, whatever really happened.
+    An object that stops matching is DELETED for this watcher, and one that starts to is ADDED, whatever really
+    happened.
     """
     matched = change.before is not None and selection.matches(change.before)
     matches = change.after is not None and selection.matches(change.after)

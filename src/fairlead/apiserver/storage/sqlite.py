@@ -1,7 +1,7 @@
 """The log on disk: one SQLite file in WAL mode, one writer thread, one fsync for all who wait.
 
-The table is only ever appended to at its end and read once, at start, so it has no index besides the revision. Every row
-carries a checksum of its own: SQLite notices a torn page, not a flipped bit inside a value.
+The table is only ever appended to at its end and read once, at start, so it has no index besides the revision. Every
+row carries a checksum of its own: SQLite notices a torn page, not a flipped bit inside a value.
 """
 
 from __future__ import annotations
@@ -79,9 +79,8 @@ class SqliteLog:
                 "SELECT revision, resource, key, value, checksum FROM log ORDER BY revision"
             ):
                 if _checksum(table, key, value) != checksum:
-                    raise interface.CorruptLog(
-                        f"{self._path}: revision {revision} ({table} {key}) does not match its checksum. {_RESTORE_HINT}"
-                    )
+                    found = f"revision {revision} ({table} {key}) does not match its checksum"
+                    raise interface.CorruptLog(f"{self._path}: {found}. {_RESTORE_HINT}")
                 yield interface.Row(revision, table, key, value)
 
     async def append(self, rows: Sequence[interface.Row]) -> None:

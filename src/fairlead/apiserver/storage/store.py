@@ -223,7 +223,7 @@ class Store:
         return await self._enqueue(self.table(table), Change(self._assigned, before, entry, entry))
 
     async def remove(self, table: str, key: str, *, expected: int) -> Entry:
-        """Delete a key that is now at revision ``expected``. Returns its last state, at the revision of its deletion."""
+        """Delete a key that is now at revision ``expected``. Returns its last state, at its deletion's revision."""
         before = self._check(table, key, expected)
         if before is None:
             raise WriteConflict

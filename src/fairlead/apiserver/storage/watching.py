@@ -60,7 +60,8 @@ class Watcher:
 class WatcherIndex:
     """The watchers of one table, filed under the narrowest thing each of them asks for.
 
-    A thousand agents that each watch their own node's pods cost a change two dictionary look-ups, not a thousand checks.
+    A thousand agents that each watch their own node's pods cost a change two dictionary look-ups, not a thousand
+    checks.
     """
 
     def __init__(self) -> None:

@@ -1,0 +1,134 @@
+"""The request path: what every request goes through, in order.
+
+The order is the list in `Application.__init__`. Each step may answer, refuse by raising an API error, or pass the
+request on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
+
+from fairlead.api import errors
+from fairlead.apiserver.attributes import Attributes, UserInfo
+from fairlead.apiserver.dispatch import Dispatcher
+from fairlead.apiserver.http.messages import Request, Response, status_response
+from fairlead.apiserver.routing import RequestInfo, read_request
+from fairlead.apiserver.storage.interface import DiskFull
+from fairlead.apiserver.storage.store import StoreStopped
+
+__all__ = ["Application", "Authenticator", "Authorizer", "Observer", "PathHandler"]
+
+log = logging.getLogger(__name__)
+
+# Answers a request for a bare path: health, discovery, OpenAPI.
+PathHandler = Callable[[Request, UserInfo], Awaitable[Response]]
+
+
+class Authenticator(Protocol):
+    """Says who is asking."""
+
+    def authenticate(self, request: Request) -> UserInfo:
+        """The caller; raises Unauthorized for credentials that are no good."""
+        ...
+
+
+class Authorizer(Protocol):
+    """Says who may."""
+
+    def authorize(self, attributes: Attributes) -> str | None:
+        """None when it is allowed, else the reason to put into the Forbidden answer."""
+        ...
+
+
+class Observer(Protocol):
+    """Sees every request and its answer: metrics and the audit log."""
+
+    def begin(self, request: Request, info: RequestInfo) -> object:
+        """A request has arrived; what is returned is handed back at its end."""
+        ...
+
+    def identified(self, token: object, user: UserInfo) -> None:
+        """Its caller is known."""
+        ...
+
+    def end(self, token: object, response: Response) -> Response:
+        """Its answer is ready; an observer of streams may wrap the body."""
+        ...
+
+
+@dataclasses.dataclass(slots=True)
+class Application:
+    """The API server behind HTTP: one coroutine function from request to response."""
+
+    dispatcher: Dispatcher
+    authenticator: Authenticator
+    authorizer: Authorizer
+    paths: Mapping[str, PathHandler]
+    prefixes: Mapping[str, PathHandler]
+    observers: tuple[Observer, ...] = ()
+
+    async def handle(self, request: Request) -> Response:
+        """Answer one request. Never raises, except when it is cancelled."""
+        try:
+            info = read_request(request)
+        except errors.ApiError as error:
+            return status_response(error)
+        tokens = [observer.begin(request, info) for observer in self.observers]
+        response = await self._answer(request, info, tokens)
+        for observer, token in zip(self.observers, tokens, strict=True):
+            response = observer.end(token, response)
+        return response
+
+    async def _answer(self, request: Request, info: RequestInfo, tokens: list[object]) -> Response:
+        try:
+            user = self.authenticator.authenticate(request)
+            for observer, token in zip(self.observers, tokens, strict=True):
+                observer.identified(token, user)
+            self._authorize(info, user)
+            if info.is_resource:
+                return await self.dispatcher.answer(request, info, user)
+            return await self._answer_path(request, user)
+        except errors.ApiError as error:
+            return status_response(error)
+        except StoreStopped:
+            return status_response(errors.ServiceUnavailable("the server is shutting down"))
+        except DiskFull as error:
+            return status_response(errors.InternalError(f"the write was not stored: {error}"))
+        except asyncio.CancelledError:
+            raise
+        except Exception:
+            log.exception("request failed", extra={"fields": {"method": request.method, "path": request.path}})
+            return status_response(
+                errors.InternalError("an error on the server has prevented the request from succeeding")
+            )
+
+    def _authorize(self, info: RequestInfo, user: UserInfo) -> None:
+        attributes = Attributes(
+            user=user,
+            verb=info.verb,
+            path=info.path,
+            resource=info.resource,
+            group=info.group,
+            version=info.version,
+            subresource=info.subresource,
+            namespace=info.namespace,
+            name=info.name,
+        )
+        reason = self.authorizer.authorize(attributes)
+        if reason is not None:
+            raise errors.Forbidden(reason)
+
+    async def _answer_path(self, request: Request, user: UserInfo) -> Response:
+        path = request.path.rstrip("/") or "/"
+        handler = self.paths.get(path)
+        if handler is None:
+            handler = next((found for prefix, found in self.prefixes.items() if path.startswith(prefix)), None)
+        if handler is None:
+            raise errors.NotFound("the server could not find the requested resource", details={})
+        if request.method not in {"GET", "HEAD", "POST"}:
+            raise errors.MethodNotSupported(f"the server does not allow {request.method} on {path}")
+        return await handler(request, user)

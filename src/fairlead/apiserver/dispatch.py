@@ -1,0 +1,102 @@
+"""From a request for a resource to the verb that answers it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from fairlead.api import errors
+from fairlead.api.gvk import GroupResource
+from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.operations.core import Core
+from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.routing import RequestInfo
+from fairlead.apiserver.verbs import create, delete, get, patch, update, watch
+from fairlead.apiserver.verbs.call import Call
+from fairlead.apiserver.verbs.list import list_objects
+
+__all__ = ["Dispatcher", "SubresourceHandler"]
+
+Verb = Callable[[Call], Awaitable[Response]]
+SubresourceHandler = Callable[[Call], Awaitable[Response]]
+
+_VERBS: Mapping[str, Verb] = {
+    "get": get.get,
+    "list": list_objects,
+    "create": create.create,
+    "update": update.update,
+    "patch": patch.patch,
+    "delete": delete.delete,
+    "deletecollection": delete.delete_collection,
+}
+_SERVED_AS_OBJECT: Mapping[str, Verb] = {"get": get.get, "update": update.update, "patch": patch.patch}
+
+
+class Dispatcher:
+    """Answers requests for resources. ``subresources`` are those with a behaviour of their own, by (resource, name)."""
+
+    def __init__(
+        self,
+        core: Core,
+        keeper: watch.WatchKeeper,
+        subresources: Mapping[tuple[str, str], SubresourceHandler],
+        creates: Mapping[str, Verb],
+    ) -> None:
+        self._core = core
+        self._keeper = keeper
+        self._subresources = subresources
+        self._creates = creates  # kinds that are asked and answered, never stored (reviews)
+
+    def find(self, info: RequestInfo) -> Resource:
+        """The resource a request names, or the error that says it is not served."""
+        resource = self._core.catalog.get(info.group, info.version, info.resource)
+        if resource is None:
+            raise errors.NotFound("the server could not find the requested resource", details={})
+        if info.namespace and not resource.namespaced and info.resource != "namespaces":
+            raise errors.NotFound("the server could not find the requested resource", details={})
+        return resource
+
+    async def answer(self, request: Request, info: RequestInfo, user: UserInfo) -> Response:
+        """Run the verb."""
+        resource = self.find(info)
+        call = Call(self._core, request, info, resource, user)
+        response = await self._run(call)
+        response.headers += [("warning", f'299 - "{_header_text(text)}"') for text in dict.fromkeys(call.warnings)]
+        return response
+
+    async def _run(self, call: Call) -> Response:
+        info, resource = call.info, call.resource
+        if info.subresource:
+            return await self._run_subresource(call)
+        if resource.namespaced and not info.namespace and info.verb not in {"list", "watch"}:
+            raise errors.method_not_supported(GroupResource(info.group, info.resource), info.verb)
+        if info.verb == "create" and resource.table in self._creates:
+            return await self._creates[resource.table](call)
+        if info.verb not in resource.verbs:
+            raise errors.method_not_supported(resource.group_resource, info.verb)
+        if info.verb == "watch" or (info.verb == "get" and call.request.query.flag("watch")):
+            return await watch.watch(call, self._keeper)
+        verb = _VERBS.get(info.verb)
+        if verb is None or (info.verb == "create" and info.name):
+            raise errors.method_not_supported(resource.group_resource, info.verb)
+        return await verb(call)
+
+    async def _run_subresource(self, call: Call) -> Response:
+        info, resource = call.info, call.resource
+        if info.subresource not in resource.subresources:
+            raise errors.NotFound("the server could not find the requested resource", details={})
+        handler = self._subresources.get((resource.plural, info.subresource)) or self._subresources.get(
+            ("*", info.subresource)
+        )
+        if handler is not None:
+            return await handler(call)
+        verb = _SERVED_AS_OBJECT.get(info.verb)
+        if verb is None or info.verb not in resource.subresources[info.subresource].verbs:
+            raise errors.method_not_supported(resource.group_resource, info.verb)
+        return await verb(call)
+
+
+def _header_text(text: str) -> str:
+    """A warning as it may stand inside a quoted header value."""
+    printable = "".join(char if char.isprintable() else " " for char in text)
+    return printable.replace("\\", "\\\\").replace('"', '\\"')

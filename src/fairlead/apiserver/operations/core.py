@@ -1,0 +1,53 @@
+"""What every operation works with, and what one write asks for."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from fairlead.apiserver.admission.chain import Chain
+from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.registry.catalog import Catalog
+from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.storage.records import Entry
+from fairlead.apiserver.storage.store import Store
+from fairlead.base.clock import Clock
+from fairlead.base.identity import Ids
+
+__all__ = ["Core", "Json", "Outcome", "WriteOptions"]
+
+Json = dict[str, Any]
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Core:
+    """The server without its HTTP face."""
+
+    store: Store
+    catalog: Catalog
+    clock: Clock
+    ids: Ids
+    admission: Chain
+
+
+@dataclasses.dataclass(slots=True)
+class WriteOptions:
+    """How one write is to be done, and by whom. ``warnings`` collects what the client should be told."""
+
+    user: UserInfo
+    field_manager: str = ""
+    dry_run: bool = False
+    wire: Json = dataclasses.field(default_factory=dict)  # the options object that admission webhooks are shown
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(slots=True)
+class Outcome:
+    """What came of a write. ``entry`` is None when nothing was stored (dry run) or the object is gone."""
+
+    resource: Resource
+    obj: Json
+    entry: Entry | None = None
+    created: bool = False
+    removed: bool = False

@@ -1,0 +1,79 @@
+"""Create: from an object in hand to a durable one."""
+
+from __future__ import annotations
+
+import copy
+
+from fairlead.api import errors
+from fairlead.apiserver.admission.interface import Operation
+from fairlead.apiserver.operations import indexing, metadata, ownership, validation
+from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
+from fairlead.apiserver.registry.resource import Resource, encode_tail
+from fairlead.apiserver.storage.store import WriteConflict
+
+__all__ = ["create"]
+
+# How often a generated name that is taken already is drawn again.
+_NAME_ATTEMPTS = 8
+
+
+async def create(
+    core: Core, resource: Resource, obj: Json, *, namespace: str, options: WriteOptions, tracked: bool = False
+) -> Outcome:
+    """Store a new object. A generated name that happens to be taken is drawn again.
+
+    ``tracked``: the object's managedFields are right already (server-side apply).
+    """
+    generated = not (obj.get("metadata") or {}).get("name") and bool((obj.get("metadata") or {}).get("generateName"))
+    if not generated:
+        return await _create_once(core, resource, obj, namespace, options, tracked=tracked)
+    for attempt in range(1, _NAME_ATTEMPTS + 1):
+        try:
+            return await _create_once(core, resource, copy.deepcopy(obj), namespace, options, tracked=tracked)
+        except errors.AlreadyExists as error:
+            if attempt == _NAME_ATTEMPTS:
+                name = (error.details or {}).get("name", "")
+                raise errors.generate_name_conflict(resource.group_resource, name, 1) from error
+    raise AssertionError("unreachable: the last attempt returns or raises")
+
+
+async def _create_once(
+    core: Core, resource: Resource, obj: Json, namespace: str, options: WriteOptions, *, tracked: bool
+) -> Outcome:
+    strategy = resource.strategy
+    metadata.begin_create(core, resource, obj, namespace)
+    strategy.prepare_create(obj)
+    strategy.default(obj)
+    name = obj["metadata"].get("name") or ""
+    operation = Operation(
+        operation="CREATE",
+        resource=resource,
+        user=options.user,
+        namespace=namespace,
+        name=name,
+        obj=obj,
+        old=None,
+        options=options.wire,
+        dry_run=options.dry_run,
+        warnings=options.warnings,
+        audit_annotations=options.audit_annotations,
+    )
+    await core.admission.admit(operation)
+    validation.check_create(resource, obj)
+    options.warnings += strategy.warnings(obj, None)
+    await core.admission.validate(operation)
+    if not tracked:
+        ownership.track(core, resource, None, obj, options, "")
+    name = obj["metadata"]["name"]
+    key = resource.key(namespace, name)
+    if core.store.newest(resource.table, key) is not None:
+        raise errors.already_exists(resource.group_resource, name)
+    if options.dry_run:
+        return Outcome(resource, obj, created=True)
+    labels, fields = indexing.index(resource, obj)
+    try:
+        entry = await core.store.put(resource.table, key, encode_tail(obj), labels, fields, expected=0)
+    except WriteConflict:
+        raise errors.already_exists(resource.group_resource, name) from None
+    obj["metadata"]["resourceVersion"] = str(entry.revision)
+    return Outcome(resource, obj, entry, created=True)

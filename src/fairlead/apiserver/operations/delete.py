@@ -1,0 +1,145 @@
+"""Delete: ask the deletion table, then carry its answer out."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from fairlead.api import errors
+from fairlead.api.time import format_time, parse_time
+from fairlead.apiserver.admission.interface import Operation
+from fairlead.apiserver.operations import indexing
+from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
+from fairlead.apiserver.operations.propagation import DeleteRequest, finalizers_for
+from fairlead.apiserver.operations.update import remove
+from fairlead.apiserver.registry.resource import Resource, encode_tail
+from fairlead.apiserver.storage.records import Entry
+from fairlead.apiserver.storage.store import WriteConflict
+from fairlead.lifecycle import deletion
+
+__all__ = ["delete"]
+
+_ATTEMPTS = 16
+
+
+async def delete(
+    core: Core, resource: Resource, *, namespace: str, name: str, request: DeleteRequest, options: WriteOptions
+) -> Outcome:
+    """Delete an object, or begin to. ``Outcome.entry`` is set while the object is still there."""
+    for _ in range(_ATTEMPTS):
+        entry = core.store.newest(resource.table, resource.key(namespace, name))
+        if entry is None:
+            raise errors.not_found(resource.group_resource, name)
+        try:
+            return await _delete_once(core, resource, namespace, name, entry, request, options)
+        except WriteConflict:
+            continue
+    raise errors.conflict(resource.group_resource, name, "the object has been modified; please try again")
+
+
+async def _delete_once(
+    core: Core,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    entry: Entry,
+    request: DeleteRequest,
+    options: WriteOptions,
+) -> Outcome:
+    old = resource.decode(entry)
+    _check_preconditions(resource, old, request)
+    operation = Operation(
+        operation="DELETE",
+        resource=resource,
+        user=options.user,
+        namespace=namespace,
+        name=name,
+        obj=None,
+        old=old,
+        options=request.wire,
+        dry_run=options.dry_run,
+        warnings=options.warnings,
+        audit_annotations=options.audit_annotations,
+    )
+    await core.admission.admit(operation)
+    await core.admission.validate(operation)
+    now = core.clock.now()
+    obj = resource.decode(entry)
+    if not obj["metadata"].get("deletionTimestamp"):
+        resource.strategy.prepare_delete(obj, now)
+    finalizers = finalizers_for(
+        obj["metadata"].get("finalizers") or [], request.propagation, resource.strategy.default_propagation
+    )
+    decision = _decide(resource, obj, finalizers, request, now)
+    match decision:
+        case deletion.Remove():
+            return await remove(core, resource, entry, obj, options)
+        case deletion.Unchanged() if finalizers == (old["metadata"].get("finalizers") or []):
+            return Outcome(resource, old, entry)
+        case deletion.Unchanged():
+            return await _mark(core, resource, entry, obj, finalizers, None, options)
+        case deletion.Mark():
+            return await _mark(core, resource, entry, obj, finalizers, decision, options)
+
+
+def _decide(
+    resource: Resource, obj: Json, finalizers: list[str], request: DeleteRequest, now: dt.datetime
+) -> deletion.Decision:
+    metadata = obj["metadata"]
+    stamp = metadata.get("deletionTimestamp")
+    state = deletion.State(
+        finalizers=len(finalizers) + resource.strategy.held_by(obj),
+        deletion_timestamp=parse_time(stamp) if stamp else None,
+        grace_seconds=metadata.get("deletionGracePeriodSeconds"),
+    )
+    requested = deletion.normalise_grace(request.grace_seconds)
+    if resource.is_custom:
+        return deletion.decide_custom(state, requested, now)
+    grace = resource.strategy.grace_seconds(obj, requested)
+    if grace is None:
+        return deletion.decide_plain(state, now)
+    return deletion.decide_graceful(state, grace, now, explicit=requested is not None)
+
+
+async def _mark(
+    core: Core,
+    resource: Resource,
+    entry: Entry,
+    obj: Json,
+    finalizers: list[str],
+    mark: deletion.Mark | None,
+    options: WriteOptions,
+) -> Outcome:
+    metadata = obj["metadata"]
+    if mark is not None:
+        begins = not metadata.get("deletionTimestamp")
+        metadata["deletionTimestamp"] = format_time(mark.deletion_timestamp)
+        if mark.grace_seconds is None:
+            metadata.pop("deletionGracePeriodSeconds", None)
+        else:
+            metadata["deletionGracePeriodSeconds"] = mark.grace_seconds
+        if begins and metadata.get("generation"):
+            metadata["generation"] += 1
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    else:
+        metadata.pop("finalizers", None)
+    if options.dry_run:
+        return Outcome(resource, obj, entry)
+    labels, fields = indexing.index(resource, obj)
+    written = await core.store.put(resource.table, entry.key, encode_tail(obj), labels, fields, expected=entry.revision)
+    metadata["resourceVersion"] = str(written.revision)
+    return Outcome(resource, obj, written)
+
+
+def _check_preconditions(resource: Resource, obj: Json, request: DeleteRequest) -> None:
+    metadata = obj["metadata"]
+    for title, asked, actual in (
+        ("UID", request.uid, metadata["uid"]),
+        ("ResourceVersion", request.resource_version, metadata["resourceVersion"]),
+    ):
+        if asked is not None and asked != actual:
+            raise errors.conflict(
+                resource.group_resource,
+                metadata["name"],
+                f"Precondition failed: {title} in precondition: {asked}, {title} in object meta: {actual}",
+            )

@@ -1,0 +1,141 @@
+"""Update: replace, patch and apply all end here, as one change of one object that is tried until it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from fairlead.api import errors
+from fairlead.apiserver.admission.interface import Operation
+from fairlead.apiserver.operations import indexing, ownership, validation
+from fairlead.apiserver.operations import metadata as metadata_rules
+from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
+from fairlead.apiserver.registry.resource import Resource, encode_tail
+from fairlead.apiserver.storage.records import Entry
+from fairlead.apiserver.storage.store import WriteConflict
+
+__all__ = ["Mutation", "update"]
+
+# Given the object as it is now (its own copy), the object as it shall be. Called again when somebody else was faster.
+Mutation = Callable[[Json], Awaitable[Json]]
+
+_ATTEMPTS = 16
+
+
+async def update(
+    core: Core,
+    resource: Resource,
+    *,
+    namespace: str,
+    name: str,
+    mutation: Mutation,
+    options: WriteOptions,
+    subresource: str = "",
+    tracked: bool = False,
+) -> Outcome:
+    """Change an object. ``tracked``: the mutation has set managedFields itself (server-side apply)."""
+    for _ in range(_ATTEMPTS):
+        entry = core.store.newest(resource.table, resource.key(namespace, name))
+        if entry is None:
+            raise errors.not_found(resource.group_resource, name)
+        try:
+            return await _update_once(
+                core, resource, namespace, name, entry, mutation, options, subresource, tracked=tracked
+            )
+        except WriteConflict:
+            continue
+    raise errors.conflict(
+        resource.group_resource,
+        name,
+        "the object has been modified; please apply your changes to the latest version and try again",
+    )
+
+
+async def _update_once(
+    core: Core,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    entry: Entry,
+    mutation: Mutation,
+    options: WriteOptions,
+    subresource: str,
+    *,
+    tracked: bool,
+) -> Outcome:
+    strategy = resource.strategy
+    old = resource.decode(entry)
+    obj = await mutation(resource.decode(entry))
+    if metadata_rules.require_metadata(obj).get("name", name) != name:
+        raise errors.BadRequest(
+            f"the name of the object ({obj['metadata'].get('name')}) does not match the name on the URL ({name})"
+        )
+    metadata_rules.begin_update(resource, obj, old, namespace)
+    obj["metadata"]["name"] = name
+    if subresource == "status":
+        strategy.prepare_status_update(obj, old)
+    elif not subresource:
+        strategy.prepare_update(obj, old)
+    strategy.default(obj)
+    _count_generation(resource, obj, old)
+    operation = Operation(
+        operation="UPDATE",
+        resource=resource,
+        user=options.user,
+        namespace=namespace,
+        name=name,
+        obj=obj,
+        old=old,
+        subresource=subresource,
+        options=options.wire,
+        dry_run=options.dry_run,
+        warnings=options.warnings,
+        audit_annotations=options.audit_annotations,
+    )
+    await core.admission.admit(operation)
+    validation.check_update(resource, obj, old, subresource)
+    options.warnings += strategy.warnings(obj, old)
+    await core.admission.validate(operation)
+    if not tracked:
+        ownership.track(core, resource, old, obj, options, subresource)
+    return await _commit(core, resource, entry, obj, old, options)
+
+
+def _count_generation(resource: Resource, obj: Json, old: Json) -> None:
+    if resource.strategy.tracks_generation and resource.strategy.generation_changed(obj, old):
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: Json, options: WriteOptions) -> Outcome:
+    if obj == old:
+        # Nothing changed, so nothing is written and nobody is told: the version stays what it was.
+        return Outcome(resource, obj, entry)
+    if _is_finished(resource, obj):
+        return await remove(core, resource, entry, obj, options)
+    if options.dry_run:
+        return Outcome(resource, obj)
+    labels, fields = indexing.index(resource, obj)
+    written = await core.store.put(resource.table, entry.key, encode_tail(obj), labels, fields, expected=entry.revision)
+    obj["metadata"]["resourceVersion"] = str(written.revision)
+    return Outcome(resource, obj, written)
+
+
+def _is_finished(resource: Resource, obj: Json) -> bool:
+    """Whether the last thing that kept a deleted object has gone.
+
+    A pod also stays for its grace period, which its kubelet ends by deleting it with grace 0. For everything else the
+    grace is advice to controllers: once the last finalizer is gone, so is the object (invariant 9).
+    """
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers") or resource.strategy.held_by(obj):
+        return False
+    graceful = resource.strategy.grace_seconds(obj, None) is not None
+    return not (graceful and metadata.get("deletionGracePeriodSeconds"))
+
+
+async def remove(core: Core, resource: Resource, entry: Entry, obj: Json, options: WriteOptions) -> Outcome:
+    """Take an object out of storage."""
+    if options.dry_run:
+        return Outcome(resource, obj, removed=True)
+    last = await core.store.remove(resource.table, entry.key, expected=entry.revision)
+    obj["metadata"]["resourceVersion"] = str(last.revision)
+    return Outcome(resource, obj, removed=True)

@@ -1,0 +1,29 @@
+"""Validation of a write: the metadata that all objects share, then the kind's own rules."""
+
+from __future__ import annotations
+
+from fairlead.api import errors
+from fairlead.api.validation.metadata import validate_metadata, validate_metadata_update
+from fairlead.apiserver.operations.core import Json
+from fairlead.apiserver.registry.resource import Resource
+
+__all__ = ["check_create", "check_update"]
+
+
+def check_create(resource: Resource, obj: Json) -> None:
+    """Refuse a new object that is not valid, naming everything that is wrong with it."""
+    problems = validate_metadata(obj["metadata"], namespaced=resource.namespaced, name_rule=resource.strategy.name_rule)
+    problems += resource.strategy.validate(obj)
+    if problems:
+        raise errors.invalid(resource.group_kind, obj["metadata"].get("name") or "", problems)
+
+
+def check_update(resource: Resource, obj: Json, old: Json, subresource: str) -> None:
+    """Refuse a change that is not valid, or that touches what cannot change."""
+    problems = validate_metadata_update(obj["metadata"], old["metadata"], namespaced=resource.namespaced)
+    if subresource == "status":
+        problems += resource.strategy.validate_status_update(obj, old)
+    else:
+        problems += resource.strategy.validate_update(obj, old)
+    if problems:
+        raise errors.invalid(resource.group_kind, obj["metadata"]["name"], problems)

@@ -1,0 +1,47 @@
+"""The built-in resources: Kubernetes' own table of names, joined with our table of rules."""
+
+from __future__ import annotations
+
+import functools
+
+from fairlead.apiserver.registry.resource import Resource, Subresource
+from fairlead.apiserver.registry.strategies.table import strategy_for
+from fairlead.apiserver.schema.model import ANYTHING, Node
+from fairlead.apiserver.types import resources, schemas
+
+__all__ = ["builtin_resources"]
+
+# Two faces of one thing: events are stored once and served under both groups.
+_SHARED_TABLES = {("events.k8s.io", "events"): "events"}
+
+
+def builtin_resources() -> list[Resource]:
+    """Every built-in resource, ready to be served."""
+    return [_resource(known) for known in resources.builtin_resources()]
+
+
+def _resource(known: resources.BuiltinResource) -> Resource:
+    subresources = {
+        name: Subresource(sub.name, sub.kind, sub.group, sub.version, sub.verbs)
+        for name, sub in known.subresources.items()
+    }
+    return Resource(
+        group=known.group,
+        version=known.version,
+        plural=known.plural,
+        kind=known.kind,
+        namespaced=known.namespaced,
+        strategy=strategy_for(known.group, known.plural, has_status="status" in subresources),
+        schema=functools.partial(_schema, known),
+        singular=known.singular,
+        list_kind=known.list_kind,
+        short_names=known.short_names,
+        categories=known.categories,
+        verbs=known.verbs,
+        subresources=subresources,
+        table=_SHARED_TABLES.get((known.group, known.plural), ""),
+    )
+
+
+def _schema(known: resources.BuiltinResource) -> Node:
+    return schemas.node(known.gvk) or ANYTHING

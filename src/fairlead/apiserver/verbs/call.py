@@ -1,0 +1,60 @@
+"""One request for a resource, read and authorised: what every verb is given."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from fairlead.api import errors
+from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.http.messages import Request
+from fairlead.apiserver.operations.core import Core, WriteOptions
+from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.routing import RequestInfo
+
+__all__ = ["Call"]
+
+_MANAGER_MAX = 128
+
+
+@dataclasses.dataclass(slots=True)
+class Call:
+    """A request for one resource (and subresource), by one user."""
+
+    core: Core
+    request: Request
+    info: RequestInfo
+    resource: Resource
+    user: UserInfo
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
+
+    def write_options(self, wire_kind: str, *, dry_run: bool | None = None) -> WriteOptions:
+        """How this request wants its write done."""
+        query = self.request.query
+        asked = query.all("dryRun")
+        if asked not in ([], ["All"]):
+            raise errors.BadRequest(f'invalid dryRun value "{asked[0]}": only "All" is known')
+        wire: dict[str, object] = {"kind": wire_kind, "apiVersion": "meta.k8s.io/v1"}
+        if asked:
+            wire["dryRun"] = asked
+        for parameter in ("fieldManager", "fieldValidation"):
+            if parameter in query:
+                wire[parameter] = query.get(parameter)
+        return WriteOptions(
+            user=self.user,
+            field_manager=self.field_manager(),
+            dry_run=bool(asked) if dry_run is None else dry_run,
+            wire=wire,
+            warnings=self.warnings,
+            audit_annotations=self.audit_annotations,
+        )
+
+    def field_manager(self) -> str:
+        """Who the fields belong to: the parameter, else the program's name in User-Agent."""
+        named = self.request.query.get("fieldManager")
+        if len(named) > _MANAGER_MAX or not named.isprintable():
+            raise errors.BadRequest(f"fieldManager must be at most {_MANAGER_MAX} printable characters")
+        if named:
+            return named
+        agent = self.request.header("user-agent").partition("/")[0]
+        return "".join(char for char in agent if char.isprintable())[:_MANAGER_MAX] or "unknown"

@@ -1,0 +1,83 @@
+"""DELETE an object, or a collection of them."""
+
+from __future__ import annotations
+
+import contextlib
+
+from fairlead.api import errors
+from fairlead.apiserver.http.messages import Json, Response, json_response
+from fairlead.apiserver.operations.core import Outcome
+from fairlead.apiserver.operations.delete import delete as delete_object
+from fairlead.apiserver.operations.propagation import DeleteRequest, read_delete_options
+from fairlead.apiserver.registry.resource import split_key
+from fairlead.apiserver.verbs import presentation
+from fairlead.apiserver.verbs.body import read_options
+from fairlead.apiserver.verbs.call import Call
+from fairlead.apiserver.verbs.selecting import read_selection
+
+__all__ = ["delete", "delete_collection"]
+
+
+async def delete(call: Call) -> Response:
+    """Delete one object, or begin to."""
+    form = presentation.negotiate(call.request)
+    request = await _read_request(call)
+    options = call.write_options("DeleteOptions", dry_run=request.dry_run)
+    result = await delete_object(
+        call.core,
+        call.resource,
+        namespace=call.info.namespace,
+        name=call.info.name,
+        request=request,
+        options=options,
+    )
+    if result.removed and not call.resource.strategy.returns_deleted_object:
+        return json_response(_success(call, result))
+    status = 202 if not result.removed and request.wants_accepted else 200
+    return presentation.outcome(call, form, result, status)
+
+
+async def delete_collection(call: Call) -> Response:
+    """Delete every selected object; answers with the list as it was."""
+    form = presentation.negotiate(call.request)
+    selection = read_selection(call)
+    request = await _read_request(call)
+    options = call.write_options("DeleteOptions", dry_run=request.dry_run)
+    store = call.core.store
+    revision = store.revision
+    entries = list(store.table(call.resource.table).page(selection, after="", revision=None))
+    for entry in entries:
+        namespace, name = split_key(entry.key)
+        with contextlib.suppress(errors.NotFound):
+            await delete_object(
+                call.core, call.resource, namespace=namespace, name=name, request=request, options=options
+            )
+    return presentation.collection(call, form, entries, {"resourceVersion": str(revision)})
+
+
+async def _read_request(call: Call) -> DeleteRequest:
+    """DeleteOptions from the body, and from the query where the body is silent."""
+    wire = await read_options(call, "DeleteOptions")
+    query = call.request.query
+    merged: Json = dict(wire)
+    if "gracePeriodSeconds" in query and "gracePeriodSeconds" not in merged:
+        merged["gracePeriodSeconds"] = query.integer("gracePeriodSeconds")
+    for name in ("propagationPolicy",):
+        if name in query and name not in merged:
+            merged[name] = query.get(name)
+    if "orphanDependents" in query and "orphanDependents" not in merged:
+        merged["orphanDependents"] = query.flag("orphanDependents")
+    if "dryRun" in query and not merged.get("dryRun"):
+        merged["dryRun"] = query.all("dryRun")
+    merged.setdefault("kind", "DeleteOptions")
+    merged.setdefault("apiVersion", "meta.k8s.io/v1")
+    return read_delete_options(merged)
+
+
+def _success(call: Call, result: Outcome) -> Json:
+    details: Json = {"name": result.obj["metadata"]["name"]}
+    if call.resource.group:
+        details["group"] = call.resource.group
+    details["kind"] = call.resource.plural
+    details["uid"] = result.obj["metadata"]["uid"]
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

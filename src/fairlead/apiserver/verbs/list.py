@@ -1,0 +1,111 @@
+"""GET a collection: whole, or in pages that together show one moment."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import itertools
+
+import msgspec
+
+from fairlead.api import errors
+from fairlead.apiserver.http.messages import Response
+from fairlead.apiserver.storage.records import Entry
+from fairlead.apiserver.storage.selection import Selection
+from fairlead.apiserver.verbs import presentation
+from fairlead.apiserver.verbs.call import Call
+from fairlead.apiserver.verbs.selecting import read_selection
+from fairlead.apiserver.verbs.versions import wait_for_version
+
+__all__ = ["list_objects"]
+
+_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. "
+    "Start a new list without the continue parameter, or use the continue token in this response to get the rest "
+    "as it is now: what was created, changed or deleted since the first page may then show up in the list."
+)
+
+
+class _Token(msgspec.Struct):
+    """Where a page ended, and which moment the list shows (-1: the moment of asking)."""
+
+    v: str
+    rv: int
+    start: str
+
+
+async def list_objects(call: Call) -> Response:
+    """The selected objects at one revision, in key order."""
+    query = call.request.query
+    form = presentation.negotiate(call.request)
+    selection = read_selection(call)
+    limit = query.integer("limit") or 0
+    if limit < 0:
+        raise errors.BadRequest("limit must not be negative")
+    token = _read_token(query.get("continue"))
+    if token is not None and query.get("resourceVersion"):
+        raise errors.BadRequest("specifying resource version is not allowed when using continue")
+    asked = await wait_for_version(call.core, query.get("resourceVersion"))
+    revision = _moment(call, token, asked)
+    after = token.start if token is not None else ""
+    table = call.core.store.table(call.resource.table)
+    shown = table.page(selection, after=after, revision=None if revision == call.core.store.revision else revision)
+    entries = list(itertools.islice(shown, limit) if limit else shown)
+    meta = _list_meta(call, selection, entries, shown, revision=revision, limit=limit)
+    return presentation.collection(call, form, entries, meta)
+
+
+def _moment(call: Call, token: _Token | None, asked: int) -> int:
+    """The revision that the list shows."""
+    store = call.core.store
+    if token is not None:
+        if token.rv == -1:
+            return store.revision
+        if token.rv < store.compacted or token.rv > store.revision:
+            raise errors.Expired(_TOO_OLD, list_metadata={"continue": _write_token(-1, token.start)})
+        return token.rv
+    match = call.request.query.get("resourceVersionMatch")
+    if match not in {"", "Exact", "NotOlderThan"}:
+        raise errors.BadRequest(f'resourceVersionMatch must be "Exact" or "NotOlderThan", not "{match}"')
+    if match and not call.request.query.get("resourceVersion"):
+        raise errors.BadRequest("resourceVersionMatch is forbidden unless resourceVersion is provided")
+    if match == "Exact":
+        if asked == 0:
+            raise errors.BadRequest('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"')
+        if asked < store.compacted:
+            raise errors.Expired(f"The resourceVersion for the provided list is too old: {asked}")
+        return asked
+    return store.revision
+
+
+def _list_meta(
+    call: Call, selection: Selection, entries: list[Entry], rest: object, *, revision: int, limit: int
+) -> dict[str, object]:
+    meta: dict[str, object] = {"resourceVersion": str(revision)}
+    if not limit or len(entries) < limit:
+        return meta
+    more = next(rest, None)  # type: ignore[call-overload]  # the same generator that the page was taken from
+    if more is None:
+        return meta
+    meta["continue"] = _write_token(revision, entries[-1].key)
+    if selection.labels is None and selection.fields is None and revision == call.core.store.revision:
+        meta["remainingItemCount"] = 1 + sum(1 for _ in rest)  # type: ignore[attr-defined]
+    return meta
+
+
+def _write_token(revision: int, start: str) -> str:
+    raw = msgspec.json.encode(_Token("meta.k8s.io/v1", revision, start))
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _read_token(text: str) -> _Token | None:
+    if not text:
+        return None
+    try:
+        raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        token = msgspec.json.decode(raw, type=_Token)
+    except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
+        raise errors.BadRequest("continue key is not valid") from error
+    if token.v != "meta.k8s.io/v1" or token.rv < -1 or token.rv == 0:
+        raise errors.BadRequest("continue key is not valid: incorrect encoded version or resource version")
+    return token

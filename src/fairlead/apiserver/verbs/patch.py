@@ -1,0 +1,140 @@
+"""PATCH: change part of an object, in the four languages that Kubernetes knows."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from fairlead.api import errors
+from fairlead.api.gvk import GroupVersionKind
+from fairlead.apiserver.http.messages import Json, Response
+from fairlead.apiserver.operations import ownership
+from fairlead.apiserver.operations.create import create as create_object
+from fairlead.apiserver.operations.update import update as update_object
+from fairlead.apiserver.patch.json_patch import apply_json_patch
+from fairlead.apiserver.patch.merge_patch import apply_merge_patch
+from fairlead.apiserver.patch.strategic import apply_strategic_merge_patch
+from fairlead.apiserver.schema.defaulting import copy_json
+from fairlead.apiserver.verbs import presentation
+from fairlead.apiserver.verbs.body import check_fields, check_kind, decode_yaml
+from fairlead.apiserver.verbs.call import Call
+
+__all__ = ["patch"]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+
+async def patch(call: Call) -> Response:
+    """Change an object as the patch says; server-side apply may also create it."""
+    form = presentation.negotiate(call.request)
+    media = call.request.header("content-type").partition(";")[0].strip()
+    data = await call.request.read_body()
+    if media == APPLY_PATCH:
+        return await _apply(call, form, data)
+    accepted = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+    if not call.resource.is_custom:
+        accepted = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+    if media not in accepted:
+        raise errors.unsupported_media_type(accepted)
+    if "force" in call.request.query:
+        raise errors.BadRequest("PatchOptions: force: Forbidden: may not be specified for non-apply patch")
+    change = _change(call, media, _decode(data))
+    result = await update_object(
+        call.core,
+        call.resource,
+        namespace=call.info.namespace,
+        name=call.info.name,
+        mutation=change,
+        options=call.write_options("PatchOptions"),
+        subresource=call.info.subresource,
+    )
+    return presentation.outcome(call, form, result)
+
+
+def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[Json]]:
+    gvk = GroupVersionKind(call.resource.group, call.resource.version, call.resource.kind)
+
+    async def change(current: Json) -> Json:
+        if media == JSON_PATCH:
+            patched = apply_json_patch(current, changes)
+        elif media == MERGE_PATCH:
+            patched = apply_merge_patch(current, changes)
+        else:
+            patched = apply_strategic_merge_patch(call.resource.schema(), current, changes)
+        if not isinstance(patched, dict):
+            raise errors.BadRequest("the patch leaves no object")
+        patched = copy_json(patched)
+        check_kind(patched, gvk)
+        check_fields(call, gvk, call.resource.schema(), patched, [], custom=call.resource.is_custom)
+        return patched
+
+    return change
+
+
+def _decode(data: bytes) -> Any:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise errors.BadRequest(f"error decoding patch: {error}") from error
+
+
+async def _apply(call: Call, form: presentation.Form, data: bytes) -> Response:
+    """Server-side apply: the body says which fields its manager wants to own, and how they shall be."""
+    query = call.request.query
+    resource = call.resource
+    manager = query.get("fieldManager")
+    if not manager:
+        raise errors.BadRequest(
+            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
+        )
+    gvk = GroupVersionKind(resource.group, resource.version, resource.kind)
+    applied = decode_yaml(data, resource.kind)
+    if not applied.get("apiVersion") or not applied.get("kind"):
+        raise errors.BadRequest("apiVersion and kind must be set in an apply configuration")
+    check_kind(applied, gvk)
+    metadata = applied.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise errors.BadRequest("metadata must be an object")
+    if metadata.get("managedFields"):
+        raise errors.BadRequest("metadata.managedFields must be nil")
+    if metadata.setdefault("name", call.info.name) != call.info.name:
+        raise errors.BadRequest(
+            f"name in URL does not match name in the body: {call.info.name} is not {metadata['name']}"
+        )
+    check_fields(call, gvk, resource.schema(), applied, [], custom=resource.is_custom)
+    options = call.write_options("PatchOptions")
+    force = query.flag("force")
+    if call.core.store.newest(resource.table, resource.key(call.info.namespace, call.info.name)) is None:
+        if call.info.subresource:
+            raise errors.not_found(resource.group_resource, call.info.name)
+        if metadata.get("uid") or metadata.get("resourceVersion"):
+            raise errors.conflict(
+                resource.group_resource, call.info.name, "uid mismatch: the provided object does not exist"
+            )
+        obj = ownership.apply_new(call.core, resource, applied, manager)
+        made = await create_object(
+            call.core, resource, obj, namespace=call.info.namespace, options=options, tracked=True
+        )
+        return presentation.outcome(call, form, made, 201)
+
+    async def change(current: Json) -> Json:
+        return ownership.apply_existing(
+            call.core, resource, current, applied, manager, force=force, subresource=call.info.subresource
+        )
+
+    result = await update_object(
+        call.core,
+        resource,
+        namespace=call.info.namespace,
+        name=call.info.name,
+        mutation=change,
+        options=options,
+        subresource=call.info.subresource,
+        tracked=True,
+    )
+    return presentation.outcome(call, form, result)

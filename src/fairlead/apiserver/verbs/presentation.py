@@ -1,0 +1,185 @@
+"""The form an answer takes: the object itself, its metadata only, or a table for people to read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import yaml
+
+from fairlead.api import errors
+from fairlead.apiserver import printers
+from fairlead.apiserver.http.messages import Json, Request, Response
+from fairlead.apiserver.operations.core import Outcome
+from fairlead.apiserver.registry.resource import decode_entry
+from fairlead.apiserver.storage.records import Change, Entry
+from fairlead.apiserver.verbs.call import Call
+
+__all__ = ["Form", "bookmark_event", "collection", "event", "negotiate", "one_entry", "one_object", "outcome"]
+
+_JSON = "application/json"
+_YAML = "application/yaml"
+_ACCEPTED = (_JSON, _YAML, "application/json;stream=watch")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Form:
+    """What was negotiated. ``view`` is "" for the object itself, else Table or PartialObjectMetadata(List)."""
+
+    media: str = _JSON
+    view: str = ""
+    view_version: str = "v1"
+
+    @property
+    def plain(self) -> bool:
+        """Whether stored bytes can be sent as they are."""
+        return not self.view and self.media == _JSON
+
+    @property
+    def content_type(self) -> str:
+        """The media type of an answer in this form."""
+        if not self.view:
+            return self.media
+        return (
+            f"{self.media};as={self.view};g=meta.k8s.io;v={self.view_version}" if self.view == "Table" else self.media
+        )
+
+    @property
+    def stream_type(self) -> str:
+        """The media type of a watch in this form."""
+        return f"{_JSON};stream=watch" if self.view else _JSON
+
+    @property
+    def api_version(self) -> str:
+        """The version of the view's own kind."""
+        return f"meta.k8s.io/{self.view_version}"
+
+
+PLAIN = Form()
+
+
+def negotiate(request: Request, *, stream: bool = False) -> Form:
+    """The first form of the Accept header that this server can give."""
+    accept = request.header("accept")
+    if accept in {"", "*/*", _JSON}:
+        return PLAIN
+    for clause in accept.split(","):
+        media, *parameters = (part.strip() for part in clause.split(";"))
+        if media not in {"*/*", "application/*", _JSON, _YAML}:
+            continue
+        if media == _YAML and stream:
+            continue
+        values = dict(parameter.split("=", 1) for parameter in parameters if "=" in parameter)
+        form = _form(_YAML if media == _YAML else _JSON, values)
+        if form is not None:
+            return form
+    raise errors.not_acceptable(_ACCEPTED)
+
+
+def _form(media: str, parameters: Mapping[str, str]) -> Form | None:
+    view = parameters.get("as", "")
+    if not view:
+        return Form(media)
+    known = view in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
+    version = parameters.get("v", "v1")
+    if not known or parameters.get("g", "meta.k8s.io") != "meta.k8s.io" or version not in {"v1", "v1beta1"}:
+        return None
+    return Form(media, view, version)
+
+
+def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> Response:
+    """A stored object."""
+    if form.plain:
+        return Response(status, entry.wire(call.resource.head))
+    return one_object(call, form, call.resource.decode(entry), status)
+
+
+def outcome(call: Call, form: Form, result: Outcome, status: int = 200) -> Response:
+    """What came of a write; stored bytes are sent as they are."""
+    if result.entry is not None and form.plain:
+        return Response(status, result.entry.wire(call.resource.head))
+    return one_object(call, form, result.obj, status)
+
+
+def one_object(call: Call, form: Form, obj: Json, status: int = 200) -> Response:
+    """An object in hand."""
+    if form.view == "Table":
+        obj = _table(call, form, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
+    elif form.view:
+        obj = _metadata_only(form, obj)
+    return Response(status, _encode(form, obj), form.content_type)
+
+
+def collection(call: Call, form: Form, entries: Sequence[Entry], meta: Mapping[str, Any]) -> Response:
+    """A list of stored objects."""
+    resource = call.resource
+    if form.plain:
+        head = msgspec.json.encode({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": meta})
+        item_head = resource.item_head
+        items = b",".join([entry.wire(item_head) for entry in entries])
+        return Response(body=b'%b,"items":[%b]}' % (head[:-1], items))
+    if form.view == "Table":
+        answer = _table(call, form, [resource.decode(entry) for entry in entries], meta)
+    elif form.view:
+        answer = {
+            "kind": "PartialObjectMetadataList",
+            "apiVersion": form.api_version,
+            "metadata": dict(meta),
+            "items": [_metadata_only(form, decode_entry(entry)) for entry in entries],
+        }
+    else:
+        answer = {
+            "kind": resource.list_kind,
+            "apiVersion": resource.api_version,
+            "metadata": dict(meta),
+            "items": [resource.decode(entry) for entry in entries],
+        }
+    return Response(body=_encode(form, answer), content_type=form.content_type)
+
+
+def event(call: Call, form: Form, kind: str, entry: Entry, change: Change | None) -> bytes:
+    """One line of a watch. Plain ones are encoded once for all watchers of the same change."""
+    head = call.resource.head
+    if form.plain:
+        if change is not None:
+            return change.frame(kind, entry, head)
+        return b'{"type":"%b","object":%b}\n' % (kind.encode(), entry.wire(head))
+    obj = call.resource.decode(entry)
+    shown = _table(call, form, [obj], {}) if form.view == "Table" else _metadata_only(form, obj)
+    return msgspec.json.encode({"type": kind, "object": shown}) + b"\n"
+
+
+def bookmark_event(call: Call, form: Form, revision: int, annotations: Mapping[str, str] | None) -> bytes:
+    """A line that says how far the watch has come."""
+    metadata: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    obj: Json = {"kind": call.resource.kind, "apiVersion": call.resource.api_version, "metadata": metadata}
+    if form.view == "Table":
+        obj = _table(call, form, [], metadata)
+        # kubectl reads the version from the one row that a bookmark's table carries.
+        obj["rows"] = [{"cells": [], "object": {**_metadata_only(form, {"metadata": metadata})}}]
+    elif form.view:
+        obj = _metadata_only(form, obj)
+    return msgspec.json.encode({"type": "BOOKMARK", "object": obj}) + b"\n"
+
+
+def _table(call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, Any]) -> Json:
+    include = call.request.query.get("includeObject") or "Metadata"
+    if include not in {"None", "Metadata", "Object"}:
+        raise errors.BadRequest(f'unrecognized includeObject value: "{include}"')
+    return printers.table(
+        call.resource, objects, now=call.core.clock.now(), include=include, version=form.view_version, meta=meta
+    )
+
+
+def _metadata_only(form: Form, obj: Json) -> Json:
+    return {"kind": "PartialObjectMetadata", "apiVersion": form.api_version, "metadata": obj["metadata"]}
+
+
+def _encode(form: Form, value: Json) -> bytes:
+    if form.media == _YAML:
+        return yaml.safe_dump(value, sort_keys=True, default_flow_style=False, allow_unicode=True).encode()
+    return msgspec.json.encode(value)

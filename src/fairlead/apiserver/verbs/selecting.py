@@ -1,0 +1,62 @@
+"""Selectors in requests: which objects a list, a watch or a deletecollection is about."""
+
+from __future__ import annotations
+
+from fairlead.api import errors, selectors
+from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.storage.selection import Selection
+from fairlead.apiserver.verbs.call import Call
+
+__all__ = ["read_selection"]
+
+_ALWAYS = ("metadata.name", "metadata.namespace")
+
+
+def read_selection(call: Call) -> Selection:
+    """The namespace of the path and the selectors of the query, checked."""
+    query = call.request.query
+    labels = fields = None
+    try:
+        if text := query.get("labelSelector"):
+            labels = selectors.parse_label_selector(text)
+    except selectors.SelectorError as error:
+        raise errors.BadRequest(f"unable to parse requirement: {error}") from error
+    try:
+        if text := query.get("fieldSelector"):
+            fields = selectors.parse_field_selector(text)
+    except selectors.SelectorError as error:
+        raise errors.BadRequest(str(error)) from error
+    name = call.info.name
+    indexed = None
+    if fields is not None:
+        _check_fields(call.resource, fields)
+        name = name or fields.exact("metadata.name") or ""
+        indexed = _indexable(fields)
+        if fields.empty:
+            fields = None
+    if labels is not None and labels.empty:
+        labels = None
+    return Selection(
+        namespace=call.info.namespace if call.resource.namespaced else "",
+        name=name,
+        labels=labels,
+        fields=fields,
+        indexed_field=indexed,
+    )
+
+
+def _check_fields(resource: Resource, fields: selectors.FieldMatcher) -> None:
+    known = resource.selectable_fields()
+    for requirement in fields.requirements:
+        if requirement.field not in known and requirement.field not in _ALWAYS:
+            raise errors.BadRequest(f"field label not supported: {requirement.field}")
+
+
+def _indexable(fields: selectors.FieldMatcher) -> tuple[str, str] | None:
+    for requirement in fields.requirements:
+        if requirement.field in _ALWAYS:
+            continue
+        value = fields.exact(requirement.field)
+        if value:
+            return requirement.field, value
+    return None

@@ -1,0 +1,38 @@
+"""resourceVersion in requests: what it asks of a read."""
+
+from __future__ import annotations
+
+from fairlead.api import errors
+from fairlead.apiserver.operations.core import Core
+
+__all__ = ["parse_version", "wait_for_version"]
+
+# How long a read waits for a version that the server has not reached yet.
+_PATIENCE_SECONDS = 3
+
+
+def parse_version(text: str) -> int:
+    """A resource version as the number it is; 0 when nothing was said."""
+    if not text:
+        return 0
+    if not text.isdecimal():
+        raise errors.BadRequest(f"invalid resource version {text!r}: must be a decimal number")
+    return int(text)
+
+
+async def wait_for_version(core: Core, text: str) -> int:
+    """Wait until the server has reached the version asked for, for a while."""
+    version = parse_version(text)
+    if version > core.store.revision:
+        try:
+            async with core.clock.timeout(_PATIENCE_SECONDS):
+                await core.store.wait_revision(version)
+        except TimeoutError:
+            raise errors.Timeout(
+                f"Timeout: Too large resource version: {version}, current: {core.store.revision}",
+                details={
+                    "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+                    "retryAfterSeconds": 1,
+                },
+            ) from None
+    return version

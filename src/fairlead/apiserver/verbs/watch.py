@@ -1,0 +1,164 @@
+"""Watch: the initial state if it is asked for, then every change in commit order, until somebody ends it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from fairlead.api import errors
+from fairlead.apiserver.http.messages import Response
+from fairlead.apiserver.storage.records import Entry
+from fairlead.apiserver.storage.selection import Selection
+from fairlead.apiserver.storage.store import HistoryGone, Store
+from fairlead.apiserver.storage.watching import Notice, Watcher
+from fairlead.apiserver.verbs import presentation
+from fairlead.apiserver.verbs.call import Call
+from fairlead.apiserver.verbs.selecting import read_selection
+from fairlead.apiserver.verbs.versions import parse_version
+from fairlead.base.clock import Clock
+from fairlead.base.randomness import Randomness
+
+__all__ = ["WatchKeeper", "watch"]
+
+BOOKMARK_SECONDS = 60
+MIN_TIMEOUT_SECONDS = 1800
+_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class _Open:
+    watcher: Watcher
+    ends_at: float
+    bookmark_at: float | None
+
+
+class WatchKeeper:
+    """Ends watches that have run their time and sends bookmarks: one task for all, instead of timers for each."""
+
+    def __init__(self, store: Store, clock: Clock, randomness: Randomness) -> None:
+        self._store = store
+        self._clock = clock
+        self._randomness = randomness
+        self._open: dict[_Open, None] = {}
+
+    async def run(self) -> None:
+        """Look after the open watches once a second."""
+        while True:
+            await self._clock.sleep(1)
+            now = self._clock.monotonic()
+            for kept in list(self._open):
+                if kept.ends_at <= now:
+                    kept.watcher.end()
+                elif kept.bookmark_at is not None and kept.bookmark_at <= now:
+                    kept.bookmark_at = now + BOOKMARK_SECONDS
+                    kept.watcher.offer(bookmark(self._store.revision))
+
+    def keep(self, watcher: Watcher, *, timeout_seconds: int, bookmarks: bool) -> _Open:
+        """Look after a watch until `release`."""
+        now = self._clock.monotonic()
+        # Clients that name no end are spread out, so that they do not all come back at once.
+        timeout = timeout_seconds or MIN_TIMEOUT_SECONDS * (1 + self._randomness.random())
+        kept = _Open(watcher, now + timeout, now + BOOKMARK_SECONDS if bookmarks else None)
+        self._open[kept] = None
+        return kept
+
+    def release(self, kept: _Open) -> None:
+        """Stop looking after a watch."""
+        self._open.pop(kept, None)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+def bookmark(revision: int) -> Notice:
+    """A notice that says only how far the watch has come."""
+    return "BOOKMARK", Entry("", revision, b"", {}, {}), None
+
+
+async def watch(call: Call, keeper: WatchKeeper) -> Response:
+    """Open a watch and stream it."""
+    query = call.request.query
+    form = presentation.negotiate(call.request, stream=True)
+    selection = read_selection(call)
+    timeout = query.integer("timeoutSeconds") or 0
+    if timeout < 0:
+        raise errors.BadRequest("timeoutSeconds must not be negative")
+    initial = _wants_initial_events(call)
+    version = parse_version(query.get("resourceVersion"))
+    store = call.core.store
+    bookmarks = query.flag("allowWatchBookmarks")
+    # Without a version, or with "0", a watch begins with what is there; so it does when the client asks for that.
+    from_state = initial or (initial is None and version == 0)
+    since = version if version and not initial else store.revision
+    try:
+        watcher = store.watch(call.resource.table, selection, since=since)
+    except HistoryGone as error:
+        return _one_frame(form, _error_frame(errors.Expired(str(error))))
+    opening = _opening(call, form, selection, initial=bool(initial), from_state=from_state, since=since)
+    kept = keeper.keep(watcher, timeout_seconds=timeout, bookmarks=bookmarks)
+    return Response(body=_stream(call, form, watcher, opening, keeper, kept), content_type=form.stream_type)
+
+
+def _wants_initial_events(call: Call) -> bool | None:
+    query = call.request.query
+    if "sendInitialEvents" not in query:
+        if query.get("resourceVersionMatch"):
+            raise errors.BadRequest("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
+        return None
+    if query.get("resourceVersionMatch") != "NotOlderThan":
+        raise errors.BadRequest("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
+    if not query.flag("allowWatchBookmarks") and query.flag("sendInitialEvents"):
+        raise errors.BadRequest("sendInitialEvents requires setting allowWatchBookmarks to true")
+    return query.flag("sendInitialEvents")
+
+
+def _opening(
+    call: Call, form: presentation.Form, selection: Selection, *, initial: bool, from_state: bool, since: int
+) -> list[bytes]:
+    """What is sent before the first change: the state as ADDED events, and the mark that it is complete."""
+    frames: list[bytes] = []
+    if from_state:
+        table = call.core.store.table(call.resource.table)
+        for entry in table.page(selection, after="", revision=None):
+            frames.append(presentation.event(call, form, "ADDED", entry, None))  # noqa: PERF401 - reads better
+    if initial:
+        frames.append(presentation.bookmark_event(call, form, since, {_INITIAL_EVENTS_END: "true"}))
+    return frames
+
+
+async def _stream(
+    call: Call,
+    form: presentation.Form,
+    watcher: Watcher,
+    opening: list[bytes],
+    keeper: WatchKeeper,
+    kept: _Open,
+) -> AsyncIterator[bytes]:
+    store = call.core.store
+    try:
+        if opening:
+            yield b"".join(opening)
+            opening.clear()
+        while notices := await watcher.take():
+            yield b"".join([_frame(call, form, notice) for notice in notices])
+    finally:
+        keeper.release(kept)
+        store.unwatch(call.resource.table, watcher)
+
+
+def _frame(call: Call, form: presentation.Form, notice: Notice) -> bytes:
+    kind, entry, change = notice
+    assert entry is not None  # noqa: S101 - every notice shows something
+    if kind == "BOOKMARK":
+        return presentation.bookmark_event(call, form, entry.revision, None)
+    return presentation.event(call, form, kind, entry, change)
+
+
+def _error_frame(error: errors.ApiError) -> bytes:
+    return msgspec.json.encode({"type": "ERROR", "object": error.to_status()}) + b"\n"
+
+
+def _one_frame(form: presentation.Form, frame: bytes) -> Response:
+    return Response(body=frame, content_type=form.stream_type)
