@@ -20,7 +20,7 @@ from fairlead.client.verbs import Api
 
 __all__ = ["Client"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 # A little more than the server gives itself (60 s), so that its own, clearer answer comes first.
 _TIMEOUT_SECONDS = 75.0
@@ -81,9 +81,9 @@ class Client:
     @overload
     def of(self, kind: GroupVersionResource) -> Api[dict[str, Any]]: ...
     @overload
-    def of(self, kind: resources.Resource[T]) -> Api[T]: ...
+    def of(self, kind: resources.Resource[_T]) -> Api[_T]: ...
     @overload
-    def of(self, kind: type[T]) -> Api[T]: ...
+    def of(self, kind: type[_T]) -> Api[_T]: ...
     def of(self, kind: GroupVersionResource | resources.Resource[Any] | type[Any]) -> Api[Any]:
         """The verbs of one resource."""
         return Api(self, resources.describe(kind))
@@ -121,7 +121,7 @@ class Client:
         request = self._build(method, path, query, body, content_type, headers, timeout_seconds)
         response = await self._send(request)
         if response.status >= 400:
-            raise error_of(request, response.status, response.headers, response.body, resource, name)
+            raise _error_of(request, response.status, response.headers, response.body, resource, name)
         return response
 
     @contextlib.asynccontextmanager
@@ -141,7 +141,7 @@ class Client:
         async with self.transport.stream(request) as response:
             if response.status >= 400:
                 body = await response.read()
-                raise error_of(request, response.status, response.headers, body, resource, name)
+                raise _error_of(request, response.status, response.headers, body, resource, name)
             yield response
 
     def _build(
@@ -187,7 +187,7 @@ class Client:
             attempt += 1
 
 
-def error_of(
+def _error_of(
     request: Request,
     status: int,
     headers: Mapping[str, str],

@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 __all__ = ["update_with_retry"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 # The first retry is nearly immediate: most conflicts are one other writer that is done by then.
 _BACKOFF = Backoff(initial_seconds=0.01, factor=3.0, cap_seconds=1.0, jitter=0.5)
 
 
 async def update_with_retry(
-    api: Api[T],
+    api: Api[_T],
     name: str,
-    mutate: Callable[[T], T | None],
+    mutate: Callable[[_T], _T | None],
     *,
     namespace: str | None = None,
     subresource: str = "",
     attempts: int = 10,
-) -> T:
+) -> _T:
     """Read an object, change it, write it back; on a conflict read it again and repeat.
 
     Args:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RECONNECT", "follow", "is_transient"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 RECONNECT = Backoff(initial_seconds=0.2, factor=2.0, cap_seconds=30.0, jitter=0.5)
 # Watches are renewed after a random time between these, so that a server's watches do not all end together.
@@ -40,13 +40,13 @@ def is_transient(error: Exception) -> bool:
 
 @contextlib.asynccontextmanager
 async def follow(
-    api: Api[T],
+    api: Api[_T],
     *,
     resource_version: str,
     namespace: str | None = None,
     label_selector: str = "",
     field_selector: str = "",
-) -> AsyncIterator[AsyncIterator[watch.WatchEvent[T]]]:
+) -> AsyncIterator[AsyncIterator[watch.WatchEvent[_T]]]:
     """All events after a resource version, over as many connections as it takes.
 
     Guarantees: an event is given once; after one with resource version V, only what came after V is given; the
@@ -59,8 +59,8 @@ async def follow(
 
 
 async def _follow(
-    api: Api[T], resource_version: str, namespace: str | None, label_selector: str, field_selector: str
-) -> AsyncGenerator[watch.WatchEvent[T], None]:
+    api: Api[_T], resource_version: str, namespace: str | None, label_selector: str, field_selector: str
+) -> AsyncGenerator[watch.WatchEvent[_T], None]:
     clock, randomness = api.client.clock, api.client.randomness
     delays = RECONNECT.delays(randomness)
     last = resource_version
@@ -95,8 +95,8 @@ async def _follow(
 
 
 async def _next(
-    events: AsyncIterator[watch.WatchEvent[T]], clock: Clock, *, overdue_at: float
-) -> watch.WatchEvent[T] | None:
+    events: AsyncIterator[watch.WatchEvent[_T]], clock: Clock, *, overdue_at: float
+) -> watch.WatchEvent[_T] | None:
     try:
         async with clock.timeout(max(0.001, overdue_at - clock.monotonic())):
             return await anext(events, None)

@@ -16,9 +16,9 @@ from fairlead.client.transport import Request, Response
 
 __all__ = ["AsgiApplication", "InProcessTransport"]
 
-Message = MutableMapping[str, Any]
+_Message = MutableMapping[str, Any]
 AsgiApplication = Callable[
-    [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]],
+    [MutableMapping[str, Any], Callable[[], Awaitable[_Message]], Callable[[_Message], Awaitable[None]]],
     Awaitable[None],
 ]
 
@@ -135,14 +135,14 @@ class _Call:
 
     # The server's side.
 
-    async def receive(self) -> Message:
+    async def receive(self) -> _Message:
         if not self._body_taken:
             self._body_taken = True
             return {"type": "http.request", "body": self.request.body, "more_body": False}
         await self._hung_up.wait()
         return {"type": "http.disconnect"}
 
-    async def send(self, message: Message) -> None:
+    async def send(self, message: _Message) -> None:
         if self._hung_up.is_set():
             await asyncio.sleep(0)
             return

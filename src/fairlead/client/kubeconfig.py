@@ -8,6 +8,7 @@ import os
 import pathlib
 import urllib.parse
 from collections.abc import Sequence
+from typing import TypeVar
 
 from fairlead.base.clock import Clock
 from fairlead.base.environment import Environment
@@ -16,6 +17,8 @@ from fairlead.client.access import Access, Impersonation
 from fairlead.client.kubeconfigfile import Cluster, Kubeconfig, Sourced, User
 
 __all__ = ["access_for", "default_paths", "read"]
+
+_T = TypeVar("_T")
 
 _PROXY_SCHEMES = frozenset({"http", "https"})
 
@@ -112,9 +115,7 @@ class _Entry:
             raise self.error(field, "is not valid base64") from error
 
 
-def _referred(
-    entries: dict[str, Sourced[kubeconfigfile.T]], name: str, what: str, field: str, path: pathlib.Path
-) -> Sourced[kubeconfigfile.T]:
+def _referred(entries: dict[str, Sourced[_T]], name: str, what: str, field: str, path: pathlib.Path) -> Sourced[_T]:
     if not name:
         raise errors.KubeconfigError("must not be empty", field=f"{field}.{what}", path=path)
     if name not in entries:
@@ -124,7 +125,7 @@ def _referred(
     return entries[name]
 
 
-def _known(entries: dict[str, Sourced[kubeconfigfile.T]]) -> str:
+def _known(entries: dict[str, Sourced[_T]]) -> str:
     return ", ".join(sorted(entries)) or "none"
 
 

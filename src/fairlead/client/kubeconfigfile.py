@@ -112,15 +112,15 @@ class _File(msgspec.Struct, frozen=True, rename="kebab"):
     current_context: str | None = None
 
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
-class Sourced(Generic[T]):
+class Sourced(Generic[_T]):
     """An entry and the file it came from: relative paths count from there."""
 
     __slots__ = ("path", "value")
 
-    def __init__(self, value: T, path: pathlib.Path) -> None:
+    def __init__(self, value: _T, path: pathlib.Path) -> None:
         self.value = value
         self.path = path
 
@@ -182,10 +182,10 @@ def _by_name(file: _File, path: pathlib.Path) -> Kubeconfig:
     return config
 
 
-N = TypeVar("N", bound=_Named)
+_N = TypeVar("_N", bound=_Named)
 
 
-def _checked(entries: Iterable[N], field: str, path: pathlib.Path) -> Iterable[N]:
+def _checked(entries: Iterable[_N], field: str, path: pathlib.Path) -> Iterable[_N]:
     for index, entry in enumerate(entries):
         if not entry.name:
             raise errors.KubeconfigError("must not be empty", field=f"{field}[{index}].name", path=path)

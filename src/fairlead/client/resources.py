@@ -12,14 +12,14 @@ from fairlead.client import errors
 
 __all__ = ["Page", "Resource", "describe"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class Page(Generic[_T]):
     """A list, or a part of one."""
 
-    items: list[T]
+    items: list[_T]
     resource_version: str
     continue_token: str = ""  # where the next page begins; empty on the last
     remaining_item_count: int | None = None  # if the server says
@@ -31,23 +31,23 @@ class _ListMeta(msgspec.Struct, frozen=True, rename="camel"):
     remaining_item_count: int | None = None
 
 
-class _List(msgspec.Struct, Generic[T], frozen=True, rename="camel"):
+class _List(msgspec.Struct, Generic[_T], frozen=True, rename="camel"):
     api_version: str = ""
     kind: str = ""
     metadata: _ListMeta = _ListMeta()
-    items: list[T] | None = None
+    items: list[_T] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Resource(Generic[T]):
+class Resource(Generic[_T]):
     """One resource, and the class of its objects: a typed kind, or dict."""
 
     gvr: GroupVersionResource
-    type: type[T]
+    type: type[_T]
     namespaced: bool | None = None  # None: the caller knows
     kind: GroupVersionKind | None = None
-    _one: msgspec.json.Decoder[T] = dataclasses.field(init=False, repr=False, compare=False)
-    _many: msgspec.json.Decoder[_List[T]] = dataclasses.field(init=False, repr=False, compare=False)
+    _one: msgspec.json.Decoder[_T] = dataclasses.field(init=False, repr=False, compare=False)
+    _many: msgspec.json.Decoder[_List[_T]] = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_one", msgspec.json.Decoder(self.type))
@@ -58,7 +58,7 @@ class Resource(Generic[T]):
         """Whether objects are of a class of their own."""
         return self.type is not dict
 
-    def decode(self, body: bytes | msgspec.Raw) -> T:
+    def decode(self, body: bytes | msgspec.Raw) -> _T:
         """One object.
 
         Raises:
@@ -69,7 +69,7 @@ class Resource(Generic[T]):
         except msgspec.DecodeError as error:
             raise errors.AnswerInvalid(f"the server's {self} cannot be read: {error}") from error
 
-    def decode_list(self, body: bytes) -> Page[T]:
+    def decode_list(self, body: bytes) -> Page[_T]:
         """A list of objects.
 
         Raises:

@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Api"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 # As client-go's pager: big enough to be quick, small enough for a server to answer from memory.
 _PAGE_SIZE = 500
 
 
-class Api(Generic[T]):
+class Api(Generic[_T]):
     """Get, list, watch, create, update, patch and delete objects of one resource.
 
     The namespace of a namespaced kind is given by `namespace`, else by the object itself, else it is the client's;
     for `list`, `watch` and their relatives no namespace means all of them.
     """
 
-    def __init__(self, client: Client, resource: Resource[T]) -> None:
+    def __init__(self, client: Client, resource: Resource[_T]) -> None:
         self.client = client
         self.resource = resource
 
     async def get(
         self, name: str, *, namespace: str | None = None, resource_version: str = "", subresource: str = ""
-    ) -> T:
+    ) -> _T:
         """Read one object."""
         response = await self.client.request(
             "GET",
@@ -58,7 +58,7 @@ class Api(Generic[T]):
         resource_version_match: str = "",
         limit: int = 0,
         continue_token: str = "",
-    ) -> Page[T]:
+    ) -> Page[_T]:
         """One page, or everything when no limit is given."""
         query = requests.list_query(
             label_selector=label_selector,
@@ -78,7 +78,7 @@ class Api(Generic[T]):
         label_selector: str = "",
         field_selector: str = "",
         limit: int = _PAGE_SIZE,
-    ) -> AsyncIterator[Page[T]]:
+    ) -> AsyncIterator[Page[_T]]:
         """All pages of one moment, one after the other.
 
         Raises:
@@ -105,9 +105,9 @@ class Api(Generic[T]):
         label_selector: str = "",
         field_selector: str = "",
         limit: int = _PAGE_SIZE,
-    ) -> Page[T]:
+    ) -> Page[_T]:
         """Everything, read in pages. When they expire on the way, everything is read again in one piece."""
-        items: list[T] = []
+        items: list[_T] = []
         version = ""
         try:
             async for page in self.pages(
@@ -130,7 +130,7 @@ class Api(Generic[T]):
         bookmarks: bool = True,
         timeout_seconds: int = 0,
         send_initial_events: bool = False,
-    ) -> AsyncIterator[AsyncIterator[WatchEvent[T]]]:
+    ) -> AsyncIterator[AsyncIterator[WatchEvent[_T]]]:
         """One connection's worth of events. It ends when the server ends it; `follow` goes on.
 
         Raises:
@@ -159,7 +159,7 @@ class Api(Generic[T]):
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-    ) -> contextlib.AbstractAsyncContextManager[AsyncIterator[WatchEvent[T]]]:
+    ) -> contextlib.AbstractAsyncContextManager[AsyncIterator[WatchEvent[_T]]]:
         """All events from here on, over as many connections as it takes; none lost, none twice.
 
         Raises:
@@ -173,7 +173,7 @@ class Api(Generic[T]):
             field_selector=field_selector,
         )
 
-    async def create(self, item: T, *, namespace: str | None = None, options: WriteOptions | None = None) -> T:
+    async def create(self, item: _T, *, namespace: str | None = None, options: WriteOptions | None = None) -> _T:
         """Create an object."""
         response = await self.client.request(
             "POST",
@@ -186,12 +186,12 @@ class Api(Generic[T]):
 
     async def update(
         self,
-        item: T,
+        item: _T,
         *,
         namespace: str | None = None,
         subresource: str = "",
         options: WriteOptions | None = None,
-    ) -> T:
+    ) -> _T:
         """Replace an object. Its resourceVersion, if given, must still be the current one."""
         name = objects.name_of(item)
         response = await self.client.request(
@@ -203,7 +203,7 @@ class Api(Generic[T]):
         )
         return self.resource.decode(response.body)
 
-    async def update_status(self, item: T, *, namespace: str | None = None) -> T:
+    async def update_status(self, item: _T, *, namespace: str | None = None) -> _T:
         """Replace an object's status; everything else in it is ignored."""
         return await self.update(item, namespace=namespace, subresource="status")
 
@@ -215,7 +215,7 @@ class Api(Generic[T]):
         namespace: str | None = None,
         subresource: str = "",
         options: WriteOptions | None = None,
-    ) -> T:
+    ) -> _T:
         """Change parts of an object."""
         response = await self.client.request(
             "PATCH",
@@ -229,14 +229,14 @@ class Api(Generic[T]):
 
     async def apply(
         self,
-        item: T | dict[str, Any],
+        item: _T | dict[str, Any],
         *,
         field_manager: str,
         force: bool = False,
         namespace: str | None = None,
         subresource: str = "",
         dry_run: bool = False,
-    ) -> T:
+    ) -> _T:
         """Server-side apply: say what this manager wants of an object, and create it if it is not there."""
         return await self.patch(
             objects.name_of(item),
@@ -249,12 +249,12 @@ class Api(Generic[T]):
     async def modify(
         self,
         name: str,
-        mutate: Callable[[T], T | None],
+        mutate: Callable[[_T], _T | None],
         *,
         namespace: str | None = None,
         subresource: str = "",
         attempts: int = 10,
-    ) -> T:
+    ) -> _T:
         """Read, change and write back, again and again until nobody interferes. See `concurrency`."""
         from fairlead.client import concurrency
 
@@ -274,7 +274,7 @@ class Api(Generic[T]):
         resource_version: str = "",
         dry_run: bool = False,
         ignore_store_read_errors: bool = False,
-    ) -> T | None:
+    ) -> _T | None:
         """Delete an object, or ask for its deletion.
 
         Returns:
@@ -302,7 +302,7 @@ class Api(Generic[T]):
         grace_period_seconds: int | None = None,
         propagation_policy: str = "",
         dry_run: bool = False,
-    ) -> Page[T]:
+    ) -> Page[_T]:
         """Delete everything that matches; the objects as they were before."""
         response = await self.client.request(
             "DELETE",

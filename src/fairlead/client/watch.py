@@ -15,7 +15,7 @@ from fairlead.client.transport import StreamedResponse
 
 __all__ = ["Bookmark", "Change", "ChangeType", "FrameSplitter", "WatchEvent", "decode_frame", "events_of"]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 # Set on the bookmark that ends a streamed list.
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -30,11 +30,11 @@ class ChangeType(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Change(Generic[T]):
+class Change(Generic[_T]):
     """An object came, changed or went. A deleted one is shown in its last state."""
 
     type: ChangeType
-    object: T
+    object: _T
 
     @property
     def resource_version(self) -> str:
@@ -50,7 +50,7 @@ class Bookmark:
     ends_initial_events: bool = False
 
 
-WatchEvent = Change[T] | Bookmark
+WatchEvent = Change[_T] | Bookmark
 
 
 class _Frame(msgspec.Struct, frozen=True):
@@ -98,7 +98,7 @@ class FrameSplitter:
         return bytes(self._rest).strip()
 
 
-def decode_frame(frame: bytes, decode: Callable[[msgspec.Raw], T]) -> WatchEvent[T]:
+def decode_frame(frame: bytes, decode: Callable[[msgspec.Raw], _T]) -> WatchEvent[_T]:
     """One line of a watch.
 
     Raises:
@@ -122,8 +122,8 @@ def decode_frame(frame: bytes, decode: Callable[[msgspec.Raw], T]) -> WatchEvent
 
 
 async def events_of(
-    response: StreamedResponse, decode: Callable[[msgspec.Raw], T], what: str
-) -> AsyncGenerator[WatchEvent[T], None]:
+    response: StreamedResponse, decode: Callable[[msgspec.Raw], _T], what: str
+) -> AsyncGenerator[WatchEvent[_T], None]:
     """The events of one stream. Ends when the server ended it between two events, as it does every few minutes.
 
     Raises:
