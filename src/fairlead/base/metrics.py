@@ -6,6 +6,7 @@ the same metric. `DiscardedMetrics` is for a process that serves no /metrics; it
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -74,7 +76,7 @@ class Histogram(Protocol):
 
 
 class MetricConflict(ValueError):
-    """Raised when one name is asked for as two different metrics."""
+    """Raised when one name is asked for as two different metrics, or is no name at all."""
 
 
 class Metrics(Protocol):
@@ -139,6 +141,9 @@ class PrometheusMetrics:
             if known != shape:
                 raise MetricConflict(f"metric {name} is a {_describe(known)} and cannot also be a {_describe(shape)}")
             return metric
+        if not _NAME.fullmatch(name):
+            # The library would take any text by now, and scrapers that do not would choke on it.
+            raise MetricConflict(f"metric {name!r} cannot be registered: that is not a Prometheus name")
         registry = self._load()
         import prometheus_client
 
@@ -147,7 +152,7 @@ class PrometheusMetrics:
         try:
             metric = make(name, text, labelnames=tuple(labels), registry=registry, **options)
         except ValueError as error:
-            # For example a histogram `x` beside a counter `x_count`, or a name Prometheus does not allow.
+            # For example a gauge `x` beside a counter `x_total`: both would be the family `x`.
             raise MetricConflict(f"metric {name} cannot be registered: {error}") from error
         self._known[name] = (shape, metric)
         return metric

@@ -38,7 +38,7 @@ _DEPTH_LIMIT = 12
 _WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?(?:-----END \1PRIVATE KEY-----|\Z)", re.DOTALL), REDACTED),
-    (re.compile(r"(?i)\b(authorization\s*[:=]\s*[\"']?)(?:[a-z]+\s+)?[^\s\"',;]+"), rf"\1{REDACTED}"),
+    (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?)(?:[a-z]+\s+)?[^\s\"',;]+"), rf"\1{REDACTED}"),
     (re.compile(r"(?i)\b(bearer\s+)[a-z0-9\-._~+/]+=*"), rf"\1{REDACTED}"),
     # JSON Web Tokens, which is what service account tokens are, are recognised wherever they stand.
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), REDACTED),

@@ -60,7 +60,8 @@ class TaskScope:
     """A block that owns tasks: none outlives it.
 
     It is an `asyncio.TaskGroup` that insists on names. A task that fails cancels the block and its siblings, and the
-    failures come out of the block as an ExceptionGroup. Cancelling the block cancels the tasks.
+    failures come out of the block as an ExceptionGroup. An error of the block itself cancels the tasks and comes out
+    as it is. Cancelling the block cancels the tasks.
     """
 
     def __init__(self, owner: str, *, on_exit: OnExit = OnExit.WAIT) -> None:
@@ -81,7 +82,12 @@ class TaskScope:
     ) -> None:
         if kind is None and self._on_exit is OnExit.CANCEL:
             self.cancel()
-        await self._group.__aexit__(kind, error, traceback)
+        try:
+            await self._group.__aexit__(kind, error, traceback)
+        except BaseExceptionGroup as failures:
+            # The block's own error comes out as itself when no task failed with it.
+            if len(failures.exceptions) != 1 or failures.exceptions[0] is not error:
+                raise
 
     def start(self, work: Coroutine[Any, Any, _T], *, name: str) -> asyncio.Task[_T]:
         """Run it as a task of this scope."""
