@@ -41,6 +41,8 @@ class Node:
     source: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # the OpenAPI this was compiled from
     # What a walker worked out about this node once, for every object after.
     defaults_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
+    keyed_lists_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
+    embedded_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
     checker: Callable[[Any], bool] | None = dataclasses.field(default=None, init=False, repr=False)
 
     def child(self, name: str) -> Node | None:
