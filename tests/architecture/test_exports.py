@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 import pytest
+
 from tests.architecture.source import Source, assert_clean, fairlead_modules, snippet
 
 TYPE_VARIABLES = frozenset({"ParamSpec", "TypeVar", "TypeVarTuple"})

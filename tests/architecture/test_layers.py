@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+
 from tests.architecture.source import ROOT, Source, assert_clean, fairlead_modules, snippet
 
 # The one table in code; ARCHITECTURE.md shows the same to people. From the top down.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
+
 from tests.architecture.source import Source, assert_clean, dotted_names, fairlead_modules, snippet
 
 STARTS_A_TASK = frozenset({"create_task", "ensure_future"})

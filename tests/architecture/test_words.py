@@ -6,6 +6,7 @@ import ast
 import re
 
 import pytest
+
 from tests.architecture.source import Source, assert_clean, every_file, fairlead_modules, snippet
 
 EMPTY_NAMES = frozenset({"common", "helper", "helpers", "misc", "util", "utils"})

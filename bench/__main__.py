@@ -1,0 +1,31 @@
+"""`python -m bench [NAME...]`: run all benchmarks, or those named. Exit 1 when a bar is missed, 2 for a bad name."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+
+from bench import harness
+from fairlead.base.environment import Environment
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what Fairlead promises.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks; all of them unless named")
+    parser.add_argument("--list", action="store_true", help="print their names and stop")
+    arguments = parser.parse_args()
+    known = harness.discover()
+    if arguments.list:
+        print("\n".join(known))
+        return 0
+    if unknown := [name for name in arguments.names if name not in known]:
+        parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}")
+    chosen = [known[name] for name in arguments.names] or list(known.values())
+    must_run = Environment.of_process().flag("FAIRLEAD_REQUIRE_REAL")
+    # Lines go out as they come: some benchmarks take minutes.
+    return 0 if harness.run(chosen, must_run=must_run, write=functools.partial(print, flush=True)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
