@@ -12,7 +12,7 @@ from fairlead.apiserver.registry.strategy import Json, Strategy
 from fairlead.apiserver.schema.model import Node
 from fairlead.apiserver.storage.records import HEAD, Entry
 
-__all__ = ["Resource", "Subresource", "decode_entry", "encode_tail", "split_key"]
+__all__ = ["Resource", "ScalePaths", "Subresource", "decode_entry", "encode_tail", "split_key"]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -26,6 +26,16 @@ class Subresource:
     group: str = ""
     version: str = ""
     verbs: tuple[str, ...] = ("get", "patch", "update")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ScalePaths:
+    """Where a kind keeps what its scale subresource shows, as keys from the object down."""
+
+    spec_replicas: tuple[str, ...] = ("spec", "replicas")
+    status_replicas: tuple[str, ...] = ("status", "replicas")
+    # A selector in the status is a string already; one in the spec is a LabelSelector to be spelled out.
+    selector: tuple[str, ...] | None = ("spec", "selector")
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -46,6 +56,7 @@ class Resource:
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: Mapping[str, Subresource] = dataclasses.field(default_factory=dict)
     is_custom: bool = False
+    scale: ScalePaths | None = None  # where replicas are kept, when that is not where most kinds keep them
     table: str = ""  # where objects are kept; versions of one kind share a table
     head: bytes = b""
     item_head: bytes = b""

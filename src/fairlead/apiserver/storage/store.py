@@ -31,6 +31,9 @@ __all__ = ["HistoryGone", "HistoryLimits", "Store", "StoreStopped", "WriteConfli
 # From a table's name and an object: its labels and the fields that selectors can ask for.
 Indexer = Callable[[str, dict[str, object]], tuple[Mapping[str, str], Mapping[str, str]]]
 
+# Told of a table's name and a change in it.
+Observer = Callable[[str, Change], None]
+
 
 class WriteConflict(Exception):
     """The key is not at the revision the writer saw. Read again and retry."""
@@ -81,6 +84,7 @@ class Store:
         self._history: collections.deque[tuple[Table, Change]] = collections.deque()
         self._history_bytes = 0
         self._superseded: list[tuple[int, int]] = []  # (revision at which it was superseded, revision of the row)
+        self._observers: list[Observer] = []
         self._advanced: list[tuple[int, asyncio.Future[None]]] = []
         self.revision = 0  # the newest durable revision
         self.compacted = 0  # history up to here is gone
@@ -108,6 +112,13 @@ class Store:
         self._assigned = max(self._assigned, self.revision)
         self._forget_until(self.compacted)
         self._trim_history()
+
+    def reindex(self, table: str, indexer: Indexer) -> None:
+        """Take labels and selectable fields of a table anew: its kind has become known, or other than it was."""
+        entries = self.table(table).entries
+        for key, entry in list(entries.items()):
+            labels, fields = indexer(table, msgspec.json.decode(entry.value))
+            entries[key] = dataclasses.replace(entry, labels=labels, fields=fields)
 
     async def run(self) -> None:
         """Write what is queued until `stop`; raises when the disk fails in a way that leaves its state unknown."""
@@ -182,6 +193,10 @@ class Store:
 
     # ---- watching
 
+    def observe(self, observer: Observer) -> None:
+        """Call this for every change that becomes durable from now on, in commit order. It must not wait."""
+        self._observers.append(observer)
+
     def watch(self, table: str, selection: Selection, *, since: int | None) -> Watcher:
         """Open a watch for what happens after ``since`` (None: from now on). Close it with `unwatch`."""
         if self._stopping:
@@ -252,6 +267,8 @@ class Store:
     def _publish(self) -> None:
         for pending in self._writing:
             self._apply(pending.table, pending.change)
+            for observer in self._observers:
+                observer(pending.table.name, pending.change)
             place = (pending.table.name, pending.row.key)
             current = self._in_flight.get(place)
             if current is pending.change.after:

@@ -21,7 +21,7 @@ from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.body import check_fields, check_kind, decode_yaml
 from fairlead.apiserver.verbs.call import Call
 
-__all__ = ["patch"]
+__all__ = ["APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "decode_patch", "patch"]
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -43,7 +43,7 @@ async def patch(call: Call) -> Response:
         raise errors.unsupported_media_type(accepted)
     if "force" in call.request.query:
         raise errors.BadRequest("PatchOptions: force: Forbidden: may not be specified for non-apply patch")
-    change = _change(call, media, _decode(data))
+    change = _change(call, media, decode_patch(data))
     result = await update_object(
         call.core,
         call.resource,
@@ -76,7 +76,8 @@ def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[
     return change
 
 
-def _decode(data: bytes) -> Any:
+def decode_patch(data: bytes) -> Any:
+    """A patch in JSON."""
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:

@@ -1,0 +1,114 @@
+"""The end of a namespace: everything in it is deleted, and when nothing is left, so is the namespace. And its beginning."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from fairlead.api import errors
+from fairlead.apiserver.operations.core import Core, Json
+from fairlead.apiserver.operations.internal import Inside
+from fairlead.apiserver.operations.propagation import DeleteRequest
+from fairlead.apiserver.registry.resource import split_key
+from fairlead.apiserver.storage.records import Change
+from fairlead.apiserver.storage.selection import Selection
+
+__all__ = ["NamespaceKeeper"]
+
+ROOT_CA = "kube-root-ca.crt"
+_HOLDER = "kubernetes"
+
+
+class NamespaceKeeper:
+    """Housekeeper of namespaces. Its keys are their names."""
+
+    name = "namespaces"
+
+    def __init__(self, core: Core, *, root_ca: str) -> None:
+        self._core = core
+        self._inside = Inside(core, "namespace-controller")
+        self._root_ca = root_ca
+        self._ending: dict[str, None] = {}
+
+    def initial(self) -> Iterable[str]:
+        """Every namespace."""
+        return list(self._core.store.table("namespaces").entries)
+
+    def affected(self, table: str, change: Change) -> Iterable[str]:
+        """A namespace that changed, or one that ends and has lost something."""
+        if table == "namespaces":
+            return (change.last.key,)
+        if change.after is None or table in {"serviceaccounts", "configmaps"}:
+            namespace, _ = split_key(change.last.key)
+            name = change.last.key.rpartition("/")[2]
+            if namespace in self._ending or (namespace and change.after is None and name in {"default", ROOT_CA}):
+                return (namespace,)
+        return ()
+
+    async def put_right(self, key: str) -> float | None:
+        """Furnish a living namespace; empty a dying one."""
+        namespaces = self._inside.resource("", "v1", "namespaces")
+        namespace = self._inside.get(namespaces, "", key)
+        if namespace is None:
+            self._ending.pop(key, None)
+            return None
+        if not namespace["metadata"].get("deletionTimestamp"):
+            await self._furnish(key)
+            return None
+        self._ending[key] = None
+        left = await self._empty(key)
+        if left:
+            return None  # what is left wakes us when it goes
+        await self._release(key)
+        return None
+
+    async def _furnish(self, namespace: str) -> None:
+        """What every namespace has: a default service account, and the CA to trust this server by."""
+        accounts = self._inside.resource("", "v1", "serviceaccounts")
+        config_maps = self._inside.resource("", "v1", "configmaps")
+        account: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        bundle: Json = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": ROOT_CA},
+            "data": {"ca.crt": self._root_ca},
+        }
+        for resource, obj in ((accounts, account), (config_maps, bundle)):
+            if self._inside.newest(resource, namespace, obj["metadata"]["name"]) is None:
+                # A namespace that began to end meanwhile refuses new objects, and needs none.
+                with contextlib.suppress(errors.AlreadyExists, errors.Forbidden, errors.NotFound):
+                    await self._inside.create(resource, obj, namespace=namespace)
+
+    async def _empty(self, namespace: str) -> int:
+        """Ask everything in the namespace to go; how many objects are still there."""
+        left = 0
+        tables: dict[str, None] = {}
+        for resource in self._core.catalog:
+            if not resource.namespaced or resource.table in tables or "delete" not in resource.verbs:
+                continue
+            tables[resource.table] = None
+            entries = list(
+                self._core.store.table(resource.table).page(Selection(namespace=namespace), after="", revision=None)
+            )
+            for entry in entries:
+                name = split_key(entry.key)[1]
+                with contextlib.suppress(errors.NotFound, errors.Conflict):
+                    result = await self._inside.delete(
+                        resource, namespace, name, DeleteRequest(propagation="Background")
+                    )
+                    left += not result.removed
+        return left
+
+    async def _release(self, namespace: str) -> None:
+        namespaces = self._inside.resource("", "v1", "namespaces")
+
+        def release(current: Json) -> None:
+            kept = [f for f in current.get("spec", {}).get("finalizers") or () if f != _HOLDER]
+            spec = current.setdefault("spec", {})
+            if kept:
+                spec["finalizers"] = kept
+            else:
+                spec.pop("finalizers", None)
+
+        with contextlib.suppress(errors.NotFound):
+            await self._inside.change(namespaces, "", namespace, release, subresource="finalize")

@@ -1,0 +1,88 @@
+"""The audit log: one JSON line per request, at the Metadata level of Kubernetes' audit.k8s.io/v1 Event."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from typing import Any
+
+import msgspec
+
+from fairlead.api.time import format_micro_time
+from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.routing import RequestInfo
+from fairlead.base.clock import Clock
+from fairlead.base.identity import Ids
+
+__all__ = ["AuditLog"]
+
+
+@dataclasses.dataclass(slots=True)
+class _Begun:
+    event: dict[str, Any]
+
+
+class AuditLog:
+    """Appends to a file, or to standard output for "-". No bodies, no credentials: nothing secret can get in."""
+
+    def __init__(self, path: str, clock: Clock, ids: Ids) -> None:
+        self._clock = clock
+        self._ids = ids
+        if path == "-":
+            self._descriptor = os.dup(1)
+        else:
+            pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._descriptor)
+
+    def begin(self, request: Request, info: RequestInfo) -> object:
+        """A request has arrived."""
+        event: dict[str, Any] = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "Metadata",
+            "auditID": self._ids.uuid(),
+            "stage": "ResponseComplete",
+            "requestURI": request.path,
+            "verb": info.verb,
+            "userAgent": request.header("user-agent"),
+            "sourceIPs": [request.client_address] if request.client_address else [],
+            "requestReceivedTimestamp": format_micro_time(self._clock.now()),
+        }
+        if info.is_resource:
+            reference = {
+                "resource": info.resource,
+                "namespace": info.namespace,
+                "name": info.name,
+                "apiGroup": info.group,
+                "apiVersion": info.version,
+                "subresource": info.subresource,
+            }
+            event["objectRef"] = {key: value for key, value in reference.items() if value}
+        return _Begun(event)
+
+    def identified(self, token: object, user: UserInfo) -> None:
+        """Its caller is known."""
+        assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
+        told: dict[str, Any] = {"username": user.name}
+        if user.uid:
+            told["uid"] = user.uid
+        if user.groups:
+            told["groups"] = list(user.groups)
+        if user.extra:
+            told["extra"] = {key: list(values) for key, values in user.extra.items()}
+        token.event["user"] = told
+
+    def end(self, token: object, response: Response) -> Response:
+        """Its answer is ready; the line is written in one piece, so that lines never mix."""
+        assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
+        event = token.event
+        event["responseStatus"] = {"metadata": {}, "code": response.status}
+        event["stageTimestamp"] = format_micro_time(self._clock.now())
+        os.write(self._descriptor, msgspec.json.encode(event) + b"\n")
+        return response

@@ -1,0 +1,42 @@
+"""namespaces/finalize: the only way to change what holds a namespace (spec.finalizers)."""
+
+from __future__ import annotations
+
+from fairlead.api import errors
+from fairlead.apiserver.http.messages import Json, Response
+from fairlead.apiserver.operations.update import update
+from fairlead.apiserver.verbs import presentation
+from fairlead.apiserver.verbs.body import read_object
+from fairlead.apiserver.verbs.call import Call
+
+__all__ = ["finalize"]
+
+
+async def finalize(call: Call) -> Response:
+    """PUT: replace the namespace's finalizers; without any left, a deleted namespace goes."""
+    if call.info.verb != "update":
+        raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
+    form = presentation.negotiate(call.request)
+    body = await read_object(call)
+
+    async def mutation(current: Json) -> Json:
+        asked = (body.get("metadata") or {}).get("resourceVersion")
+        current["metadata"]["resourceVersion"] = asked or current["metadata"]["resourceVersion"]
+        finalizers = (body.get("spec") or {}).get("finalizers")
+        spec = current.setdefault("spec", {})
+        if finalizers:
+            spec["finalizers"] = finalizers
+        else:
+            spec.pop("finalizers", None)
+        return current
+
+    result = await update(
+        call.core,
+        call.resource,
+        namespace=call.info.namespace,
+        name=call.info.name,
+        mutation=mutation,
+        options=call.write_options("UpdateOptions"),
+        subresource="finalize",
+    )
+    return presentation.outcome(call, form, result)

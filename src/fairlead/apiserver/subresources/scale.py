@@ -1,0 +1,124 @@
+"""scale: replicas of anything that has them, through one kind that autoscalers and kubectl understand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api import errors, selectors
+from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.gvk import GroupKind, GroupVersionKind
+from fairlead.apiserver.http.messages import Json, Response
+from fairlead.apiserver.operations.update import update
+from fairlead.apiserver.patch.json_patch import apply_json_patch
+from fairlead.apiserver.patch.merge_patch import apply_merge_patch
+from fairlead.apiserver.registry.resource import ScalePaths
+from fairlead.apiserver.types import schemas
+from fairlead.apiserver.verbs import patch as patch_verb
+from fairlead.apiserver.verbs import presentation
+from fairlead.apiserver.verbs.body import decode_json, decode_yaml, read_object
+from fairlead.apiserver.verbs.call import Call
+
+__all__ = ["scale"]
+
+SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
+
+
+async def scale(call: Call) -> Response:
+    """GET, PUT and PATCH."""
+    form = presentation.negotiate(call.request)
+    paths = call.resource.scale or ScalePaths()
+    resource = call.resource
+    if call.info.verb == "get":
+        entry = call.core.store.read(resource.table, resource.key(call.info.namespace, call.info.name))
+        if entry is None:
+            raise errors.not_found(resource.group_resource, call.info.name)
+        return presentation.one_object(call, form, _scale_of(resource.decode(entry), paths))
+    if call.info.verb not in {"update", "patch"}:
+        raise errors.method_not_supported(resource.group_resource, call.info.verb)
+    body = await read_object(call, SCALE, schemas.node(SCALE)) if call.info.verb == "update" else None
+    change = None if body is not None else await _read_patch(call)
+
+    async def mutation(current: Json) -> Json:
+        seen = _scale_of(current, paths)
+        wanted = body if body is not None else change(seen) if change is not None else seen
+        _check(call, wanted)
+        asked = (wanted.get("metadata") or {}).get("resourceVersion")
+        if asked:
+            current["metadata"]["resourceVersion"] = asked
+        _write(current, paths.spec_replicas, (wanted.get("spec") or {}).get("replicas", 0))
+        return current
+
+    result = await update(
+        call.core,
+        resource,
+        namespace=call.info.namespace,
+        name=call.info.name,
+        mutation=mutation,
+        options=call.write_options("UpdateOptions" if body is not None else "PatchOptions"),
+        subresource="scale",
+    )
+    return presentation.one_object(call, form, _scale_of(result.obj, paths))
+
+
+async def _read_patch(call: Call) -> Any:
+    media = call.request.header("content-type").partition(";")[0].strip()
+    data = await call.request.read_body()
+    if media == patch_verb.JSON_PATCH:
+        operations = patch_verb.decode_patch(data)
+        return lambda seen: apply_json_patch(seen, operations)
+    if media in {patch_verb.MERGE_PATCH, patch_verb.STRATEGIC_PATCH}:
+        changes = decode_json(data, "Scale")
+        return lambda seen: apply_merge_patch(seen, changes)
+    if media == patch_verb.APPLY_PATCH:
+        applied = decode_yaml(data, "Scale")
+        return lambda seen: apply_merge_patch(seen, {"spec": applied.get("spec") or {}})
+    raise errors.unsupported_media_type((patch_verb.JSON_PATCH, patch_verb.MERGE_PATCH, patch_verb.APPLY_PATCH))
+
+
+def _check(call: Call, wanted: Json) -> None:
+    replicas = (wanted.get("spec") or {}).get("replicas", 0)
+    problem = None
+    if isinstance(replicas, bool) or not isinstance(replicas, int):
+        problem = FieldError.invalid(FieldPath("spec").child("replicas"), replicas, "must be an integer")
+    elif replicas < 0:
+        problem = FieldError.invalid(
+            FieldPath("spec").child("replicas"), replicas, "must be greater than or equal to 0"
+        )
+    if problem is not None:
+        raise errors.invalid(GroupKind("autoscaling", "Scale"), call.info.name, [problem])
+
+
+def _scale_of(obj: Json, paths: ScalePaths) -> Json:
+    metadata = obj["metadata"]
+    shown = {
+        key: metadata[key]
+        for key in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        if key in metadata
+    }
+    status: Json = {"replicas": _read(obj, paths.status_replicas) or 0}
+    selector = None if paths.selector is None else _read(obj, paths.selector)
+    if isinstance(selector, dict):
+        if "matchLabels" not in selector and "matchExpressions" not in selector:
+            selector = {"matchLabels": selector}  # a ReplicationController's selector is a bare map
+        selector = str(selectors.label_selector_from(selector))
+    if selector:
+        status["selector"] = selector
+    spec: Json = {}
+    replicas = _read(obj, paths.spec_replicas)
+    if replicas:
+        spec["replicas"] = replicas
+    return {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": shown, "spec": spec, "status": status}
+
+
+def _read(obj: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        if not isinstance(obj, dict):
+            return None
+        obj = obj.get(key)
+    return obj
+
+
+def _write(obj: Json, path: tuple[str, ...], value: Any) -> None:
+    for key in path[:-1]:
+        obj = obj.setdefault(key, {})
+    obj[path[-1]] = value
