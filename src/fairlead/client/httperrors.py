@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import ssl
 import urllib.parse
 
@@ -62,6 +64,9 @@ def _handshake(error: BaseException, server: str) -> errors.CertificateRejected:
 
 
 def _reason(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.errno and not isinstance(error, ssl.SSLError | socket.gaierror):
+        # asyncio puts "Connect call failed (address)" where the system's own words were.
+        return os.strerror(error.errno)
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 

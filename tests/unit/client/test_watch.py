@@ -7,12 +7,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.client import scripted
 
 from fairlead.api import errors as api_errors
 from fairlead.api.gvk import GroupVersionResource
 from fairlead.client import errors, watch
 from fairlead.client.watch import Bookmark, Change, ChangeType
+from tests.unit.client import scripted
 
 CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
 
