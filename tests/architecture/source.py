@@ -21,7 +21,7 @@ class Source:
 
     name: str  # fairlead.base.clock
     path: str  # relative to the repository
-    text: str
+    text: str = dataclasses.field(repr=False)
     is_package: bool = False
 
     @functools.cached_property

@@ -111,6 +111,12 @@ def test_architecture_page_shows_the_same_table() -> None:
     assert tuple(tuple(name.strip() for name in line.split("|")) for line in lines) == LAYERS
 
 
+def test_architecture_page_tours_every_package() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    tour = page.partition("## Tour")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", tour, re.MULTILINE)) == sorted(RANK)
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [

@@ -42,7 +42,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)\b(bearer\s+)[a-z0-9\-._~+/]+=*"), rf"\1{REDACTED}"),
     # JSON Web Tokens, which is what service account tokens are, are recognised wherever they stand.
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), REDACTED),
-    (re.compile(r"(?i)(\b[a-z][a-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+@"), rf"\1{REDACTED}@"),
+    (re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,15}://[^\s/:@]*:)[^\s/@]+@"), rf"\1{REDACTED}@"),
     (
         re.compile(r"(?i)([\"']?\b(?:password|passwd|client[-_]?secret|token)[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&}]+"),
         rf"\1{REDACTED}",

@@ -47,12 +47,17 @@ _alive: weakref.WeakKeyDictionary[asyncio.Task[Any], LiveTask] = weakref.WeakKey
 
 
 def live_tasks(owner: str | None = None) -> tuple[LiveTask, ...]:
-    """The tasks of this event loop that were started here and still run; of one owner, or of all."""
+    """The tasks of this event loop that were started here and still run: all, or those of one owner.
+
+    An owner `manager` also owns what belongs to `manager/event-gc`.
+    """
     loop = asyncio.get_running_loop()
     return tuple(
         started
         for task, started in list(_alive.items())
-        if task.get_loop() is loop and not task.done() and owner in {None, started.owner}
+        if task.get_loop() is loop
+        and not task.done()
+        and (owner is None or f"{started.owner}/".startswith(f"{owner}/"))
     )
 
 

@@ -1,4 +1,4 @@
-"""From an exception to an exit code and one sentence. Nothing else in the command line decides either.
+"""From an exception to an exit code and one line. Nothing else in the command line decides either.
 
 0 done, 1 failed, 2 bad usage. A failure that we foresaw speaks for itself; any other is our bug and says so.
 """
@@ -10,16 +10,17 @@ from collections.abc import Iterator
 
 import click
 
-__all__ = ["EXIT_FAILED", "EXIT_USAGE", "exit_code", "sentence"]
+__all__ = ["EXIT_FAILED", "EXIT_USAGE", "exit_code", "report"]
 
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 
 # Classes by name, most special first: naming them this way loads none of their modules, and an exception whose
 # module was never loaded cannot have been raised.
+_API_ERROR = ("fairlead.api.errors", "ApiError")
 _FORESEEN: tuple[tuple[str, str, int], ...] = (
     ("fairlead.base.gates", "GateError", EXIT_USAGE),
-    ("fairlead.api.errors", "ApiError", EXIT_FAILED),
+    (*_API_ERROR, EXIT_FAILED),
     ("fairlead.client.errors", "ClientError", EXIT_FAILED),
     ("builtins", "OSError", EXIT_FAILED),
 )
@@ -33,11 +34,13 @@ def exit_code(failure: BaseException) -> int:
     return _foreseen(failure) or EXIT_FAILED
 
 
-def sentence(failure: BaseException) -> str:
+def report(failure: BaseException) -> str:
     """What the user should read: one line, no traceback."""
-    leaves = list(_leaves(failure))
-    text = _one_line(_say(leaves[0]))
-    return text if len(leaves) == 1 else f"{text} (and {len(leaves) - 1} more)"
+    first, *others = _leaves(failure)
+    # kubectl's words for what the server itself said, so that a user knows whom to ask.
+    kind = f"Error from server ({_reason(first)})" if _is(first, *_API_ERROR) else "Error"
+    line = f"{kind}: {_one_line(_say(first))}"
+    return f"{line} (and {len(others)} more)" if others else line
 
 
 def _say(failure: BaseException) -> str:
@@ -58,11 +61,16 @@ def _say_os_error(failure: OSError) -> str:
 
 
 def _foreseen(failure: BaseException) -> int | None:
-    for module, name, code in _FORESEEN:
-        kind = getattr(sys.modules.get(module), name, None)
-        if isinstance(kind, type) and isinstance(failure, kind):
-            return code
-    return None
+    return next((code for module, name, code in _FORESEEN if _is(failure, module, name)), None)
+
+
+def _is(failure: BaseException, module: str, name: str) -> bool:
+    kind = getattr(sys.modules.get(module), name, None)
+    return isinstance(kind, type) and isinstance(failure, kind)
+
+
+def _reason(failure: BaseException) -> str:
+    return getattr(failure, "reason", "") or f"code {getattr(failure, 'code', 'unknown')}"
 
 
 def _leaves(failure: BaseException) -> Iterator[BaseException]:

@@ -102,7 +102,7 @@ def _report(failure: Exception, *, debug: bool) -> int:
         # Shows how the command is used, then what was wrong.
         failure.show()
     else:
-        click.echo(f"Error: {failures.sentence(failure)}", err=True)
+        click.echo(failures.report(failure), err=True)
     return failures.exit_code(failure)
 
 

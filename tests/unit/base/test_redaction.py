@@ -127,3 +127,12 @@ def test_nesting_hides_nothing_from_the_rule(around: Any, name: str) -> None:
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
     once = redact_text(text)
     assert redact_text(once) == once
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "piece", ["a.", "eyJ", "token=", "Bearer ", "-----BEGIN PRIVATE KEY-----", "a://", "x:", "authorization:"]
+)
+def test_long_text_takes_no_longer_than_its_length(piece: str) -> None:
+    """A quadratic pattern would need minutes for these."""
+    redact_text(piece * 40_000)

@@ -131,6 +131,13 @@ async def test_live_tasks_say_where_they_were_started() -> None:
     assert live_tasks("one") == live_tasks("two") == ()
 
 
+async def test_an_owner_owns_what_its_parts_own() -> None:
+    async with TaskScope("manager/event-gc", on_exit=OnExit.CANCEL) as scope:
+        scope.start(forever(), name="loop")
+        assert [task.name for task in live_tasks("manager")] == ["loop"]
+        assert live_tasks("man") == live_tasks("manager/event") == ()
+
+
 async def test_a_finished_task_is_not_kept_alive() -> None:
     async with TaskScope("test") as scope:
         task = scope.start(asyncio.sleep(0), name="x")

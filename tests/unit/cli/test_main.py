@@ -11,11 +11,14 @@ import click
 import pytest
 
 import fairlead
+from fairlead.api import errors as api_errors
+from fairlead.api.gvk import GroupResource
 from fairlead.base.environment import Environment
 from fairlead.base.gates import GateError
 from fairlead.cli import commands
 from fairlead.cli.invocation import Invocation
 from fairlead.cli.main import main
+from fairlead.client import errors as client_errors
 
 NO_ENVIRONMENT = Environment({})
 
@@ -89,6 +92,7 @@ def raiser(failure: BaseException) -> Callable[[], None]:
         (FileNotFoundError(2, "No such file or directory", "/etc/kube"), 1, "/etc/kube: No such file or directory"),
         (ConnectionRefusedError(111, "Connection refused"), 1, "Connection refused"),
         (TimeoutError(), 1, "timed out"),
+        (client_errors.KubeconfigError("has no contexts", path=Path("/k")), 1, "kubeconfig /k: has no contexts"),
         (GateError("unrecognized feature gate: X"), 2, "unrecognized feature gate: X"),
         (click.ClickException("it\nbroke"), 1, "it broke"),
         (ExceptionGroup("tasks", [TimeoutError("no answer")]), 1, "no answer"),
@@ -96,7 +100,7 @@ def raiser(failure: BaseException) -> Callable[[], None]:
         (TypeError("int is no dict"), 1, "internal error: TypeError: int is no dict; --debug shows where"),
     ],
 )
-def test_a_failure_is_one_sentence(
+def test_a_failure_is_one_line(
     failure: Exception,
     code: int,
     error: str,
@@ -106,6 +110,27 @@ def test_a_failure_is_one_sentence(
     command(raiser(failure))
     assert main(["probe"], environment=NO_ENVIRONMENT) == code
     assert capsys.readouterr().err == f"Error: {error}\n"
+
+
+@pytest.mark.parametrize(
+    ("failure", "line"),
+    [
+        (
+            api_errors.not_found(GroupResource("", "nodes"), "a"),
+            'Error from server (NotFound): nodes "a" not found',
+        ),
+        (api_errors.ApiError("strange", code=418, reason=""), "Error from server (code 418): strange"),
+    ],
+)
+def test_what_the_server_said_reads_as_kubectl_says_it(
+    failure: Exception,
+    line: str,
+    command: Callable[[Callable[..., object]], None],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command(raiser(failure))
+    assert main(["probe"], environment=NO_ENVIRONMENT) == 1
+    assert capsys.readouterr().err == f"{line}\n"
 
 
 @pytest.mark.parametrize(
