@@ -1,4 +1,4 @@
-"""The end of a namespace: everything in it is deleted, and when nothing is left, so is the namespace. And its beginning."""
+"""What every namespace is given when it begins, and how it ends: emptied first, then gone."""
 
 from __future__ import annotations
 

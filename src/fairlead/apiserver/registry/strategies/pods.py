@@ -1,0 +1,111 @@
+"""Pods: graceful deletion, what can still change once they run, and how they are selected."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.apiserver.registry.strategies.podspec import default_pod_spec
+from fairlead.apiserver.registry.strategies.podvalidation import validate_pod_spec, validate_pod_spec_update
+from fairlead.apiserver.registry.strategy import Json, Strategy
+
+__all__ = ["PodStrategy"]
+
+_GUARANTEED_RESOURCES = ("cpu", "memory")
+
+
+class PodStrategy(Strategy):
+    """The rules of pods."""
+
+    has_status: ClassVar[bool] = True
+    tracks_generation: ClassVar[bool] = True
+    returns_deleted_object: ClassVar[bool] = True
+    selectable = frozenset(
+        {
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        }
+    )
+
+    def default(self, obj: Json) -> None:
+        """A pod's own defaults on top of its spec's."""
+        spec = obj.setdefault("spec", {})
+        default_pod_spec(spec)
+        spec.setdefault("enableServiceLinks", True)
+
+    def prepare_create(self, obj: Json) -> None:
+        """A new pod is pending, and its class follows from its resources."""
+        obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj.get("spec") or {})}
+
+    def prepare_update(self, obj: Json, old: Json) -> None:
+        """The status is its subresource's."""
+        obj["status"] = old.get("status") or {}
+        # A pod's spec may leave out what was defaulted or assigned; absent is not "changed".
+        for field in ("nodeName", "priority"):
+            if field not in (obj.get("spec") or {}) and field in old["spec"]:
+                obj["spec"][field] = old["spec"][field]
+
+    def prepare_status_update(self, obj: Json, old: Json) -> None:
+        """Status only; what deletion has begun, a status write does not undo."""
+        super().prepare_status_update(obj, old)
+        status = obj.setdefault("status", {})
+        if not status.get("qosClass") and (old.get("status") or {}).get("qosClass"):
+            status["qosClass"] = old["status"]["qosClass"]
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """A new pod."""
+        return validate_pod_spec(obj.get("spec") or {}, FieldPath("spec"))
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Nearly nothing of a pod's spec can change."""
+        return validate_pod_spec(obj["spec"], FieldPath("spec")) + validate_pod_spec_update(obj["spec"], old["spec"])
+
+    def fields(self, obj: Json) -> dict[str, str]:
+        """What field selectors ask for."""
+        spec = obj.get("spec") or {}
+        status = obj.get("status") or {}
+        return {
+            "spec.nodeName": spec.get("nodeName") or "",
+            "spec.restartPolicy": spec.get("restartPolicy") or "",
+            "spec.schedulerName": spec.get("schedulerName") or "",
+            "spec.serviceAccountName": spec.get("serviceAccountName") or "",
+            "spec.hostNetwork": "true" if spec.get("hostNetwork") else "false",
+            "status.phase": status.get("phase") or "",
+            "status.podIP": status.get("podIP") or "",
+            "status.nominatedNodeName": status.get("nominatedNodeName") or "",
+        }
+
+    def grace_seconds(self, obj: Json, requested: int | None) -> int | None:
+        """What was asked for, else the pod's own; nothing to wait for when it never ran or has ended."""
+        if requested is not None:
+            grace = requested
+        else:
+            grace = (obj.get("spec") or {}).get("terminationGracePeriodSeconds")
+            grace = 30 if grace is None else grace
+        if not obj["spec"].get("nodeName") or (obj.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
+            grace = 0
+        return max(grace, 1) if grace < 0 else grace
+
+
+def quality_of_service(spec: Json) -> str:
+    """Guaranteed when every container's limits equal its requests, BestEffort when none names any, else Burstable."""
+    named = False
+    guaranteed = True
+    for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
+        resources = container.get("resources") or {}
+        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        relevant = [name for name in _GUARANTEED_RESOURCES if name in requests or name in limits]
+        named = named or bool(relevant)
+        full = all(
+            name in limits and requests.get(name, limits[name]) == limits[name] for name in _GUARANTEED_RESOURCES
+        )
+        guaranteed = guaranteed and full
+    if not named:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"

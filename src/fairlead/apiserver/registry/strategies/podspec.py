@@ -1,0 +1,114 @@
+"""Defaults of a pod's spec, wherever one stands: in a pod, or in the template of a workload."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["default_pod_spec"]
+
+Json = dict[str, Any]
+
+
+def default_pod_spec(spec: Json) -> None:
+    """Fill in what Kubernetes fills in, so that clients read what they would read from any API server."""
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    if spec.get("securityContext") is None:
+        spec["securityContext"] = {}
+    spec.setdefault("schedulerName", "default-scheduler")
+    if spec.get("serviceAccountName") and not spec.get("serviceAccount"):
+        spec["serviceAccount"] = spec["serviceAccountName"]
+    elif spec.get("serviceAccount") and not spec.get("serviceAccountName"):
+        spec["serviceAccountName"] = spec["serviceAccount"]
+    for container in spec.get("containers") or ():
+        _default_container(container)
+    for container in spec.get("initContainers") or ():
+        _default_container(container)
+    for container in spec.get("ephemeralContainers") or ():
+        _default_container(container)
+    for volume in spec.get("volumes") or ():
+        _default_volume(volume)
+    if spec.get("hostNetwork"):
+        _default_host_ports(spec.get("containers") or ())
+
+
+def _default_container(container: Json) -> None:
+    if not container.get("imagePullPolicy"):
+        container["imagePullPolicy"] = "Always" if _floats(container.get("image") or "") else "IfNotPresent"
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    if container.get("resources") is None:
+        container["resources"] = {}
+    for port in container.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if container.get(name):
+            _default_probe(container[name])
+    for hook in (container.get("lifecycle") or {}).values():
+        if isinstance(hook, dict) and hook.get("httpGet"):
+            _default_http_get(hook["httpGet"])
+    for variable in container.get("env") or ():
+        field = (variable.get("valueFrom") or {}).get("fieldRef")
+        if field is not None:
+            field.setdefault("apiVersion", "v1")
+    resources = container["resources"]
+    if resources.get("limits"):
+        # A limit without a request is a request too.
+        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+
+
+def _floats(image: str) -> bool:
+    """Whether an image's tag may mean another image tomorrow: it is `latest`, or there is none."""
+    if "@" in image:
+        return False
+    name = image.rpartition("/")[2]
+    return ":" not in name or name.endswith(":latest")
+
+
+def _default_probe(probe: Json) -> None:
+    for field, value in (
+        ("timeoutSeconds", 1),
+        ("periodSeconds", 10),
+        ("successThreshold", 1),
+        ("failureThreshold", 3),
+    ):
+        if not probe.get(field):
+            probe[field] = value
+    if probe.get("httpGet"):
+        _default_http_get(probe["httpGet"])
+    if probe.get("grpc") and probe["grpc"].get("service") is None:
+        probe["grpc"]["service"] = ""
+
+
+def _default_http_get(action: Json) -> None:
+    action.setdefault("path", "/")
+    action.setdefault("scheme", "HTTP")
+
+
+def _default_volume(volume: Json) -> None:
+    sources = [key for key in volume if key != "name"]
+    if not sources:
+        volume["emptyDir"] = {}
+    for name in ("secret", "configMap", "downwardAPI", "projected"):
+        source = volume.get(name)
+        if source is not None:
+            source.setdefault("defaultMode", 0o644)
+    if volume.get("hostPath") is not None:
+        volume["hostPath"].setdefault("type", "")
+    for source in (volume.get("projected") or {}).get("sources") or ():
+        if source.get("serviceAccountToken") is not None:
+            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
+    if volume.get("iscsi") is not None:
+        volume["iscsi"].setdefault("iscsiInterface", "default")
+    for items in ((volume.get("downwardAPI") or {}).get("items"),):
+        for item in items or ():
+            if item.get("fieldRef") is not None:
+                item["fieldRef"].setdefault("apiVersion", "v1")
+
+
+def _default_host_ports(containers: Any) -> None:
+    for container in containers:
+        for port in container.get("ports") or ():
+            if not port.get("hostPort"):
+                port["hostPort"] = port.get("containerPort")
