@@ -68,6 +68,10 @@ bench: $(READY) ## Measure: memory, start-up, throughput; beside real Kubernetes
 lock: ## Resolve the development dependencies anew
 	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --group dev pyproject.toml -o requirements-dev.lock
 
+.PHONY: types
+types: kube ## Read the built-in kinds anew from the pinned Kubernetes
+	@hack/types/generate.sh
+
 .PHONY: clean
 clean: ## Remove what was built here (not the cached Kubernetes binaries)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist
