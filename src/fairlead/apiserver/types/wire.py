@@ -1,0 +1,108 @@
+"""The protobuf wire format: varints, tags and fields over a byte string. Knows nothing of messages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = [
+    "FIXED32",
+    "FIXED64",
+    "LENGTH",
+    "VARINT",
+    "WireError",
+    "append_field",
+    "append_varint",
+    "read_length",
+    "read_varint",
+    "signed",
+    "skip",
+]
+
+VARINT: Final = 0
+FIXED64: Final = 1
+LENGTH: Final = 2
+START_GROUP: Final = 3
+END_GROUP: Final = 4
+FIXED32: Final = 5
+
+
+class WireError(ValueError):
+    """Bytes that are no protobuf, or not of the message that was expected."""
+
+
+def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """An unsigned 64-bit number and where it ends."""
+    value = shift = 0
+    while position < end:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >= 1 << 64:
+                break
+            return value, position
+        shift += 7
+        if shift >= 70:
+            break
+    else:
+        raise WireError("unexpected EOF")
+    raise WireError("integer overflow")
+
+
+def read_length(data: bytes, position: int, end: int) -> tuple[int, int]:
+    """Where a length-delimited field's content starts and ends."""
+    length, start = read_varint(data, position, end)
+    stop = start + length
+    if stop > end:
+        raise WireError("unexpected EOF")
+    return start, stop
+
+
+def signed(value: int, bits: int = 64) -> int:
+    """A varint as Go reads it into a signed integer of this size: higher bits are cut off."""
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+def skip(data: bytes, position: int, end: int, wire_type: int) -> int:
+    """Where a field that nobody knows ends. Groups nest, so they are counted instead of recursed into."""
+    depth = 0
+    while True:
+        if wire_type == VARINT:
+            _, position = read_varint(data, position, end)
+        elif wire_type == FIXED64:
+            position += 8
+        elif wire_type == LENGTH:
+            _, position = read_length(data, position, end)
+        elif wire_type == FIXED32:
+            position += 4
+        elif wire_type == START_GROUP:
+            depth += 1
+        elif wire_type == END_GROUP:
+            if depth == 0:
+                raise WireError("unexpected end of group")
+            depth -= 1
+        else:
+            raise WireError(f"illegal wireType {wire_type}")
+        if position > end:
+            raise WireError("unexpected EOF")
+        if depth == 0:
+            return position
+        tag, position = read_varint(data, position, end)
+        wire_type = tag & 7
+
+
+def append_varint(out: bytearray, value: int) -> None:
+    """Write a number; a negative one takes ten bytes, as protobuf has it."""
+    value &= (1 << 64) - 1
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def append_field(out: bytearray, number: int, content: bytes) -> None:
+    """Write a length-delimited field."""
+    append_varint(out, number << 3 | LENGTH)
+    append_varint(out, len(content))
+    out += content
