@@ -20,7 +20,6 @@ from fairlead.testing.processes import ManagedProcess, wait_until_ready
 
 __all__ = ["EmbeddedControlPlane", "EmbeddedOptions"]
 
-_RUN = "from fairlead.cli.main import main; main()"
 _START_SECONDS = 30
 
 
@@ -127,8 +126,8 @@ class EmbeddedControlPlane:
         tokens.write_text(f'{self._admin_token},{ADMIN},{ADMIN},"system:masters"\n', encoding="utf-8")
         command = [
             sys.executable,
-            "-c",
-            _RUN,
+            "-m",
+            "fairlead.cli",
             "apiserver",
             f"--data-dir={self.folder / 'data'}",
             "--bind-address=127.0.0.1",

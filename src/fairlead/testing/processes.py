@@ -18,7 +18,7 @@ __all__ = ["ManagedProcess", "wait_until_ready"]
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
 _POLL_SECONDS = 0.05
-_TAIL_BYTES = 6000
+_TAIL_BYTES = 2000
 
 
 class ManagedProcess:

@@ -6,6 +6,7 @@ or hide them; this one only sends and shows.
 
 from __future__ import annotations
 
+import copy
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -24,8 +25,6 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
-
-_WATCH_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,21 +81,25 @@ class RawWatch:
 class RawApi:
     """Requests as one user. An async context manager; every request has the deadline `timeout_seconds`."""
 
-    def __init__(self, access: Access, *, timeout_seconds: float = 60) -> None:
+    def __init__(self, access: Access, *, timeout_seconds: float = 30) -> None:
         self.access = access
+        self.headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._session: aiohttp.ClientSession | None = None
         self._context = ssl.create_default_context(cafile=str(access.ca_file))
         if access.certificate_file is not None:
             self._context.load_cert_chain(access.certificate_file, access.key_file)
 
+    def with_headers(self, **headers: str) -> RawApi:
+        """The same connections and user, with these headers on every request (`user_agent` for User-Agent)."""
+        twin = copy.copy(self)
+        twin.headers = {**self.headers, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        return twin
+
     async def __aenter__(self) -> Self:
-        headers = {"Authorization": f"Bearer {self.access.token}"} if self.access.token else {}
-        connector = aiohttp.TCPConnector(ssl=self._context)
-        # auto_decompress stays on: kube-apiserver gzips answers above 128 KiB when it may.
-        self._session = aiohttp.ClientSession(
-            connector=connector, headers=headers, timeout=self._timeout, read_bufsize=2**22
-        )
+        connector = aiohttp.TCPConnector(ssl=self._context, limit=0)
+        # The buffer is what bounds the length of one line, that is, of one watch event.
+        self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout, read_bufsize=2**22)
         return self
 
     async def __aexit__(
@@ -112,22 +115,19 @@ class RawApi:
         body: Any = None,
         *,
         params: Mapping[str, str | int] | None = None,
-        headers: Mapping[str, str] | None = None,
         content_type: str = "application/json",
     ) -> Answer:
         """Send one request. A body of bytes goes out as it is, anything else as JSON."""
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
-        sent = dict(headers or {})
-        if data is not None:
-            sent.setdefault("Content-Type", content_type)
+        headers = self.headers if data is None else {"Content-Type": content_type, **self.headers}
         async with self._open.request(
-            method, self.access.url + path, data=data, params=params, headers=sent, allow_redirects=False
+            method, self.access.url + path, data=data, params=params, headers=headers, allow_redirects=False
         ) as got:
             return Answer(method, path, got.status, got.headers, await got.read())
 
-    async def get(self, path: str, *, headers: Mapping[str, str] | None = None, **params: str | int) -> Answer:
+    async def get(self, path: str, **params: str | int) -> Answer:
         """GET, with query parameters as keywords."""
-        return await self.request("GET", path, params=params, headers=headers)
+        return await self.request("GET", path, params=params)
 
     async def post(self, path: str, body: Any, **params: str | int) -> Answer:
         """POST."""
@@ -150,18 +150,10 @@ class RawApi:
         return await self.request("DELETE", path, body, params=params)
 
     @asynccontextmanager
-    async def watch(
-        self,
-        path: str,
-        *,
-        timeout_seconds: float = _WATCH_SECONDS,
-        headers: Mapping[str, str] | None = None,
-        **params: str | int,
-    ) -> AsyncIterator[RawWatch]:
+    async def watch(self, path: str, **params: str | int) -> AsyncIterator[RawWatch]:
         """Watch a list path; TimeoutError ends a test that waits for an event that never comes."""
         query = {"watch": "true", **params}
-        timeout = aiohttp.ClientTimeout(total=timeout_seconds)
-        async with self._open.get(self.access.url + path, params=query, headers=headers, timeout=timeout) as got:
+        async with self._open.get(self.access.url + path, params=query, headers=self.headers) as got:
             if got.status != 200:
                 raise AssertionError(f"watch {path} answered {got.status}: {await got.text()}")
             yield RawWatch(got)
