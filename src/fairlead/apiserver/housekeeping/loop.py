@@ -66,7 +66,7 @@ class HousekeepingLoop:
             self._queue.add_rate_limited(key)
             return
         except Exception:
-            # A bug in one housekeeper must not end the server; it is logged each time, and the key waits longer each time.
+            # A bug in one housekeeper must not end the server: it is logged, and the key waits longer each time.
             log.exception("housekeeping failed", extra={"fields": {"housekeeper": self.name, "key": key}})
             self._queue.add_rate_limited(key)
             return

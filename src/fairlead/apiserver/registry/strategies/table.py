@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
+from fairlead.apiserver.registry.strategies import admission, core, pods, rules, services, workloads
 from fairlead.apiserver.registry.strategy import Strategy
 
 __all__ = ["strategy_for"]
@@ -20,7 +21,51 @@ class _WithStatus(Strategy):
     has_status: ClassVar[bool] = True
 
 
-_OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {}
+class _Counted(_WithStatus):
+    """Kinds with a status and a generation."""
+
+    tracks_generation: ClassVar[bool] = True
+
+
+_OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {
+    ("", "namespaces"): core.NamespaceStrategy,
+    ("", "nodes"): core.NodeStrategy,
+    ("", "pods"): pods.PodStrategy,
+    ("", "configmaps"): core.ConfigMapStrategy,
+    ("", "secrets"): core.SecretStrategy,
+    ("", "serviceaccounts"): core.ServiceAccountStrategy,
+    ("", "events"): core.EventStrategy,
+    ("events.k8s.io", "events"): core.EventStrategy,
+    ("", "persistentvolumes"): core.PersistentVolumeStrategy,
+    ("", "persistentvolumeclaims"): core.PersistentVolumeClaimStrategy,
+    ("", "services"): services.ServiceStrategy,
+    ("", "endpoints"): services.EndpointsStrategy,
+    ("", "replicationcontrollers"): workloads.ReplicationControllerStrategy,
+    ("discovery.k8s.io", "endpointslices"): services.EndpointSliceStrategy,
+    ("apps", "deployments"): workloads.DeploymentStrategy,
+    ("apps", "replicasets"): workloads.ReplicaSetStrategy,
+    ("apps", "statefulsets"): workloads.StatefulSetStrategy,
+    ("apps", "daemonsets"): workloads.DaemonSetStrategy,
+    ("batch", "jobs"): workloads.JobStrategy,
+    ("batch", "cronjobs"): workloads.CronJobStrategy,
+    ("policy", "poddisruptionbudgets"): rules.PodDisruptionBudgetStrategy,
+    ("coordination.k8s.io", "leases"): rules.LeaseStrategy,
+    ("rbac.authorization.k8s.io", "roles"): rules.RoleStrategy,
+    ("rbac.authorization.k8s.io", "clusterroles"): rules.RoleStrategy,
+    ("rbac.authorization.k8s.io", "rolebindings"): rules.BindingStrategy,
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): rules.BindingStrategy,
+    ("scheduling.k8s.io", "priorityclasses"): rules.PriorityClassStrategy,
+    ("storage.k8s.io", "storageclasses"): rules.StorageClassStrategy,
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): admission.WebhookConfigurationStrategy,
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): admission.MutatingWebhookConfigurationStrategy,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): admission.PolicyStrategy,
+    ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): admission.PolicyBindingStrategy,
+    ("autoscaling", "horizontalpodautoscalers"): _WithStatus,
+    ("networking.k8s.io", "ingresses"): _Counted,
+    ("networking.k8s.io", "networkpolicies"): _Counted,
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): _Counted,
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _Counted,
+}
 
 
 def strategy_for(group: str, plural: str, *, has_status: bool) -> Strategy:

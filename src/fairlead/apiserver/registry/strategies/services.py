@@ -1,0 +1,159 @@
+"""Services and what follows from them: addresses, ports, endpoints."""
+
+from __future__ import annotations
+
+import ipaddress
+import zlib
+from collections.abc import Callable
+from typing import ClassVar
+
+from fairlead.api import names
+from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.apiserver.registry.strategy import Json, Strategy
+
+__all__ = ["EndpointSliceStrategy", "EndpointsStrategy", "ServiceStrategy"]
+
+_TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/12")
+_NODE_PORTS = range(30000, 32768)
+
+
+class ServiceStrategy(Strategy):
+    """Services as data, with the addresses that clients expect to find in them.
+
+    Nothing routes to these addresses: the embedded control plane has no service proxy. They are drawn from the uid, so
+    that no allocator has to be kept; two services may share one, which Kubernetes would not allow.
+    """
+
+    has_status: ClassVar[bool] = True
+    returns_deleted_object: ClassVar[bool] = True
+    name_rule: Callable[..., list[str]] = staticmethod(names.name_is_dns1035_label)
+    selectable = frozenset({"spec.clusterIP", "spec.type"})
+
+    def default(self, obj: Json) -> None:
+        """Type, session affinity, ports and addresses."""
+        spec = obj.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        for port in spec.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            if port.get("targetPort") in {None, "", 0}:
+                port["targetPort"] = port.get("port")
+        if spec["type"] == "ExternalName":
+            return
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+        spec.setdefault("ipFamilyPolicy", "SingleStack")
+        spec.setdefault("ipFamilies", ["IPv4"])
+        if not spec.get("clusterIP"):
+            spec["clusterIP"] = _address(obj["metadata"].get("uid") or "")
+        spec["clusterIPs"] = [spec["clusterIP"]] if not spec.get("clusterIPs") else spec["clusterIPs"]
+        if spec["type"] in {"NodePort", "LoadBalancer"}:
+            spec.setdefault("externalTrafficPolicy", "Cluster")
+            self._default_node_ports(obj, spec)
+        if spec["type"] == "LoadBalancer":
+            spec.setdefault("allocateLoadBalancerNodePorts", True)
+
+    @staticmethod
+    def _default_node_ports(obj: Json, spec: Json) -> None:
+        if spec.get("allocateLoadBalancerNodePorts") is False and spec["type"] == "LoadBalancer":
+            return
+        for port in spec.get("ports") or ():
+            if not port.get("nodePort"):
+                seed = f"{obj['metadata'].get('uid')}/{port.get('name')}/{port.get('port')}".encode()
+                port["nodePort"] = _NODE_PORTS[zlib.crc32(seed) % len(_NODE_PORTS)]
+
+    def prepare_create(self, obj: Json) -> None:
+        """No load balancer yet."""
+        obj["status"] = {"loadBalancer": {}}
+
+    def prepare_update(self, obj: Json, old: Json) -> None:
+        """An update that leaves the addresses out keeps them."""
+        super().prepare_update(obj, old)
+        spec, before = obj.setdefault("spec", {}), old.get("spec") or {}
+        if spec.get("type", "ClusterIP") != "ExternalName" and before.get("type") != "ExternalName":
+            for field in ("clusterIP", "clusterIPs"):
+                if not spec.get(field) and before.get(field):
+                    spec[field] = before[field]
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Ports, type, and what goes with the type."""
+        spec = obj.get("spec") or {}
+        path = FieldPath("spec")
+        problems: list[FieldError] = []
+        kind = spec.get("type")
+        if kind not in _TYPES:
+            problems.append(FieldError.not_supported(path.child("type"), kind, _TYPES))
+        ports = spec.get("ports") or []
+        if not ports and spec.get("clusterIP") != "None" and kind != "ExternalName":
+            problems.append(FieldError.required(path.child("ports"), ""))
+        if kind == "ExternalName" and not spec.get("externalName"):
+            problems.append(FieldError.required(path.child("externalName"), ""))
+        for index, port in enumerate(ports):
+            problems += _port(port, path.child("ports").index(index), named=len(ports) > 1)
+        return problems
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """A cluster address is given once."""
+        problems = self.validate(obj)
+        before, now = (old.get("spec") or {}).get("clusterIP"), (obj.get("spec") or {}).get("clusterIP")
+        if before and now != before and (obj.get("spec") or {}).get("type") != "ExternalName":
+            problems.append(
+                FieldError.invalid(FieldPath("spec").child("clusterIPs").index(0), now, "field is immutable")
+            )
+        return problems
+
+    def fields(self, obj: Json) -> dict[str, str]:
+        """Address and type."""
+        spec = obj.get("spec") or {}
+        return {"spec.clusterIP": spec.get("clusterIP") or "", "spec.type": spec.get("type") or ""}
+
+
+def _address(uid: str) -> str:
+    offset = 10 + zlib.crc32(uid.encode()) % (_SERVICE_NETWORK.num_addresses - 20)
+    return str(_SERVICE_NETWORK[offset])
+
+
+def _port(port: Json, path: FieldPath, *, named: bool) -> list[FieldError]:
+    problems: list[FieldError] = []
+    if named and not port.get("name"):
+        problems.append(FieldError.required(path.child("name"), ""))
+    if port.get("name"):
+        problems += [FieldError.invalid(path.child("name"), port["name"], m) for m in names.dns1123_label(port["name"])]
+    number = port.get("port")
+    messages = names.port_number(number) if isinstance(number, int) else [names.range_error(1, 65535)]
+    problems += [FieldError.invalid(path.child("port"), number or 0, message) for message in messages]
+    if port.get("protocol") not in {"TCP", "UDP", "SCTP"}:
+        problems.append(FieldError.not_supported(path.child("protocol"), port.get("protocol"), ("SCTP", "TCP", "UDP")))
+    return problems
+
+
+class EndpointsStrategy(Strategy):
+    """Endpoints as data."""
+
+    def default(self, obj: Json) -> None:
+        """TCP unless said otherwise."""
+        for subset in obj.get("subsets") or ():
+            for port in subset.get("ports") or ():
+                port.setdefault("protocol", "TCP")
+
+
+class EndpointSliceStrategy(Strategy):
+    """discovery.k8s.io/v1 EndpointSlice."""
+
+    tracks_generation: ClassVar[bool] = True
+
+    def default(self, obj: Json) -> None:
+        """TCP unless said otherwise; a port without a name has an empty one."""
+        for port in obj.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            port.setdefault("name", "")
+
+    def generation_changed(self, obj: Json, old: Json) -> bool:
+        """Everything but metadata counts."""
+        return any(obj.get(field) != old.get(field) for field in ("endpoints", "ports", "addressType"))
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """The address type is set once."""
+        if obj.get("addressType") == old.get("addressType"):
+            return []
+        return [FieldError.invalid(FieldPath("addressType"), obj.get("addressType"), "field is immutable")]
