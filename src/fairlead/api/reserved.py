@@ -1,0 +1,78 @@
+"""The names Fairlead keeps for itself on the wire. Nothing else spells them out."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+__all__ = [
+    "ANNOTATION_API_APPROVED",
+    "ANNOTATION_DRAIN_PREFIX",
+    "ANNOTATION_GRACE_DEADLINE",
+    "ANNOTATION_PLATFORM",
+    "API_UNAPPROVED",
+    "CONDITION_DRAINED",
+    "CONDITION_DRAIN_IN_PROGRESS",
+    "CONDITION_GRACEFUL_NODE_SHUTDOWN_IN_PROGRESS",
+    "CONDITION_LIFECYCLE_TRANSITION",
+    "CONDITION_MAINTENANCE_IN_PROGRESS",
+    "CONDITION_MAINTENANCE_PLANNED",
+    "DRIVER_DRAIN",
+    "DRIVER_SHUTDOWN",
+    "FINALIZER_CLAIMED",
+    "LIFECYCLE_GROUP",
+    "LIFECYCLE_GROUP_ALTERNATIVE",
+    "LIFECYCLE_VERSION",
+    "NAMESPACE_NODE_LEASE",
+    "NODE_DRAIN",
+    "NODE_SHUTDOWN",
+    "NODE_UNCORDON",
+    "Transition",
+]
+
+# The group of the lifecycle kinds is a setting. Kubernetes 1.37 has kinds of its own in the default group behind an
+# alpha gate; a cluster that switches them on installs ours under the alternative.
+LIFECYCLE_GROUP: Final = "lifecycle.k8s.io"
+LIFECYCLE_GROUP_ALTERNATIVE: Final = "lifecycle.fairlead.dev"
+LIFECYCLE_VERSION: Final = "v1alpha1"
+
+# Set on an event from its claim until its terminal status is stored, whatever the group.
+FINALIZER_CLAIMED: Final = "lifecycle.k8s.io/claimed"
+
+DRIVER_DRAIN: Final = "fairlead.dev/drain"
+DRIVER_SHUTDOWN: Final = "fairlead.dev/shutdown"
+
+
+class Transition(NamedTuple):
+    """A transition that Fairlead itself brings along."""
+
+    name: str
+    start: str
+    end: str
+    driver: str
+
+
+# The only transition that nobody else may define: controllers give its states a meaning.
+NODE_SHUTDOWN: Final = Transition("node-shutdown", "shutdown-drain-started", "shutdown-drain-complete", DRIVER_SHUTDOWN)
+NODE_DRAIN: Final = Transition("node-drain", "DrainStarted", "DrainComplete", DRIVER_DRAIN)
+NODE_UNCORDON: Final = Transition("node-uncordon", "Uncordoning", "MaintenanceComplete", DRIVER_DRAIN)
+
+# The Lease `<node>` in this namespace says who may claim for the node; the kubelet's own namespace is left alone.
+NAMESPACE_NODE_LEASE: Final = "fairlead-node-lease"
+
+# On a LifecycleEvent: `drain.fairlead.dev/<flag>`, with the flags of kubectl drain.
+ANNOTATION_DRAIN_PREFIX: Final = "drain.fairlead.dev/"
+# On a custom resource that a stock API server deletes: the deadline of its grace period, RFC 3339.
+ANNOTATION_GRACE_DEADLINE: Final = "grace.fairlead.dev/deadline"
+# On a Node: which cloud it runs on, for a node without a providerID.
+ANNOTATION_PLATFORM: Final = "cloudprovider.kubernetes.io/platform"
+# On a CRD in a *.k8s.io group, without which Kubernetes refuses it.
+ANNOTATION_API_APPROVED: Final = "api-approved.kubernetes.io"
+API_UNAPPROVED: Final = "unapproved, experimental-only"
+
+# Node conditions: the proposal's, and those that Kubernetes 1.37 made well-known.
+CONDITION_LIFECYCLE_TRANSITION: Final = "LifecycleTransition"
+CONDITION_DRAIN_IN_PROGRESS: Final = "DrainInProgress"
+CONDITION_DRAINED: Final = "Drained"
+CONDITION_MAINTENANCE_PLANNED: Final = "MaintenancePlanned"
+CONDITION_MAINTENANCE_IN_PROGRESS: Final = "MaintenanceInProgress"
+CONDITION_GRACEFUL_NODE_SHUTDOWN_IN_PROGRESS: Final = "GracefulNodeShutdownInProgress"
