@@ -6,6 +6,11 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+import msgspec
+
+from fairlead.api import wire
+from fairlead.api.meta import KubeObject
+
 __all__ = ["Apply", "JsonPatch", "MergePatch", "Patch", "StrategicMergePatch"]
 
 
@@ -16,6 +21,10 @@ class JsonPatch:
     content_type: ClassVar[str] = "application/json-patch+json"
     document: Sequence[Mapping[str, Any]]
 
+    def encode(self) -> bytes:
+        """The body of the request."""
+        return msgspec.json.encode(self.document)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MergePatch:
@@ -23,6 +32,10 @@ class MergePatch:
 
     content_type: ClassVar[str] = "application/merge-patch+json"
     document: Mapping[str, Any]
+
+    def encode(self) -> bytes:
+        """The body of the request."""
+        return msgspec.json.encode(self.document)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,6 +45,10 @@ class StrategicMergePatch:
     content_type: ClassVar[str] = "application/strategic-merge-patch+json"
     document: Mapping[str, Any]
 
+    def encode(self) -> bytes:
+        """The body of the request."""
+        return msgspec.json.encode(self.document)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Apply:
@@ -39,7 +56,13 @@ class Apply:
 
     # YAML by name; JSON is YAML, and what every server before 1.33 accepts too.
     content_type: ClassVar[str] = "application/apply-patch+yaml"
-    document: Any
+    document: KubeObject | Mapping[str, Any]
+
+    def encode(self) -> bytes:
+        """The body of the request."""
+        if isinstance(self.document, KubeObject):
+            return wire.encode(self.document)
+        return msgspec.json.encode(self.document)
 
 
 Patch = JsonPatch | MergePatch | StrategicMergePatch | Apply

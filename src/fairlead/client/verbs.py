@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from fairlead.api import errors as api_errors
+from fairlead.api.meta import KubeObject
 from fairlead.client import errors, follow, objects, patches, requests
+from fairlead.client.codecs import Page
 from fairlead.client.requests import WriteOptions
-from fairlead.client.resources import Page, Resource
+from fairlead.client.resources import Resource
 from fairlead.client.watch import WatchEvent, events_of
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class Api(Generic[_T]):
             query=requests.list_query(resource_version=resource_version),
             **self._about(name),
         )
-        return self.resource.decode(response.body)
+        return self.resource.codec.decode(response.body)
 
     async def list(
         self,
@@ -69,7 +71,7 @@ class Api(Generic[_T]):
             continue_token=continue_token,
         )
         response = await self.client.request("GET", self._path("", namespace), query=query, **self._about())
-        return self.resource.decode_list(response.body)
+        return self.resource.codec.decode_list(response.body)
 
     async def pages(
         self,
@@ -148,7 +150,7 @@ class Api(Generic[_T]):
         path = self._path("", namespace)
         async with (
             self.client.stream(path, query=query, **self._about()) as response,
-            contextlib.aclosing(events_of(response, self.resource.decode, str(self.resource))) as events,
+            contextlib.aclosing(events_of(response, self.resource.codec.decode_event, str(self.resource))) as events,
         ):
             yield events
 
@@ -179,10 +181,10 @@ class Api(Generic[_T]):
             "POST",
             self._path("", self._namespace(namespace, item)),
             query=(options or WriteOptions()).query(),
-            body=item,
+            body=self.resource.codec.encode(item),
             **self._about(objects.name_of(item)),
         )
-        return self.resource.decode(response.body)
+        return self.resource.codec.decode(response.body)
 
     async def update(
         self,
@@ -198,10 +200,10 @@ class Api(Generic[_T]):
             "PUT",
             self._path(name, self._namespace(namespace, item), subresource),
             query=(options or WriteOptions()).query(),
-            body=item,
+            body=self.resource.codec.encode(item),
             **self._about(name),
         )
-        return self.resource.decode(response.body)
+        return self.resource.codec.decode(response.body)
 
     async def update_status(self, item: _T, *, namespace: str | None = None) -> _T:
         """Replace an object's status; everything else in it is ignored."""
@@ -221,15 +223,15 @@ class Api(Generic[_T]):
             "PATCH",
             self._path(name, self._namespace(namespace), subresource),
             query=(options or WriteOptions()).query(),
-            body=msgspec.json.encode(patch.document),
+            body=patch.encode(),
             content_type=patch.content_type,
             **self._about(name),
         )
-        return self.resource.decode(response.body)
+        return self.resource.codec.decode(response.body)
 
     async def apply(
         self,
-        item: _T | dict[str, Any],
+        item: KubeObject | Mapping[str, Any],
         *,
         field_manager: str,
         force: bool = False,
@@ -291,7 +293,7 @@ class Api(Generic[_T]):
         )
         path = self._path(name, self._namespace(namespace))
         response = await self.client.request("DELETE", path, body=body, **self._about(name))
-        return None if _is_status(response.body) else self.resource.decode(response.body)
+        return None if _is_status(response.body) else self.resource.codec.decode(response.body)
 
     async def delete_collection(
         self,
@@ -317,7 +319,7 @@ class Api(Generic[_T]):
         )
         if _is_status(response.body):
             return Page([], "")
-        return self.resource.decode_list(response.body)
+        return self.resource.codec.decode_list(response.body)
 
     def _path(self, name: str, namespace: str | None, subresource: str = "") -> str:
         return requests.resource_path(self.resource.gvr, namespace=namespace, name=name, subresource=subresource)

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar
+from collections.abc import AsyncGenerator, Callable, Iterator
+from typing import Generic, TypeVar
 
-import msgspec
-
-from fairlead.api import errors as api_errors
 from fairlead.client import errors, objects
 from fairlead.client.transport import StreamedResponse
 
-__all__ = ["Bookmark", "Change", "ChangeType", "FrameSplitter", "WatchEvent", "decode_frame", "events_of"]
+__all__ = ["Bookmark", "Change", "ChangeType", "FrameSplitter", "WatchEvent", "events_of"]
 
 _T = TypeVar("_T")
-
-# Set on the bookmark that ends a streamed list.
-_INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class ChangeType(enum.StrEnum):
@@ -53,24 +47,6 @@ class Bookmark:
 WatchEvent = Change[_T] | Bookmark
 
 
-class _Frame(msgspec.Struct, frozen=True):
-    type: str
-    object: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class _BookmarkMeta(msgspec.Struct, frozen=True, rename="camel"):
-    resource_version: str = ""
-    annotations: Mapping[str, str] | None = None
-
-
-class _BookmarkObject(msgspec.Struct, frozen=True):
-    metadata: _BookmarkMeta
-
-
-_frames = msgspec.json.Decoder(_Frame)
-_bookmarks = msgspec.json.Decoder(_BookmarkObject)
-
-
 class FrameSplitter:
     """Lines out of chunks that begin and end anywhere."""
 
@@ -98,31 +74,8 @@ class FrameSplitter:
         return bytes(self._rest).strip()
 
 
-def decode_frame(frame: bytes, decode: Callable[[msgspec.Raw], _T]) -> WatchEvent[_T]:
-    """One line of a watch.
-
-    Raises:
-        ApiError: the server reports an error in the stream; Expired means list again.
-        AnswerInvalid: this is no watch event.
-    """
-    try:
-        event = _frames.decode(frame)
-        match event.type:
-            case "BOOKMARK":
-                metadata = _bookmarks.decode(event.object).metadata
-                ends = (metadata.annotations or {}).get(_INITIAL_EVENTS_END) == "true"
-                return Bookmark(metadata.resource_version, ends)
-            case "ERROR":
-                status: dict[str, Any] = msgspec.json.decode(event.object, type=dict)
-                raise api_errors.from_status(status)
-            case name:
-                return Change(ChangeType(name), decode(event.object))
-    except (msgspec.DecodeError, ValueError) as error:
-        raise errors.AnswerInvalid(f"the server sent a watch event that cannot be read: {error}") from error
-
-
 async def events_of(
-    response: StreamedResponse, decode: Callable[[msgspec.Raw], _T], what: str
+    response: StreamedResponse, decode: Callable[[bytes], WatchEvent[_T]], what: str
 ) -> AsyncGenerator[WatchEvent[_T], None]:
     """The events of one stream. Ends when the server ended it between two events, as it does every few minutes.
 
@@ -134,7 +87,7 @@ async def events_of(
     try:
         async for chunk in response.chunks():
             for frame in splitter.feed(chunk):
-                yield decode_frame(frame, decode)
+                yield decode(frame)
     except errors.TransportError as error:
         raise errors.WatchBroken(f"the watch of {what} was cut off: {error}") from error
     if splitter.rest:

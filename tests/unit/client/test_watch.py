@@ -3,7 +3,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,14 +10,9 @@ from hypothesis import strategies as st
 from fairlead.api import errors as api_errors
 from fairlead.api.gvk import GroupVersionResource
 from fairlead.client import errors, watch
-from fairlead.client.watch import Bookmark, Change, ChangeType
 from tests.unit.client import scripted
 
 CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
-
-
-def decode(raw: msgspec.Raw) -> dict[str, object]:
-    return msgspec.json.decode(raw, type=dict[str, object])
 
 
 @given(
@@ -38,33 +32,6 @@ def test_an_unfinished_frame_is_kept() -> None:
     splitter = watch.FrameSplitter()
     assert list(splitter.feed(b'{"a":1}\n{"b"')) == [b'{"a":1}']
     assert splitter.rest == b'{"b"'
-
-
-@pytest.mark.parametrize("kind", list(ChangeType))
-def test_changes(kind: ChangeType) -> None:
-    item = scripted.config_map("a", 5)
-    event = watch.decode_frame(scripted.frame(kind.value, item), decode)
-    assert event == Change(kind, item)
-    assert isinstance(event, Change)
-    assert event.resource_version == "5"
-
-
-def test_bookmarks() -> None:
-    assert watch.decode_frame(scripted.bookmark(9), decode) == Bookmark("9")
-    ended = watch.decode_frame(scripted.bookmark(9, initial_events_end=True), decode)
-    assert ended == Bookmark("9", ends_initial_events=True)
-
-
-def test_an_error_event_is_raised_by_its_reason() -> None:
-    too_old = scripted.frame("ERROR", scripted.status(410, "Expired", "too old resource version: 1 (5)"))
-    with pytest.raises(api_errors.Expired, match="too old"):
-        watch.decode_frame(too_old, decode)
-
-
-@pytest.mark.parametrize("line", [b"nonsense", b'{"type":"SOMETHING","object":{}}', b'{"object":{}}', b"[]"])
-def test_what_is_no_event_is_refused(line: bytes) -> None:
-    with pytest.raises(errors.AnswerInvalid):
-        watch.decode_frame(line, decode)
 
 
 async def collect(server: scripted.ScriptedServer) -> list[watch.WatchEvent[dict[str, object]]]:
