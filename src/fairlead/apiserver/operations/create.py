@@ -6,9 +6,9 @@ import copy
 
 from fairlead.api import errors
 from fairlead.apiserver.admission.interface import Operation
-from fairlead.apiserver.operations import indexing, metadata, ownership, validation
+from fairlead.apiserver.operations import metadata, ownership, storing, validation
 from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
-from fairlead.apiserver.registry.resource import Resource, encode_tail
+from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.store import WriteConflict
 
 __all__ = ["create"]
@@ -70,10 +70,8 @@ async def _create_once(
         raise errors.already_exists(resource.group_resource, name)
     if options.dry_run:
         return Outcome(resource, obj, created=True)
-    labels, fields = indexing.index(resource, obj)
     try:
-        entry = await core.store.put(resource.table, key, encode_tail(obj), labels, fields, expected=0)
+        entry = await storing.put(core, resource, key, obj, expected=0)
     except WriteConflict:
         raise errors.already_exists(resource.group_resource, name) from None
-    obj["metadata"]["resourceVersion"] = str(entry.revision)
     return Outcome(resource, obj, entry, created=True)

@@ -7,11 +7,11 @@ import datetime as dt
 from fairlead.api import errors
 from fairlead.api.time import format_time, parse_time
 from fairlead.apiserver.admission.interface import Operation
-from fairlead.apiserver.operations import indexing
+from fairlead.apiserver.operations import storing
 from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
 from fairlead.apiserver.operations.propagation import DeleteRequest, finalizers_for
 from fairlead.apiserver.operations.update import remove
-from fairlead.apiserver.registry.resource import Resource, encode_tail
+from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import WriteConflict
 from fairlead.lifecycle import deletion
@@ -125,9 +125,7 @@ async def _mark(
         metadata.pop("finalizers", None)
     if options.dry_run:
         return Outcome(resource, obj, entry)
-    labels, fields = indexing.index(resource, obj)
-    written = await core.store.put(resource.table, entry.key, encode_tail(obj), labels, fields, expected=entry.revision)
-    metadata["resourceVersion"] = str(written.revision)
+    written = await storing.put(core, resource, entry.key, obj, expected=entry.revision)
     return Outcome(resource, obj, written)
 
 

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from fairlead.api.time import format_time
 from fairlead.apiserver.operations.core import Core, Json, WriteOptions
-from fairlead.apiserver.patch import apply as applying
+from fairlead.apiserver.patch.apply.applying import apply
+from fairlead.apiserver.patch.apply.tracking import track_update
 from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.schema.model import Node
 
 __all__ = ["apply_existing", "apply_new", "track"]
 
+# What the server takes back from a write, so that nobody can own it through that door.
+_STATUS: Json = {"f:status": {}}
+_SPEC: Json = {"f:spec": {}}
 
-def track(core: Core, resource: Resource, old: Json | None, obj: Json, options: WriteOptions, subresource: str) -> None:
+
+def track(
+    core: Core, resource: Resource, old: Json | None, obj: Json, options: WriteOptions, subresource: str
+) -> None:
     """Record in managedFields what this write changed, and who changed it."""
-    managed = applying.track_update(
+    managed = track_update(
         resource.schema(),
         old,
         obj,
-        manager=options.field_manager or "unknown",
-        api_version=resource.api_version,
-        now=format_time(core.clock.now()),
-        subresource=subresource,
+        options.field_manager or "unknown",
+        resource.api_version,
+        core.clock.now(),
+        subresource,
+        reset_fields=_reset_fields(resource, subresource),
+        versions=_versions(core, resource),
     )
-    _store(obj, managed)
+    if managed:
+        obj["metadata"]["managedFields"] = managed
+    else:
+        obj["metadata"].pop("managedFields", None)
 
 
 def apply_new(core: Core, resource: Resource, applied: Json, manager: str) -> Json:
@@ -46,22 +58,30 @@ def _apply(
     force: bool,
     subresource: str,
 ) -> Json:
-    obj, managed = applying.apply(
+    obj, _ = apply(
         resource.schema(),
         current,
         applied,
-        manager=manager,
+        manager,
         force=force,
         api_version=resource.api_version,
-        now=format_time(core.clock.now()),
+        kind=resource.kind,
+        now=core.clock.now(),
         subresource=subresource,
+        reset_fields=_reset_fields(resource, subresource),
+        versions=_versions(core, resource),
     )
-    _store(obj, managed)
     return obj
 
 
-def _store(obj: Json, managed: list[Json]) -> None:
-    if managed:
-        obj["metadata"]["managedFields"] = managed
-    else:
-        obj["metadata"].pop("managedFields", None)
+def _reset_fields(resource: Resource, subresource: str) -> Json | None:
+    if not resource.strategy.has_status:
+        return None
+    return _SPEC if subresource == "status" else _STATUS
+
+
+def _versions(core: Core, resource: Resource) -> dict[str, Node] | None:
+    """The schemas of a kind's other versions: a manager's entry is in the version it wrote in."""
+    if not resource.is_custom:
+        return None
+    return {served.api_version: served.schema() for served in core.catalog.versions(resource.group, resource.plural)}

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 
 from fairlead.api import errors
 from fairlead.apiserver.admission.interface import Operation
-from fairlead.apiserver.operations import indexing, ownership, validation
 from fairlead.apiserver.operations import metadata as metadata_rules
+from fairlead.apiserver.operations import ownership, storing, validation
 from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
-from fairlead.apiserver.registry.resource import Resource, encode_tail
+from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import WriteConflict
 
@@ -113,9 +113,7 @@ async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: 
         return await remove(core, resource, entry, obj, options)
     if options.dry_run:
         return Outcome(resource, obj)
-    labels, fields = indexing.index(resource, obj)
-    written = await core.store.put(resource.table, entry.key, encode_tail(obj), labels, fields, expected=entry.revision)
-    obj["metadata"]["resourceVersion"] = str(written.revision)
+    written = await storing.put(core, resource, entry.key, obj, expected=entry.revision)
     return Outcome(resource, obj, written)
 
 

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import functools
 
+from fairlead.apiserver.registry.events import EVENT_CONVERSION
 from fairlead.apiserver.registry.resource import Resource, Subresource
 from fairlead.apiserver.registry.strategies.table import strategy_for
 from fairlead.apiserver.schema.model import ANYTHING, Node
 from fairlead.apiserver.types import resources, schemas
 
 __all__ = ["builtin_resources"]
-
-# Two faces of one thing: events are stored once and served under both groups.
-_SHARED_TABLES = {("events.k8s.io", "events"): "events"}
 
 
 def builtin_resources() -> list[Resource]:
@@ -39,7 +37,8 @@ def _resource(known: resources.BuiltinResource) -> Resource:
         categories=known.categories,
         verbs=known.verbs,
         subresources=subresources,
-        table=_SHARED_TABLES.get((known.group, known.plural), ""),
+        table="events" if known.group == "events.k8s.io" else "",
+        conversion=EVENT_CONVERSION if known.group == "events.k8s.io" else None,
     )
 
 

@@ -9,10 +9,20 @@ import msgspec
 
 from fairlead.api.gvk import GroupKind, GroupResource
 from fairlead.apiserver.registry.strategy import Json, Strategy
+from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.apiserver.schema.model import Node
 from fairlead.apiserver.storage.records import HEAD, Entry
 
-__all__ = ["Resource", "ScalePaths", "Subresource", "decode_entry", "encode_tail", "split_key"]
+__all__ = [
+    "ALL_VERBS",
+    "Conversion",
+    "Resource",
+    "ScalePaths",
+    "Subresource",
+    "decode_entry",
+    "encode_tail",
+    "split_key",
+]
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -38,6 +48,14 @@ class ScalePaths:
     selector: tuple[str, ...] | None = ("spec", "selector")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Conversion:
+    """Between the form a version serves and the form that is stored. Both change the object in place."""
+
+    to_stored: Callable[[Json], None]
+    to_served: Callable[[Json], None]
+
+
 @dataclasses.dataclass(slots=True, eq=False)
 class Resource:
     """What is served under one group, version and plural name."""
@@ -57,6 +75,7 @@ class Resource:
     subresources: Mapping[str, Subresource] = dataclasses.field(default_factory=dict)
     is_custom: bool = False
     scale: ScalePaths | None = None  # where replicas are kept, when that is not where most kinds keep them
+    conversion: Conversion | None = None  # for a kind that is stored in another version's form
     table: str = ""  # where objects are kept; versions of one kind share a table
     head: bytes = b""
     item_head: bytes = b""
@@ -97,7 +116,17 @@ class Resource:
     def decode(self, entry: Entry) -> Json:
         """A stored object as a client would see it; the caller may change it."""
         obj = decode_entry(entry)
+        if self.conversion is not None:
+            self.conversion.to_served(obj)
         return {"apiVersion": self.api_version, "kind": self.kind, **obj}
+
+    def stored(self, obj: Json) -> Json:
+        """The object in the form it is stored in; the caller must not change it."""
+        if self.conversion is None:
+            return obj
+        stored: Json = copy_json(obj)
+        self.conversion.to_stored(stored)
+        return stored
 
 
 def split_key(key: str) -> tuple[str, str]:

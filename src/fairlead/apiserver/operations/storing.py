@@ -1,0 +1,32 @@
+"""The last step of a write: from an object in hand to bytes, labels and fields in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from fairlead.apiserver.operations.core import Core, Json
+from fairlead.apiserver.registry.resource import Resource, encode_tail
+from fairlead.apiserver.storage.records import Entry
+
+__all__ = ["index", "put"]
+
+_NO_LABELS: Mapping[str, str] = {}
+
+
+def index(resource: Resource, stored: Json) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Labels and selectable fields of an object in its stored form, as the store keeps them beside it."""
+    metadata = stored["metadata"]
+    fields = resource.strategy.fields(stored)
+    fields["metadata.name"] = metadata["name"]
+    if resource.namespaced:
+        fields["metadata.namespace"] = metadata.get("namespace", "")
+    return metadata.get("labels") or _NO_LABELS, fields
+
+
+async def put(core: Core, resource: Resource, key: str, obj: Json, *, expected: int) -> Entry:
+    """Store an object; its resourceVersion is set when that is durable."""
+    stored = resource.stored(obj)
+    labels, fields = index(resource, stored)
+    entry = await core.store.put(resource.table, key, encode_tail(stored), labels, fields, expected=expected)
+    obj["metadata"]["resourceVersion"] = str(entry.revision)
+    return entry

@@ -1,0 +1,154 @@
+"""The API server put together: which parts there are, and in which order they start and stop."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from fairlead.apiserver import health
+from fairlead.apiserver.admission.chain import Chain
+from fairlead.apiserver.app import Application, Authenticator, Authorizer, Observer, PathHandler
+from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.dispatch import Dispatcher, SubresourceHandler
+from fairlead.apiserver.housekeeping.disruption import DisruptionKeeper
+from fairlead.apiserver.housekeeping.garbage import GarbageCollector
+from fairlead.apiserver.housekeeping.loop import Housekeeper, HousekeepingLoop
+from fairlead.apiserver.housekeeping.namespaces import NamespaceKeeper
+from fairlead.apiserver.http.asgi import AsgiApp
+from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.observing.metrics import RequestMetrics
+from fairlead.apiserver.operations import storing
+from fairlead.apiserver.operations.core import Core
+from fairlead.apiserver.registry.builtin import builtin_resources
+from fairlead.apiserver.registry.catalog import Catalog
+from fairlead.apiserver.registry.strategy import Json
+from fairlead.apiserver.storage.interface import Log
+from fairlead.apiserver.storage.store import Store
+from fairlead.apiserver.subresources import table as subresource_table
+from fairlead.apiserver.verbs.watch import WatchKeeper
+from fairlead.base.clock import Clock
+from fairlead.base.identity import Ids
+from fairlead.base.metrics import CONTENT_TYPE, Metrics
+from fairlead.base.randomness import Randomness
+from fairlead.base.tasks import OnExit, TaskScope
+
+__all__ = ["ApiServer", "World"]
+
+log = logging.getLogger(__name__)
+
+COMPACTION_SECONDS = 300
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class World:
+    """What the server needs from outside; a test or the simulation brings its own."""
+
+    clock: Clock
+    randomness: Randomness
+    ids: Ids
+    metrics: Metrics
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guard:
+    """Who may come in and what they may do, and the CA that clients trust this server by."""
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    root_ca: str = ""
+
+
+class ApiServer:
+    """One API server over one log. `open` reads what is stored, `run` serves until it is cancelled."""
+
+    def __init__(
+        self,
+        disk: Log,
+        world: World,
+        guard: Callable[[Core], Guard],
+        *,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.world = world
+        self.store = Store(disk)
+        self.catalog = Catalog(builtin_resources())
+        self.core = Core(self.store, self.catalog, world.clock, world.ids, Chain())
+        self._guard = guard(self.core)
+        self._keeper = WatchKeeper(self.store, world.clock, world.randomness)
+        self._loops = [
+            HousekeepingLoop(housekeeper, world.clock, world.randomness) for housekeeper in self._housekeepers()
+        ]
+        self._ready = False
+        self._observers = (RequestMetrics(world.metrics, world.clock), *observers)
+        self.app = AsgiApp(self._application().handle)
+
+    def _housekeepers(self) -> list[Housekeeper]:
+        return [
+            NamespaceKeeper(self.core, root_ca=self._guard.root_ca),
+            GarbageCollector(self.core),
+            DisruptionKeeper(self.core),
+        ]
+
+    def _application(self) -> Application:
+        checks = health.Health(live={"ping": lambda: None}, ready={"storage": self._storage_problem})
+        paths: dict[str, PathHandler] = {**checks.paths(), "/metrics": self._metrics}
+        prefixes = checks.prefixes()
+        subresources: Mapping[tuple[str, str], SubresourceHandler] = subresource_table.SUBRESOURCES
+        dispatcher = Dispatcher(self.core, self._keeper, subresources, subresource_table.ASKED)
+        return Application(
+            dispatcher, self._guard.authenticator, self._guard.authorizer, paths, prefixes, self._observers
+        )
+
+    def _storage_problem(self) -> str | None:
+        return None if self._ready else "starting or stopping"
+
+    async def _metrics(self, _request: Request, _user: UserInfo) -> Response:
+        return Response(200, self.world.metrics.exposition(), CONTENT_TYPE)
+
+    def open(self) -> None:
+        """Read what is stored. Raises when it cannot be trusted."""
+        self.store.open(self._index)
+
+    def _index(self, table: str, stored: Json) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        resource = self.catalog.of_table(table)
+        if resource is None:
+            # A custom resource whose definition is not known yet: taken anew when it is.
+            return stored["metadata"].get("labels") or {}, {}
+        return storing.index(resource, stored)
+
+    async def run(self) -> None:
+        """Serve until cancelled; then end watches, finish writes and let go of the disk."""
+        try:
+            async with TaskScope("apiserver") as storage:
+                storage.start(self.store.run(), name="storage")
+                try:
+                    await self._serve()
+                finally:
+                    self._ready = False
+                    self.store.stop()
+        finally:
+            await self.store.close()
+
+    async def _serve(self) -> None:
+        async with TaskScope("apiserver", on_exit=OnExit.CANCEL) as scope:
+            for loop in self._loops:
+                self.store.observe(loop.observe)
+                scope.start(loop.run(), name=loop.name)
+            scope.start(self._keeper.run(), name="watches")
+            scope.start(self._compact(), name="compaction")
+            self._ready = True
+            await self._forever()
+
+    async def _forever(self) -> None:
+        while True:
+            await self.world.clock.sleep(3600)
+
+    async def _compact(self) -> None:
+        """Every five minutes forget what is older than the last five."""
+        previous = self.store.revision
+        while True:
+            await self.world.clock.sleep(COMPACTION_SECONDS)
+            current = self.store.revision
+            await self.store.compact(previous)
+            previous = current
