@@ -120,7 +120,7 @@ class Client:
         """
         request = self._build(method, path, query, body, content_type, headers, timeout_seconds)
         response = await self._send(request)
-        if response.status >= 400:
+        if not 200 <= response.status < 300:
             raise _error_of(request, response.status, response.headers, response.body, resource, name)
         return response
 
@@ -139,7 +139,7 @@ class Client:
         if self._throttle is not None:
             await self._throttle.wait_turn()
         async with self.transport.stream(request) as response:
-            if response.status >= 400:
+            if not 200 <= response.status < 300:
                 body = await response.read()
                 raise _error_of(request, response.status, response.headers, body, resource, name)
             yield response
@@ -194,8 +194,13 @@ def _error_of(
     body: bytes,
     resource: GroupResource = _NO_RESOURCE,
     name: str = "",
-) -> api_errors.ApiError:
+) -> api_errors.ApiError | errors.AnswerInvalid:
     """The error that an answer means: the Status in its body, else what its code says."""
+    if status < 400:
+        target = headers.get("location", "")
+        return errors.AnswerInvalid(
+            f"{request} was answered with {status}{' to ' + target if target else ''}, as no API server does"
+        )
     with contextlib.suppress(msgspec.DecodeError, TypeError):
         decoded = msgspec.json.decode(body, type=dict)
         if decoded.get("kind") == "Status":
