@@ -86,8 +86,11 @@ class ApiError(Exception):
         details: Mapping[str, Any] | None = None,
         code: int | None = None,
         reason: str | None = None,
+        list_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
+        # ListMeta of the Status: an expired page says here how to go on.
+        self.list_metadata: Mapping[str, Any] = list_metadata or {}
         self.message = message
         self.details: dict[str, Any] | None = None if details is None else dict(details)
         if code is not None:
@@ -117,7 +120,7 @@ class ApiError(Exception):
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": dict(self.list_metadata),
             "status": "Failure",
             "message": self.message,
         }
@@ -285,6 +288,7 @@ def from_status(status: Mapping[str, Any]) -> ApiError:
         details=status.get("details"),
         code=code or cls.code,
         reason=reason,
+        list_metadata=status.get("metadata"),
     )
 
 

@@ -12,7 +12,7 @@ from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.http.messages import Request, Response, json_response
 from fairlead.apiserver.types.resources import source_version
 
-__all__ = ["Health"]
+__all__ = ["Health", "version_info"]
 
 # None when all is well, else what is wrong.
 Check = Callable[[], str | None]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from fairlead.apiserver import health
@@ -33,9 +32,7 @@ from fairlead.base.metrics import CONTENT_TYPE, Metrics
 from fairlead.base.randomness import Randomness
 from fairlead.base.tasks import OnExit, TaskScope
 
-__all__ = ["ApiServer", "World"]
-
-log = logging.getLogger(__name__)
+__all__ = ["COMPACTION_SECONDS", "ApiServer", "Guard", "World"]
 
 COMPACTION_SECONDS = 300
 

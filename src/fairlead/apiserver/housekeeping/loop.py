@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable
 from typing import Protocol
 
 from fairlead.api import errors
 from fairlead.apiserver.storage.records import Change
 from fairlead.apiserver.storage.store import StoreStopped
+from fairlead.base import logs
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
 from fairlead.client.workqueue import WorkQueue
 
 __all__ = ["Housekeeper", "HousekeepingLoop"]
 
-log = logging.getLogger(__name__)
+_log = logs.get_logger(__name__)
 
 
 class Housekeeper(Protocol):
@@ -61,13 +61,11 @@ class HousekeepingLoop:
         try:
             again = await self._housekeeper.put_right(key)
         except (errors.ApiError, StoreStopped) as error:
-            fields = {"housekeeper": self.name, "key": key, "why": str(error)}
-            log.debug("housekeeping is tried again", extra={"fields": fields})
+            _log.debug("housekeeping is tried again", housekeeper=self.name, key=key, why=str(error))
             self._queue.add_rate_limited(key)
             return
-        except Exception:
-            # A bug in one housekeeper must not end the server: it is logged, and the key waits longer each time.
-            log.exception("housekeeping failed", extra={"fields": {"housekeeper": self.name, "key": key}})
+        except Exception:  # noqa: BLE001 - a bug in one housekeeper must not end the server; the key waits
+            _log.exception("housekeeping failed", housekeeper=self.name, key=key)
             self._queue.add_rate_limited(key)
             return
         self._queue.forget(key)

@@ -13,7 +13,7 @@ from fairlead.apiserver.registry.resource import split_key
 from fairlead.apiserver.storage.records import Change
 from fairlead.apiserver.storage.selection import Selection
 
-__all__ = ["NamespaceKeeper"]
+__all__ = ["ROOT_CA", "NamespaceKeeper"]
 
 ROOT_CA = "kube-root-ca.crt"
 _HOLDER = "kubernetes"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import urllib.parse
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from fairlead.api import errors
 from fairlead.apiserver.http.messages import Query, Request, Response
+from fairlead.base.tasks import OnExit, TaskScope
 
 __all__ = ["MAX_BODY_BYTES", "AsgiApp", "Handler"]
 
@@ -107,40 +107,34 @@ async def _send(response: Response, receive: Receive, send: Send) -> None:
     await _stream(response, receive, send)
 
 
+class _HungUp(Exception):
+    """The client is gone; nobody reads what is left."""
+
+
 async def _stream(response: Response, receive: Receive, send: Send) -> None:
     """Send pieces as they come, until they end or the client hangs up."""
     assert not isinstance(response.body, bytes | list)  # noqa: S101 - the caller sent those
     pieces = response.body
-    me = asyncio.current_task()
-    hung_up = False
-
-    async def watch_for_hang_up() -> None:
-        nonlocal hung_up
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        hung_up = True
-        if me is not None:
-            me.cancel()
-
-    watcher = asyncio.get_running_loop().create_task(watch_for_hang_up(), name="http: hang-up watch")
     try:
-        # An empty piece first: some servers hold the headers back until there is a body to send.
-        await send({"type": "http.response.body", "body": b"", "more_body": True})
-        async for piece in pieces:
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        await send({"type": "http.response.body", "body": b""})
-    except asyncio.CancelledError:
-        if not hung_up:
-            raise
-        if me is not None:
-            me.uncancel()
+        async with TaskScope("http", on_exit=OnExit.CANCEL) as scope:
+            scope.start(_raise_on_hang_up(receive), name="hang-up watch")
+            # An empty piece first: some servers hold the headers back until there is a body to send.
+            await send({"type": "http.response.body", "body": b"", "more_body": True})
+            async for piece in pieces:
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
+    except* _HungUp:
+        pass
     finally:
-        watcher.cancel()
         close = getattr(pieces, "aclose", None)
         if close is not None:
             await close()
-        with contextlib.suppress(asyncio.CancelledError):
-            await watcher
+
+
+async def _raise_on_hang_up(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    raise _HungUp
 
 
 async def _answer_lifespan(receive: Receive, send: Send) -> None:

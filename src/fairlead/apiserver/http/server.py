@@ -23,7 +23,7 @@ class _Protocol(HttpToolsProtocol):
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-        self._peer = {"peer_certificate": certificate} if certificate else None
+        self._peer: dict[object, object] | None = {"peer_certificate": certificate} if certificate else None
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

@@ -9,7 +9,7 @@ from fairlead.api.time import format_time
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.resource import Resource
 
-__all__ = ["begin_create", "begin_update", "name_from", "require_metadata"]
+__all__ = ["begin_create", "begin_update", "check_namespace", "name_from", "require_metadata"]
 
 Json = dict[str, Any]
 

@@ -15,9 +15,7 @@ _STATUS: Json = {"f:status": {}}
 _SPEC: Json = {"f:spec": {}}
 
 
-def track(
-    core: Core, resource: Resource, old: Json | None, obj: Json, options: WriteOptions, subresource: str
-) -> None:
+def track(core: Core, resource: Resource, old: Json | None, obj: Json, options: WriteOptions, subresource: str) -> None:
     """Record in managedFields what this write changed, and who changed it."""
     managed = track_update(
         resource.schema(),

@@ -13,7 +13,7 @@ from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import WriteConflict
 
-__all__ = ["Mutation", "update"]
+__all__ = ["Mutation", "remove", "update"]
 
 # Given the object as it is now (its own copy), the object as it shall be. Called again when somebody else was faster.
 Mutation = Callable[[Json], Awaitable[Json]]

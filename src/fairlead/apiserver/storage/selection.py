@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Protocol
 
 from fairlead.apiserver.storage.records import Change, Entry
 
-__all__ = ["EVERYTHING", "Selection", "classify"]
+__all__ = ["EVERYTHING", "Matcher", "Selection", "classify"]
 
 
 class Matcher(Protocol):
     """A label or field selector."""
 
-    def matches(self, values: object, /) -> bool:
+    def matches(self, values: Mapping[str, str], /) -> bool:
         """Whether these labels or fields are selected."""
         ...
 

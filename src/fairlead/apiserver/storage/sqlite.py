@@ -21,7 +21,7 @@ import apsw
 
 from fairlead.apiserver.storage import interface
 
-__all__ = ["SCHEMA_VERSION", "SqliteLog", "copy_database"]
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "SCHEMA_VERSION", "SqliteLog", "copy_database"]
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x46414952  # "FAIR", so that `file` and a careless open can tell what this is
@@ -70,7 +70,7 @@ class SqliteLog:
     def load(self) -> tuple[int, Iterator[interface.Row]]:
         """Every row, checked. Runs on the caller's thread, before anything is written."""
         with _corruption_named(self._path):
-            (compacted,) = self._connection.execute("SELECT value FROM facts WHERE name = 'compacted'").fetchone()
+            compacted = _single(self._connection, "SELECT value FROM facts WHERE name = 'compacted'")
         return compacted, self._rows()
 
     def _rows(self) -> Iterator[interface.Row]:

@@ -11,7 +11,7 @@ from fairlead.apiserver.types import schemas
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
 
-__all__ = ["bind", "bind_by_body"]
+__all__ = ["BINDING", "bind", "bind_by_body"]
 
 BINDING = GroupVersionKind("", "v1", "Binding")
 

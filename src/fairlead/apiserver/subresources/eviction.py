@@ -18,7 +18,7 @@ from fairlead.apiserver.types import schemas
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
 
-__all__ = ["evict"]
+__all__ = ["EVICTION", "evict"]
 
 EVICTION = GroupVersionKind("policy", "v1", "Eviction")
 _MAX_DISRUPTED = 2000

@@ -18,7 +18,7 @@ from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.body import decode_json, decode_yaml, read_object
 from fairlead.apiserver.verbs.call import Call
 
-__all__ = ["scale"]
+__all__ = ["SCALE", "scale"]
 
 SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
 

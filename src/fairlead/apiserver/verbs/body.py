@@ -19,7 +19,19 @@ from fairlead.apiserver.schema.pruning import prune
 from fairlead.apiserver.types import protobuf, schemas
 from fairlead.apiserver.verbs.call import Call
 
-__all__ = ["Body", "check_fields", "decode_json", "decode_yaml", "parse", "read_object", "read_options"]
+__all__ = [
+    "JSON",
+    "PROTOBUF",
+    "YAML",
+    "Body",
+    "check_fields",
+    "check_kind",
+    "decode_json",
+    "decode_yaml",
+    "parse",
+    "read_object",
+    "read_options",
+]
 
 JSON = "application/json"
 YAML = "application/yaml"

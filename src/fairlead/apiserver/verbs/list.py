@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import itertools
+from collections.abc import Iterator
 
 import msgspec
 
@@ -79,17 +80,17 @@ def _moment(call: Call, token: _Token | None, asked: int) -> int:
 
 
 def _list_meta(
-    call: Call, selection: Selection, entries: list[Entry], rest: object, *, revision: int, limit: int
+    call: Call, selection: Selection, entries: list[Entry], rest: Iterator[Entry], *, revision: int, limit: int
 ) -> dict[str, object]:
     meta: dict[str, object] = {"resourceVersion": str(revision)}
     if not limit or len(entries) < limit:
         return meta
-    more = next(rest, None)  # type: ignore[call-overload]  # the same generator that the page was taken from
+    more = next(rest, None)  # the page was taken from the same iterator
     if more is None:
         return meta
     meta["continue"] = _write_token(revision, entries[-1].key)
     if selection.labels is None and selection.fields is None and revision == call.core.store.revision:
-        meta["remainingItemCount"] = 1 + sum(1 for _ in rest)  # type: ignore[attr-defined]
+        meta["remainingItemCount"] = 1 + sum(1 for _ in rest)
     return meta
 
 

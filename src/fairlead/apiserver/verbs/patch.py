@@ -36,7 +36,7 @@ async def patch(call: Call) -> Response:
     data = await call.request.read_body()
     if media == APPLY_PATCH:
         return await _apply(call, form, data)
-    accepted = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
+    accepted: tuple[str, ...] = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
     if not call.resource.is_custom:
         accepted = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
     if media not in accepted:
@@ -68,10 +68,10 @@ def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[
             patched = apply_strategic_merge_patch(call.resource.schema(), current, changes)
         if not isinstance(patched, dict):
             raise errors.BadRequest("the patch leaves no object")
-        patched = copy_json(patched)
-        check_kind(patched, gvk)
-        check_fields(call, gvk, call.resource.schema(), patched, [], custom=call.resource.is_custom)
-        return patched
+        result: Json = copy_json(patched)
+        check_kind(result, gvk)
+        check_fields(call, gvk, call.resource.schema(), result, [], custom=call.resource.is_custom)
+        return result
 
     return change
 

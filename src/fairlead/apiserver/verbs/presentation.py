@@ -17,7 +17,7 @@ from fairlead.apiserver.registry.resource import decode_entry
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.verbs.call import Call
 
-__all__ = ["Form", "bookmark_event", "collection", "event", "negotiate", "one_entry", "one_object", "outcome"]
+__all__ = ["PLAIN", "Form", "bookmark_event", "collection", "event", "negotiate", "one_entry", "one_object", "outcome"]
 
 _JSON = "application/json"
 _YAML = "application/yaml"

@@ -20,7 +20,7 @@ from fairlead.apiserver.verbs.versions import parse_version
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
 
-__all__ = ["WatchKeeper", "watch"]
+__all__ = ["BOOKMARK_SECONDS", "MIN_TIMEOUT_SECONDS", "WatchKeeper", "bookmark", "watch"]
 
 BOOKMARK_SECONDS = 60
 MIN_TIMEOUT_SECONDS = 1800

@@ -9,7 +9,7 @@ from fairlead.apiserver.registry.strategies.podspec import default_pod_spec
 from fairlead.apiserver.registry.strategies.podvalidation import validate_pod_spec, validate_pod_spec_update
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
-__all__ = ["PodStrategy"]
+__all__ = ["PodStrategy", "quality_of_service"]
 
 _GUARANTEED_RESOURCES = ("cpu", "memory")
 
@@ -83,14 +83,13 @@ class PodStrategy(Strategy):
 
     def grace_seconds(self, obj: Json, requested: int | None) -> int | None:
         """What was asked for, else the pod's own; nothing to wait for when it never ran or has ended."""
+        spec = obj.get("spec") or {}
+        if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
+            return 0
         if requested is not None:
-            grace = requested
-        else:
-            grace = (obj.get("spec") or {}).get("terminationGracePeriodSeconds")
-            grace = 30 if grace is None else grace
-        if not obj["spec"].get("nodeName") or (obj.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
-            grace = 0
-        return max(grace, 1) if grace < 0 else grace
+            return requested
+        own: int = spec.get("terminationGracePeriodSeconds", 30)
+        return 1 if own < 0 else own
 
 
 def quality_of_service(spec: Json) -> str:
