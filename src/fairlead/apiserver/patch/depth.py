@@ -26,4 +26,4 @@ def ensure_depth(value: Any, limit: int = MAX_DEPTH) -> None:
         if not below:
             return
         level = below
-    raise failures.too_deep(limit)
+    raise failures.too_deep(MAX_DEPTH)

@@ -15,6 +15,7 @@ import msgspec
 
 from fairlead.apiserver.patch import failures
 from fairlead.apiserver.patch.depth import MAX_DEPTH, ensure_depth
+from fairlead.apiserver.patch.equality import same_json
 
 __all__ = ["MAX_COPIED_BYTES", "MAX_OPERATIONS", "apply_json_patch", "unknown_operation_fields"]
 
@@ -39,7 +40,8 @@ def apply_json_patch(document: Json, patch: Any) -> Any:
     try:
         for operation in operations:
             work.carry_out(operation)
-        ensure_depth(work.document)
+        if work.may_have_deepened:
+            ensure_depth(work.document)
     except _Inapplicable as reason:
         raise failures.unprocessable(str(reason)) from None
     except RecursionError:
@@ -76,6 +78,8 @@ class _Work:
 
     def __init__(self, document: Any) -> None:
         self.document = document
+        # What is added is checked where it goes; what is moved or copied may be anything, so then all is checked.
+        self.may_have_deepened = False
         self._copied_bytes = 0
         # Containers made here, by id; holding them keeps an id from being used again. Nothing outside refers to
         # them, and no two places inside do, so they may be changed in place. 10,000 inserts into one list then
@@ -86,16 +90,20 @@ class _Work:
         kind = operation.get("op")
         match kind:
             case "add":
-                self._insert(kind, self._pointer(operation, kind), operation.get("value"))
+                pointer = self._pointer(operation, kind)
+                self._insert(kind, pointer, _shallow_enough(operation.get("value"), pointer))
             case "remove":
                 self._remove(kind, self._pointer(operation, kind))
             case "replace":
-                self._replace(self._pointer(operation, kind), operation.get("value"))
+                pointer = self._pointer(operation, kind)
+                self._replace(pointer, _shallow_enough(operation.get("value"), pointer))
             case "move":
+                self.may_have_deepened = True
                 source = self._pointer(operation, kind, "from")
                 value = self._remove(kind, source)
                 self._insert(kind, self._pointer(operation, kind), value)
             case "copy":
+                self.may_have_deepened = True
                 value = self._copy(self._pointer(operation, kind, "from"))
                 self._insert(kind, self._pointer(operation, kind), value)
             case "test":
@@ -159,7 +167,7 @@ class _Work:
         actual = self.document if not pointer else self._read("test", pointer)
         if actual is _ABSENT:
             actual = None
-        if not _same(actual, expected):
+        if not same_json(actual, expected):
             raise _Inapplicable(f"testing value {pointer} failed: test failed")
 
     def _read(self, kind: str, pointer: str) -> Any:
@@ -201,6 +209,12 @@ def _tokens(kind: str, pointer: str) -> list[str]:
     return [part.replace("~1", "/").replace("~0", "~") for part in parts[1:]]
 
 
+def _shallow_enough(value: Any, pointer: str) -> Any:
+    if isinstance(value, (dict, list)):
+        ensure_depth(value, MAX_DEPTH - pointer.count("/"))
+    return value
+
+
 def _missing(kind: str, pointer: str) -> _Inapplicable:
     return _Inapplicable(f'{kind} operation does not apply: doc is missing path: "{pointer}": missing value')
 
@@ -232,20 +246,3 @@ def _copied(value: Any) -> Any:
     if isinstance(value, list):
         return [_copied(item) for item in value]
     return value
-
-
-def _same(left: Any, right: Any) -> bool:
-    """Equal as JSON: Python alone would call true and 1 the same."""
-    if isinstance(left, dict):
-        return (
-            isinstance(right, dict)
-            and left.keys() == right.keys()
-            and all(_same(value, right[key]) for key, value in left.items())
-        )
-    if isinstance(left, list):
-        return (
-            isinstance(right, list)
-            and len(left) == len(right)
-            and all(_same(one, other) for one, other in zip(left, right, strict=True))
-        )
-    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)

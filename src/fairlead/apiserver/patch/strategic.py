@@ -62,6 +62,8 @@ def _merge_field(node: Node, merged: Json, key: str, value: Any) -> None:
         merged[key] = _merge_map(field, current, value)
     elif isinstance(current, list) and isinstance(value, list) and "merge" in field.patch_strategies:
         merged[key] = _merge_list(field, current, value)
+    elif isinstance(current, (dict, list)) and type(current) is type(value):
+        merged[key] = _as_it_is(value)
     else:
         cleaned = _cleaned(value)
         if cleaned is _DROPPED:
@@ -73,8 +75,8 @@ def _merge_field(node: Node, merged: Json, key: str, value: Any) -> None:
 def _directed_map(patch: Json) -> Json:
     match patch[_DIRECTIVE]:
         case "replace":
-            cleaned = _cleaned({key: value for key, value in patch.items() if key != _DIRECTIVE})
-            return cleaned if isinstance(cleaned, dict) else {}
+            replaced: Json = _as_it_is(patch)
+            return replaced
         case "delete":
             return {}
         case other:
@@ -138,7 +140,7 @@ def _merge_ordered_lists(node: Node, merged: Json, patch: Json) -> set[str]:
             elif "merge" in field.patch_strategies:
                 items = _merge_list(field, current, change)
             else:
-                items = _cleaned(change)
+                items = _as_it_is(change)
             done.add(name)
         merged[name] = _arranged(items, order, current or [], field.patch_merge_key)
     return done
@@ -178,7 +180,7 @@ def _merge_list(field: Node, original: list[Any], change: list[Any]) -> list[Any
         position = positions.get(key)
         if position is None:
             positions[key] = len(merged)
-            merged.append(_cleaned(item))
+            merged.append(_as_it_is(item))
         else:
             merged[position] = _merge_map(field.items or ANYTHING, merged[position], item)
     return _arranged(merged, wanted, kept, merge_key)
@@ -204,7 +206,7 @@ def _without_directed_items(
             case other:
                 raise errors.BadRequest(f"unknown patch type: {go_value(other)} in map: {go_value(item)}")
     if replace:
-        return [_cleaned(item) for item in wanted], None
+        return [_as_it_is(item) for item in wanted], None
     return kept, wanted
 
 
@@ -284,17 +286,26 @@ def _kinds(items: list[Any]) -> set[type]:
 
 
 def _cleaned(value: Any) -> Any:
-    """A part of the patch that meets nothing in the original: without its nulls and directives."""
+    """A part of the patch that meets nothing in the original: without its nulls and what its directives are about."""
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             return _DROPPED
-        members = {
-            key: _cleaned(member)
-            for key, member in value.items()
-            if member is not None and not key.startswith((_RETAIN_KEYS, _ORDER, _DELETE_PRIMITIVES))
-        }
-        return {key: member for key, member in members.items() if member is not _DROPPED}
+        members = {name: _cleaned(member) for name, member in value.items() if _is_content(name, member)}
+        return {name: member for name, member in members.items() if member is not _DROPPED}
     if isinstance(value, list):
         items = [_cleaned(item) for item in value]
         return [item for item in items if item is not _DROPPED]
     return value
+
+
+def _as_it_is(value: Any) -> Any:
+    """A part of the patch that replaces the original: directives in it have no meaning and only vanish."""
+    if isinstance(value, dict):
+        return {name: _as_it_is(member) for name, member in value.items() if _is_content(name, member)}
+    if isinstance(value, list):
+        return [_as_it_is(item) for item in value]
+    return value
+
+
+def _is_content(name: str, member: Any) -> bool:
+    return member is not None and not name.startswith((_DIRECTIVE, _RETAIN_KEYS, _ORDER, _DELETE_PRIMITIVES))

@@ -1,0 +1,8 @@
+"""Who owns which field: server-side apply and the bookkeeping that every other write needs for it.
+
+Read `fieldset` first: a set of fields is the plain JSON that `managedFields` holds on the wire, so nothing is parsed
+or rebuilt on the way. `relations` says how the schema divides an object into fields; `extraction`, `comparison`,
+`merging` and `validation` walk object and schema together; `managers` keeps the entries. `tracking.track_update`
+serves create, update and the other patches, `applying.apply` serves server-side apply. Nothing here knows requests,
+storage, admission or defaults.
+"""

@@ -1,0 +1,126 @@
+"""The set of fields of a value: all of them when it is new, or those an applied configuration speaks of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.apiserver.patch.apply.elements import SELF
+from fairlead.apiserver.patch.apply.fieldset import FieldSet
+from fairlead.apiserver.patch.apply.relations import (
+    ListRelation,
+    child,
+    implied_structs,
+    item_element,
+    list_relation,
+)
+from fairlead.apiserver.schema.model import ANYTHING, Node
+
+__all__ = ["applied_fields", "every_field", "name_structs", "reconciled"]
+
+
+def every_field(node: Node, value: Any) -> FieldSet:
+    """The node for a value that came (or went) as a whole: itself and everything in it, down to the leaves."""
+    if isinstance(value, dict):
+        if node.map_type == "atomic":
+            return {}
+        fields: FieldSet = {SELF: {}}
+        for name, item in value.items():
+            below = every_field(child(node, name), item) if isinstance(item, (dict, list)) else {}
+            fields["f:" + name] = below
+        for name, schema in implied_structs(node).items():
+            if name not in value:
+                fields["f:" + name] = every_field(schema, {})
+        return fields if len(fields) > 1 else {}
+    if isinstance(value, list) and value:
+        relation = list_relation(node)
+        if relation is None:
+            return {}
+        fields = {SELF: {}}
+        items = node.items or ANYTHING
+        for item in value:
+            element = item_element(relation, item)
+            if element is not None:
+                # A key that occurs twice is one field as a whole: nothing tells its bearers apart.
+                fields[element] = {} if element in fields else every_field(items, item)
+        return fields if len(fields) > 1 else {}
+    return {}
+
+
+def applied_fields(node: Node, value: dict[str, Any]) -> FieldSet:
+    """The fields an object mentions: leaves, list items and map entries, but not the structs around them."""
+    fields: FieldSet = {}
+    for name, item in value.items():
+        schema = child(node, name)
+        below: FieldSet = {}
+        member = name not in node.properties
+        if isinstance(item, dict) and item and schema.map_type != "atomic":
+            below = applied_fields(schema, item)
+        elif isinstance(item, list) and (relation := list_relation(schema)) is not None:
+            below = _applied_items(schema.items or ANYTHING, relation, item)
+        else:
+            member = True  # a scalar, null, an empty map, or something atomic
+        if below:
+            fields["f:" + name] = {SELF: {}, **below} if member else below
+        elif member:
+            fields["f:" + name] = {}
+    return fields
+
+
+def _applied_items(node: Node, relation: ListRelation, items: list[Any]) -> FieldSet:
+    fields: FieldSet = {}
+    for item in items:
+        element = item_element(relation, item)
+        if element is None:
+            continue
+        below: FieldSet = {}
+        if isinstance(item, dict) and node.map_type != "atomic" and element not in fields:
+            below = applied_fields(node, item)
+        fields[element] = {SELF: {}, **below} if below else {}
+    return fields
+
+
+def name_structs(node: Node, fields: FieldSet) -> FieldSet:
+    """The set with the declared fields around its members as members too: removing all of a struct removes it."""
+    result: FieldSet = {}
+    for element, below in fields.items():
+        if not below:
+            result[element] = below
+            continue
+        name = element[2:] if element[0] == "f" else ""
+        if element[0] == "f":
+            schema = child(node, name)
+        elif element[0] == "k":
+            schema = node.items or ANYTHING
+        else:
+            schema = ANYTHING
+        named = name_structs(schema, below)
+        if element[0] == "f" and name in node.properties and SELF not in named:
+            named = {SELF: {}, **named}
+        result[element] = named
+    return result
+
+
+def reconciled(node: Node, fields: FieldSet) -> FieldSet:
+    """The set after its schema changed from granular to atomic: who owned a part now owns the whole."""
+    result: FieldSet | None = None
+    for element, below in fields.items():
+        if not below:
+            continue
+        if element[0] == "f":
+            schema = child(node, element[2:])
+        elif element[0] == "k":
+            schema = node.items or ANYTHING
+        else:
+            continue
+        by_name = next((key[0] == "f" for key in below if key != SELF), True)
+        now_atomic = (
+            schema.map_type == "atomic" if by_name else schema.type == "array" and list_relation(schema) is None
+        )
+        if now_atomic:
+            after: FieldSet = {}
+        else:
+            after = reconciled(schema, below)
+        if after is not below:
+            result = dict(fields) if result is None else result
+            result[element] = after
+    return fields if result is None else result

@@ -1,0 +1,174 @@
+"""Who owns what after a write that is no apply: create, update and the other patches."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from typing import Any
+
+from fairlead.api.time import format_time
+from fairlead.apiserver.patch.apply import fieldset, managers
+from fairlead.apiserver.patch.apply.comparison import Comparison, compare
+from fairlead.apiserver.patch.apply.elements import SELF, MalformedFieldsError
+from fairlead.apiserver.patch.apply.fieldset import FieldSet
+from fairlead.apiserver.patch.apply.managers import Identity, Managed
+from fairlead.apiserver.patch.apply.relations import rooted
+from fairlead.apiserver.schema.model import Node
+
+__all__ = ["UNTRACKED", "compare_tracked", "disown", "record_update", "track_update"]
+
+Json = dict[str, Any]
+
+_UNTRACKED_META = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+)
+# What identifies an object, or is the server's alone, belongs to nobody.
+UNTRACKED: FieldSet = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {SELF: {}} | {"f:" + name: {} for name in _UNTRACKED_META},
+}
+
+
+def track_update(
+    node: Node,
+    live: Json | None,
+    new: Json,
+    manager: str,
+    api_version: str,
+    now: dt.datetime,
+    subresource: str = "",
+    *,
+    reset_fields: FieldSet | None = None,
+    versions: Mapping[str, Node] | None = None,
+) -> list[Json]:
+    """The `managedFields` of `new`, which replaces `live` (None: it is created), after a change by `manager`.
+
+    `reset_fields` are those the server resets after this write (the status in a write to the main resource, all but
+    the status in one to the status): nobody gets to own them by it. `versions` are the schemas of all served versions
+    of the kind; entries of a version that is gone are dropped. Without it all versions are taken to be alike.
+
+    A list that did not change is returned as it was found, the very same object.
+    """
+    found = _starting_point(live, new, ignore_request=bool(subresource))
+    managed = managers.read_stored(found)
+    if not managed and live is not None and (live.get("metadata") or {}).get("uid"):
+        return []  # not tracked so far, and an update does not start it
+    after = record_update(
+        managed,
+        node,
+        live or {},
+        new,
+        Identity.of(manager, "Update", api_version, subresource),
+        api_version,
+        now,
+        reset_fields=reset_fields,
+        versions=versions,
+    )
+    return found if after is managed else managers.encode(managers.capped(after))
+
+
+def _starting_point(live: Json | None, new: Json, *, ignore_request: bool) -> list[Json]:
+    """The entries to start from: the client's if it sent valid ones, else those of the live object."""
+    stored = ((live or {}).get("metadata") or {}).get("managedFields") or []
+    if ignore_request:
+        return stored
+    sent = (new.get("metadata") or {}).get("managedFields")
+    if sent is None or sent is stored or sent == stored:
+        return stored
+    if managers.is_reset(sent):
+        return []
+    try:
+        managed = managers.read_untrusted(sent)
+    except MalformedFieldsError:
+        return stored
+    return managers.encode(managed) or stored
+
+
+def record_update(
+    managed: Managed,
+    node: Node,
+    before: Json,
+    after: Json,
+    identity: Identity,
+    api_version: str,
+    now: dt.datetime,
+    *,
+    reset_fields: FieldSet | None = None,
+    versions: Mapping[str, Node] | None = None,
+) -> Managed:
+    """The entries after a change: what changed belongs to `identity` now. The same object if nothing did."""
+    changes = compare_tracked(node, before, after, reset_fields)
+    others = disown(managed, changes, node, before, after, api_version, reset_fields=reset_fields, versions=versions)
+    taken = fieldset.union(changes.modified, changes.added)
+    if not taken:
+        return others
+    previous = others.get(identity)
+    fields = taken if previous is None else fieldset.union(previous["fieldsV1"], taken)
+    return {**others, identity: managers.entry(identity, api_version, fields, format_time(now))}
+
+
+def compare_tracked(node: Node, before: Json, after: Json, reset_fields: FieldSet | None = None) -> Comparison:
+    """What changed among the fields that can be owned and are not reset."""
+    return compare(rooted(node), _tracked(before), _tracked(after)).without(reset_fields or {})
+
+
+def _tracked(value: Json) -> Json:
+    metadata = value.get("metadata") or {}
+    owned = {name: item for name, item in metadata.items() if name not in _UNTRACKED_META}
+    # Always there, so that metadata itself never counts as added or removed.
+    result: Json = {"metadata": owned}
+    for name, item in value.items():
+        if name not in {"apiVersion", "kind", "metadata"}:
+            result[name] = item
+    return result
+
+
+def disown(
+    managed: Managed,
+    changes: Comparison,
+    node: Node,
+    before: Json,
+    after: Json,
+    api_version: str,
+    *,
+    keep: Identity | None = None,
+    reset_fields: FieldSet | None = None,
+    versions: Mapping[str, Node] | None = None,
+) -> Managed:
+    """The entries without what changed hands or is gone, except in the entry to keep. Empty entries vanish.
+
+    An entry written through another version speaks of that version's fields, so it is compared in its terms.
+    """
+    by_version = {api_version: changes}
+    result: Managed = {}
+    touched = False
+    for identity, found in managed.items():
+        if identity == keep:
+            result[identity] = found
+            continue
+        version = found["apiVersion"]
+        if version not in by_version:
+            schema = node if versions is None else versions.get(version)
+            if schema is None:
+                touched = True
+                continue
+            by_version[version] = changes if schema is node else compare_tracked(schema, before, after, reset_fields)
+        removed, modified, added = by_version[version]
+        fields = found.get("fieldsV1") or {}
+        rest = fieldset.difference(fieldset.difference(fieldset.difference(fields, modified), added), removed)
+        if rest is fields and fields:
+            result[identity] = found
+        else:
+            touched = True
+            if rest:
+                result[identity] = {**found, "fieldsV1": rest}
+    return result if touched else managed
