@@ -1,0 +1,70 @@
+"""What every cluster begins with: namespaces, priorities, default roles, and the server's own service."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from fairlead.api import errors
+from fairlead.apiserver.operations.core import Core, Json
+from fairlead.apiserver.operations.internal import Inside
+
+__all__ = ["bootstrap"]
+
+_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+_PRIORITIES = {
+    "system-cluster-critical": (2_000_000_000, "for what the cluster needs to work, and may move within it"),
+    "system-node-critical": (2_000_001_000, "for what a node needs to work, and cannot move from it"),
+}
+
+
+async def bootstrap(core: Core, policy: Iterable[Json], *, service_port: int) -> None:
+    """Create what is missing; what is there is left as it is, whoever changed it. Safe to run at every start."""
+    inside = Inside(core, "fairlead-apiserver")
+    namespaces = inside.resource("", "v1", "namespaces")
+    for name in _NAMESPACES:
+        if inside.newest(namespaces, "", name) is None:
+            with contextlib.suppress(errors.AlreadyExists):
+                await inside.create(namespaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    objects = [*_priority_classes(), _service(service_port), *policy]
+    for obj in objects:
+        await _create_missing(core, inside, obj)
+
+
+async def _create_missing(core: Core, inside: Inside, obj: Json) -> None:
+    resource = core.catalog.of_kind(obj["apiVersion"], obj["kind"])
+    if resource is None:
+        raise LookupError(f"{obj['apiVersion']} {obj['kind']} is not served")
+    namespace = obj["metadata"].get("namespace", "")
+    if inside.newest(resource, namespace, obj["metadata"]["name"]) is None:
+        with contextlib.suppress(errors.AlreadyExists):
+            await inside.create(resource, obj, namespace=namespace)
+
+
+def _priority_classes() -> list[Json]:
+    return [
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "description": f"Reserved {purpose}.",
+        }
+        for name, (value, purpose) in _PRIORITIES.items()
+    ]
+
+
+def _service(port: int) -> Json:
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {
+            "name": "kubernetes",
+            "namespace": "default",
+            "labels": {"component": "apiserver", "provider": "kubernetes"},
+        },
+        "spec": {
+            "clusterIP": "10.96.0.1",
+            "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
+        },
+    }
