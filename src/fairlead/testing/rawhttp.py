@@ -156,10 +156,29 @@ class RawApi:
         async with self._open.get(self.access.url + path, params=query, headers=self.headers) as got:
             if got.status != 200:
                 raise AssertionError(f"watch {path} answered {got.status}: {await got.text()}")
-            yield RawWatch(got)
+            try:
+                yield RawWatch(got)
+            finally:
+                await _hang_up(got)
 
     @property
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
             raise RuntimeError("use RawApi as an async context manager")
         return self._session
+
+
+async def _hang_up(response: aiohttp.ClientResponse) -> None:
+    """Drop the connection of an unfinished answer and wait until it is gone.
+
+    aiohttp would begin a polite TLS goodbye and forget about it: a loop that ends before the goodbye does leaves an
+    open socket behind, which Python reports in whatever test runs next.
+    """
+    protocol = response.connection.protocol if response.connection else None
+    if protocol is None:
+        return
+    gone = protocol.closed
+    protocol.abort()
+    response.close()
+    if gone is not None:
+        await gone
