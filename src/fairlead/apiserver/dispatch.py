@@ -60,6 +60,8 @@ class Dispatcher:
         """Run the verb."""
         resource = self.find(info)
         call = Call(self._core, request, info, resource, user)
+        if resource.custom is not None and resource.custom.warning:
+            call.warnings.append(resource.custom.warning)
         response = await self._run(call)
         response.headers += [("warning", f'299 - "{_header_text(text)}"') for text in dict.fromkeys(call.warnings)]
         return response

@@ -10,6 +10,7 @@ from fairlead.apiserver.admission.chain import Chain
 from fairlead.apiserver.app import Application, Authenticator, Authorizer, Observer, PathHandler
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.dispatch import Dispatcher, SubresourceHandler
+from fairlead.apiserver.housekeeping.definitions import DefinitionKeeper
 from fairlead.apiserver.housekeeping.disruption import DisruptionKeeper
 from fairlead.apiserver.housekeeping.garbage import GarbageCollector
 from fairlead.apiserver.housekeeping.loop import Housekeeper, HousekeepingLoop
@@ -21,6 +22,7 @@ from fairlead.apiserver.operations import storing
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.builtin import builtin_resources
 from fairlead.apiserver.registry.catalog import Catalog
+from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.registry.strategy import Json
 from fairlead.apiserver.storage.interface import Log
 from fairlead.apiserver.storage.store import Store
@@ -73,6 +75,7 @@ class ApiServer:
         self.core = Core(self.store, self.catalog, world.clock, world.ids, Chain())
         self._guard = guard(self.core)
         self._keeper = WatchKeeper(self.store, world.clock, world.randomness)
+        self._definitions = DefinitionKeeper(self.core, self._reindex)
         self._loops = [
             HousekeepingLoop(housekeeper, world.clock, world.randomness) for housekeeper in self._housekeepers()
         ]
@@ -82,6 +85,7 @@ class ApiServer:
 
     def _housekeepers(self) -> list[Housekeeper]:
         return [
+            self._definitions,
             NamespaceKeeper(self.core, root_ca=self._guard.root_ca),
             GarbageCollector(self.core),
             DisruptionKeeper(self.core),
@@ -106,6 +110,10 @@ class ApiServer:
     def open(self) -> None:
         """Read what is stored. Raises when it cannot be trusted."""
         self.store.open(self._index)
+        self._definitions.serve_established()
+
+    def _reindex(self, resource: Resource) -> None:
+        self.store.reindex(resource.table, lambda _table, stored: storing.index(resource, stored))
 
     def _index(self, table: str, stored: Json) -> tuple[Mapping[str, str], Mapping[str, str]]:
         resource = self.catalog.of_table(table)

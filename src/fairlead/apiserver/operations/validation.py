@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api import errors
-from fairlead.api.validation.metadata import validate_metadata, validate_metadata_update
+from fairlead.api.validation.metadata import validate_object_meta, validate_object_meta_update
 from fairlead.apiserver.operations.core import Json
 from fairlead.apiserver.registry.resource import Resource
 
@@ -12,7 +12,9 @@ __all__ = ["check_create", "check_update"]
 
 def check_create(resource: Resource, obj: Json) -> None:
     """Refuse a new object that is not valid, naming everything that is wrong with it."""
-    problems = validate_metadata(obj["metadata"], namespaced=resource.namespaced, name_rule=resource.strategy.name_rule)
+    problems = validate_object_meta(
+        obj["metadata"], namespaced=resource.namespaced, name_rule=resource.strategy.name_rule
+    )
     problems += resource.strategy.validate(obj)
     if problems:
         raise errors.invalid(resource.group_kind, obj["metadata"].get("name") or "", problems)
@@ -20,7 +22,7 @@ def check_create(resource: Resource, obj: Json) -> None:
 
 def check_update(resource: Resource, obj: Json, old: Json, subresource: str) -> None:
     """Refuse a change that is not valid, or that touches what cannot change."""
-    problems = validate_metadata_update(obj["metadata"], old["metadata"], namespaced=resource.namespaced)
+    problems = validate_object_meta_update(obj["metadata"], old["metadata"])
     if subresource == "status":
         problems += resource.strategy.validate_status_update(obj, old)
     else:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from fairlead.api.gvk import GroupKind, GroupResource
+from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.registry.strategy import Json, Strategy
 from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.apiserver.schema.model import Node
@@ -73,7 +74,7 @@ class Resource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: Mapping[str, Subresource] = dataclasses.field(default_factory=dict)
-    is_custom: bool = False
+    custom: CustomResourceKind | None = None  # set for what a CustomResourceDefinition defines
     scale: ScalePaths | None = None  # where replicas are kept, when that is not where most kinds keep them
     conversion: Conversion | None = None  # for a kind that is stored in another version's form
     table: str = ""  # where objects are kept; versions of one kind share a table
@@ -89,6 +90,11 @@ class Resource:
         self.head = msgspec.json.encode(typed)[:-1] + b',"metadata":{"resourceVersion":'
         # Items of built-in lists carry no kind of their own; those of custom resources do.
         self.item_head = self.head if self.is_custom else HEAD + b'"resourceVersion":'
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether this is defined by a CustomResourceDefinition."""
+        return self.custom is not None
 
     @property
     def api_version(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError
@@ -21,17 +21,17 @@ class Strategy:
     """
 
     # Kinds that count changes of what their owner asks for (spec) in metadata.generation.
-    tracks_generation: ClassVar[bool] = False
+    tracks_generation: bool = False
     # Kinds whose status only the status subresource can write.
-    has_status: ClassVar[bool] = False
+    has_status: bool = False
     # Kinds whose PUT creates what is not there.
-    allow_create_on_update: ClassVar[bool] = False
+    allow_create_on_update: bool = False
     # Kinds whose PUT may leave out the resourceVersion and so overwrite whatever is there.
-    allow_unconditional_update: ClassVar[bool] = True
+    allow_unconditional_update: bool = True
     # Kinds whose object is handed back by DELETE even when it is gone at once.
-    returns_deleted_object: ClassVar[bool] = False
+    returns_deleted_object: bool = False
     # What happens to dependents when a delete does not say (Job and friends orphaned theirs in older versions).
-    default_propagation: ClassVar[str] = "Background"
+    default_propagation: str = "Background"
 
     # What makes a name a good one: given the name, what is wrong with it.
     name_rule: Callable[..., list[str]] = staticmethod(names.name_is_dns_subdomain)

@@ -10,13 +10,14 @@ import yaml
 
 from fairlead.api import errors
 from fairlead.api.gvk import GroupVersionKind
+from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.http.messages import Json, Request
 from fairlead.apiserver.patch.depth import ensure_depth
 from fairlead.apiserver.schema.conformance import first_mismatch
 from fairlead.apiserver.schema.duplicates import duplicate_fields
 from fairlead.apiserver.schema.model import Node
 from fairlead.apiserver.schema.pruning import prune
-from fairlead.apiserver.types import protobuf, schemas
+from fairlead.apiserver.types import protobuf
 from fairlead.apiserver.verbs.call import Call
 
 __all__ = [
@@ -58,7 +59,7 @@ async def read_object(call: Call, gvk: GroupVersionKind | None = None, node: Nod
     check_kind(obj, expected)
     schema = node or resource.schema()
     problems = [f'duplicate field "{path}"' for path in body.duplicates]
-    check_fields(call, expected, schema, obj, problems, custom=resource.is_custom and gvk is None)
+    check_fields(call, expected, schema, obj, problems, resource.custom if gvk is None else None)
     return obj
 
 
@@ -124,21 +125,23 @@ def check_kind(obj: Json, expected: GroupVersionKind) -> None:
 
 
 def check_fields(
-    call: Call, gvk: GroupVersionKind, schema: Node, obj: Json, problems: list[str], *, custom: bool
+    call: Call, gvk: GroupVersionKind, schema: Node, obj: Json, problems: list[str], custom: CustomResourceKind | None
 ) -> None:
     """Drop unknown fields and say so as the request wants it; refuse what a typed decoder could not read."""
-    metadata_node = schemas.node(GroupVersionKind("meta.k8s.io", "v1", "ObjectMeta"))
-    metadata = obj.get("metadata")
-    if metadata_node is not None and metadata is not None:
-        mismatch = first_mismatch(metadata_node, metadata, "ObjectMeta.metadata")
-        if mismatch:
-            raise _undecodable(gvk, mismatch)
-        problems += [f'unknown field "metadata.{path}"' for path in prune(metadata_node, metadata, root=False)]
-    if not custom:
+    if custom is not None:
+        failure, unknown = custom.decode(obj)
+        if failure is not None:
+            raise _undecodable(gvk, str(failure))
+    else:
         mismatch = first_mismatch(schema, obj)
         if mismatch:
             raise _undecodable(gvk, mismatch)
-    problems += [f'unknown field "{path}"' for path in prune(schema, obj)]
+        metadata_node = schema.properties.get("metadata")
+        metadata = obj.get("metadata")
+        unknown = prune(schema, obj)
+        if metadata_node is not None and metadata:
+            unknown += [f"metadata.{path}" for path in prune(metadata_node, metadata, root=False)]
+    problems += [f'unknown field "{path}"' for path in unknown]
     if not problems:
         return
     mode = call.request.query.get("fieldValidation") or "Warn"

@@ -70,7 +70,7 @@ def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[
             raise errors.BadRequest("the patch leaves no object")
         result: Json = copy_json(patched)
         check_kind(result, gvk)
-        check_fields(call, gvk, call.resource.schema(), result, [], custom=call.resource.is_custom)
+        check_fields(call, gvk, call.resource.schema(), result, [], call.resource.custom)
         return result
 
     return change
@@ -107,7 +107,7 @@ async def _apply(call: Call, form: presentation.Form, data: bytes) -> Response:
         raise errors.BadRequest(
             f"name in URL does not match name in the body: {call.info.name} is not {metadata['name']}"
         )
-    check_fields(call, gvk, resource.schema(), applied, [], custom=resource.is_custom)
+    check_fields(call, gvk, resource.schema(), applied, [], resource.custom)
     options = call.write_options("PatchOptions")
     force = query.flag("force")
     if call.core.store.newest(resource.table, resource.key(call.info.namespace, call.info.name)) is None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
@@ -18,7 +16,7 @@ __all__ = [
 class WebhookConfigurationStrategy(Strategy):
     """Validating and mutating webhook configurations."""
 
-    tracks_generation: ClassVar[bool] = True
+    tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
         """Fail closed, match equivalents, everything selected, ten seconds."""
@@ -53,8 +51,8 @@ class MutatingWebhookConfigurationStrategy(WebhookConfigurationStrategy):
 class PolicyStrategy(Strategy):
     """ValidatingAdmissionPolicy."""
 
-    has_status: ClassVar[bool] = True
-    tracks_generation: ClassVar[bool] = True
+    has_status: bool = True
+    tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
         """Fail closed, match equivalents."""
@@ -68,7 +66,7 @@ class PolicyStrategy(Strategy):
 class PolicyBindingStrategy(Strategy):
     """ValidatingAdmissionPolicyBinding."""
 
-    tracks_generation: ClassVar[bool] = True
+    tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
         """What a binding narrows is matched like what the policy matches."""

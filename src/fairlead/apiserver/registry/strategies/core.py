@@ -29,8 +29,8 @@ _MAX_DATA_BYTES = 1 << 20
 class NamespaceStrategy(Strategy):
     """A namespace is held by spec.finalizers until its contents are gone."""
 
-    has_status: ClassVar[bool] = True
-    returns_deleted_object: ClassVar[bool] = True
+    has_status: bool = True
+    returns_deleted_object: bool = True
     name_rule: Callable[..., list[str]] = staticmethod(names.name_is_dns_label)
     selectable = frozenset({"status.phase"})
 
@@ -70,7 +70,7 @@ class NamespaceStrategy(Strategy):
 class NodeStrategy(Strategy):
     """Nodes keep their status; taints and the provider id follow Kubernetes' rules."""
 
-    has_status: ClassVar[bool] = True
+    has_status: bool = True
     selectable = frozenset({"spec.unschedulable"})
 
     def default(self, obj: Json) -> None:
@@ -128,7 +128,7 @@ class NodeStrategy(Strategy):
 class _DataStrategy(Strategy):
     """ConfigMaps and Secrets: keys are names, the whole is bounded, and what is immutable stays."""
 
-    allow_create_on_update: ClassVar[bool] = False
+    allow_create_on_update: bool = False
     data_fields: ClassVar[tuple[str, ...]] = ("data",)
 
     def validate(self, obj: Json) -> list[FieldError]:
@@ -184,7 +184,7 @@ class ConfigMapStrategy(_DataStrategy):
 class SecretStrategy(_DataStrategy):
     """Secrets: stringData is for writing only."""
 
-    returns_deleted_object: ClassVar[bool] = False
+    returns_deleted_object: bool = False
     selectable = frozenset({"type"})
 
     def default(self, obj: Json) -> None:
@@ -228,13 +228,13 @@ class SecretStrategy(_DataStrategy):
 class ServiceAccountStrategy(Strategy):
     """Accounts are data to the server."""
 
-    returns_deleted_object: ClassVar[bool] = True
+    returns_deleted_object: bool = True
 
 
 class EventStrategy(Strategy):
     """Events, stored once and served under two groups."""
 
-    allow_create_on_update: ClassVar[bool] = True
+    allow_create_on_update: bool = True
     selectable = frozenset(
         {
             "involvedObject.kind",
@@ -271,8 +271,8 @@ _ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "
 class PersistentVolumeStrategy(Strategy):
     """Volumes as data, with the defaults that clients read."""
 
-    has_status: ClassVar[bool] = True
-    returns_deleted_object: ClassVar[bool] = True
+    has_status: bool = True
+    returns_deleted_object: bool = True
 
     def default(self, obj: Json) -> None:
         """Retain what an administrator made by hand."""
@@ -288,8 +288,8 @@ class PersistentVolumeStrategy(Strategy):
 class PersistentVolumeClaimStrategy(Strategy):
     """Claims as data."""
 
-    has_status: ClassVar[bool] = True
-    returns_deleted_object: ClassVar[bool] = True
+    has_status: bool = True
+    returns_deleted_object: bool = True
 
     def default(self, obj: Json) -> None:
         """A file system unless said otherwise."""

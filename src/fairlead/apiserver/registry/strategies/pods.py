@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver.registry.strategies.podspec import default_pod_spec
 from fairlead.apiserver.registry.strategies.podvalidation import validate_pod_spec, validate_pod_spec_update
@@ -17,9 +15,9 @@ _GUARANTEED_RESOURCES = ("cpu", "memory")
 class PodStrategy(Strategy):
     """The rules of pods."""
 
-    has_status: ClassVar[bool] = True
-    tracks_generation: ClassVar[bool] = True
-    returns_deleted_object: ClassVar[bool] = True
+    has_status: bool = True
+    tracks_generation: bool = True
+    returns_deleted_object: bool = True
     selectable = frozenset(
         {
             "spec.nodeName",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
@@ -24,8 +24,8 @@ _RBAC = "rbac.authorization.k8s.io"
 class PodDisruptionBudgetStrategy(Strategy):
     """policy/v1 PodDisruptionBudget."""
 
-    has_status: ClassVar[bool] = True
-    tracks_generation: ClassVar[bool] = True
+    has_status: bool = True
+    tracks_generation: bool = True
 
     def prepare_create(self, obj: Json) -> None:
         """Nothing may be disrupted before somebody has counted."""
@@ -63,8 +63,8 @@ def _amount(value: Any, path: FieldPath) -> list[FieldError]:
 class LeaseStrategy(Strategy):
     """coordination.k8s.io/v1 Lease."""
 
-    allow_create_on_update: ClassVar[bool] = True
-    allow_unconditional_update: ClassVar[bool] = False
+    allow_create_on_update: bool = True
+    allow_unconditional_update: bool = False
 
     def validate(self, obj: Json) -> list[FieldError]:
         """Durations are positive, transitions not negative, a preferred holder needs a strategy."""

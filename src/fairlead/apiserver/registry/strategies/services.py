@@ -5,7 +5,6 @@ from __future__ import annotations
 import ipaddress
 import zlib
 from collections.abc import Callable
-from typing import ClassVar
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
@@ -25,8 +24,8 @@ class ServiceStrategy(Strategy):
     that no allocator has to be kept; two services may share one, which Kubernetes would not allow.
     """
 
-    has_status: ClassVar[bool] = True
-    returns_deleted_object: ClassVar[bool] = True
+    has_status: bool = True
+    returns_deleted_object: bool = True
     name_rule: Callable[..., list[str]] = staticmethod(names.name_is_dns1035_label)
     selectable = frozenset({"spec.clusterIP", "spec.type"})
 
@@ -140,7 +139,7 @@ class EndpointsStrategy(Strategy):
 class EndpointSliceStrategy(Strategy):
     """discovery.k8s.io/v1 EndpointSlice."""
 
-    tracks_generation: ClassVar[bool] = True
+    tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
         """TCP unless said otherwise; a port without a name has an empty one."""

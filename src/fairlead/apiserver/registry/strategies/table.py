@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import ClassVar
 
-from fairlead.apiserver.registry.strategies import admission, core, pods, rules, services, workloads
+from fairlead.apiserver.registry.strategies import admission, core, definitions, pods, rules, services, workloads
 from fairlead.apiserver.registry.strategy import Strategy
 
 __all__ = ["strategy_for"]
@@ -18,13 +17,13 @@ class _Stored(Strategy):
 class _WithStatus(Strategy):
     """Kinds with a status that only its subresource writes."""
 
-    has_status: ClassVar[bool] = True
+    has_status: bool = True
 
 
 class _Counted(_WithStatus):
     """Kinds with a status and a generation."""
 
-    tracks_generation: ClassVar[bool] = True
+    tracks_generation: bool = True
 
 
 _OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {
@@ -60,6 +59,7 @@ _OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): admission.MutatingWebhookConfigurationStrategy,
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"): admission.PolicyStrategy,
     ("admissionregistration.k8s.io", "validatingadmissionpolicybindings"): admission.PolicyBindingStrategy,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): definitions.DefinitionStrategy,
     ("autoscaling", "horizontalpodautoscalers"): _WithStatus,
     ("networking.k8s.io", "ingresses"): _Counted,
     ("networking.k8s.io", "networkpolicies"): _Counted,

@@ -24,8 +24,8 @@ __all__ = [
 class _WorkloadStrategy(Strategy):
     """What all workloads share: a template, a selector, a generation."""
 
-    has_status: ClassVar[bool] = True
-    tracks_generation: ClassVar[bool] = True
+    has_status: bool = True
+    tracks_generation: bool = True
     immutable: ClassVar[tuple[str, ...]] = ("selector",)
 
     def default(self, obj: Json) -> None:
@@ -195,7 +195,7 @@ class JobStrategy(_WorkloadStrategy):
     """batch/v1 Job: the server gives it a selector of its own, by its uid."""
 
     immutable: ClassVar[tuple[str, ...]] = ("selector", "completionMode")
-    default_propagation: ClassVar[str] = "Background"
+    default_propagation: str = "Background"
     selectable = frozenset({"status.successful"})
 
     def default(self, obj: Json) -> None:
@@ -241,8 +241,8 @@ class JobStrategy(_WorkloadStrategy):
 class CronJobStrategy(Strategy):
     """batch/v1 CronJob: data, with defaults."""
 
-    has_status: ClassVar[bool] = True
-    tracks_generation: ClassVar[bool] = True
+    has_status: bool = True
+    tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
         """Keep a little history, let runs overlap."""

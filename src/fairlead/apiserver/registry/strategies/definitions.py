@@ -1,0 +1,54 @@
+"""CustomResourceDefinitions themselves."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from fairlead.api.fielderrors import FieldError
+from fairlead.apiserver.crd import conditions, definition, validation
+from fairlead.apiserver.registry.strategy import Json, Strategy
+
+__all__ = ["DefinitionStrategy"]
+
+
+class DefinitionStrategy(Strategy):
+    """apiextensions.k8s.io/v1 CustomResourceDefinition."""
+
+    has_status: bool = True
+    tracks_generation: bool = True
+
+    def default(self, obj: Json) -> None:
+        """Names that follow from others."""
+        definition.set_defaults(obj)
+
+    def prepare_create(self, obj: Json) -> None:
+        """Nothing is accepted yet."""
+        definition.prepare_for_create(obj)
+
+    def prepare_update(self, obj: Json, old: Json) -> None:
+        """The status stays; a new storage version is remembered."""
+        definition.prepare_for_update(obj, old)
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """A new definition."""
+        return validation.validate_create(obj)
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """A changed one."""
+        return validation.validate_update(obj, old)
+
+    def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Accepted names are names."""
+        del old
+        return validation.validate_status(obj)
+
+    def warnings(self, obj: Json, old: Json | None) -> list[str]:
+        """Formats that mean nothing."""
+        del old
+        return [f'unrecognized format "{name}"' for name in validation.unrecognized_formats(obj)]
+
+    def prepare_delete(self, obj: Json, now: dt.datetime) -> None:
+        """Its objects go first."""
+        conditions.mark_for_deletion(obj, now)
+        # The time is set by the deletion itself, which has not been decided yet.
+        obj["metadata"].pop("deletionTimestamp", None)
