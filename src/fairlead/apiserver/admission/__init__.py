@@ -1,5 +1,5 @@
 """Admission: what may change or refuse a write after it was authorised and before it is validated and stored.
 
-The order is one list in `chain`. A plugin sees one `interface.Operation` and answers by changing its object or
-raising an API error. Webhooks and policies are plugins like any other.
+The order is one list in `plugins`. A plugin sees one `interface.Operation` and answers by changing its object or
+raising an API error. Webhooks and policies are plugins like any other. Nothing here writes to the store.
 """

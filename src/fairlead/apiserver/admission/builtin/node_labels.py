@@ -1,0 +1,48 @@
+"""Which labels a kubelet may set on its own node. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["forbidden_labels"]
+
+_ALLOWED = frozenset(
+    {
+        "kubernetes.io/hostname",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "beta.kubernetes.io/instance-type",
+        "node.kubernetes.io/instance-type",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+    }
+)
+_ALLOWED_DOMAINS = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_RESERVED_DOMAINS = ("kubernetes.io", "k8s.io")
+_RESTRICTED_DOMAIN = "node-restriction.kubernetes.io"
+
+
+def forbidden_labels(labels: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
+    """The labels that were set, changed or removed and are not a kubelet's to touch; sorted.
+
+    Workloads choose nodes by labels, so a node that could write them freely could draw secrets to itself.
+    """
+    touched = {key for key in labels.keys() | before.keys() if labels.get(key) != before.get(key)}
+    return sorted(key for key in touched if _is_forbidden(key))
+
+
+def _is_forbidden(key: str) -> bool:
+    domain = key.partition("/")[0] if "/" in key else ""
+    if _within(domain, _RESTRICTED_DOMAIN):
+        return True
+    if not any(_within(domain, reserved) for reserved in _RESERVED_DOMAINS):
+        return False
+    return key not in _ALLOWED and not any(_within(domain, allowed) for allowed in _ALLOWED_DOMAINS)
+
+
+def _within(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith(f".{parent}")

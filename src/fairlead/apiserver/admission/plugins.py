@@ -1,0 +1,45 @@
+"""Every admission plugin, in order.
+
+Kubernetes 1.36 has more of them on by default. Left out here, and why:
+
+- LimitRanger, ResourceQuota: limits and quotas are stored as data; nothing here runs workloads to be limited.
+- StorageObjectInUseProtection: its finalizers are taken away by kube-controller-manager only, so that without it no
+  volume or claim could ever be deleted.
+- PodSecurity: no namespace enforces a level unless it is labelled so; the labels are kept, not enforced.
+- RuntimeClass, DefaultIngressClass, PersistentVolumeClaimResize, the certificate plugins: such kinds are only data here.
+- OwnerReferencesPermissionEnforcement, PodNodeSelector and other plugins that are off by default there too.
+"""
+
+from __future__ import annotations
+
+from fairlead.apiserver.admission.builtin.default_storage_class import DefaultStorageClass
+from fairlead.apiserver.admission.builtin.default_toleration_seconds import DefaultTolerationSeconds
+from fairlead.apiserver.admission.builtin.namespace_lifecycle import NamespaceLifecycle
+from fairlead.apiserver.admission.builtin.node_restriction import NodeRestriction
+from fairlead.apiserver.admission.builtin.priority import Priority
+from fairlead.apiserver.admission.builtin.service_account import ServiceAccount
+from fairlead.apiserver.admission.builtin.taint_nodes import TaintNodesByCondition
+from fairlead.apiserver.admission.chain import Chain
+from fairlead.apiserver.admission.objects import Objects
+from fairlead.apiserver.registry.catalog import Catalog
+from fairlead.apiserver.storage.store import Store
+from fairlead.base.clock import Clock
+from fairlead.base.identity import Ids
+
+__all__ = ["default_chain"]
+
+
+def default_chain(store: Store, catalog: Catalog, clock: Clock, ids: Ids) -> Chain:
+    """The plugins of a server, in the order of Kubernetes."""
+    objects = Objects(store, catalog)
+    return Chain(
+        [
+            NamespaceLifecycle(objects),
+            ServiceAccount(objects, clock, ids),
+            NodeRestriction(objects),
+            TaintNodesByCondition(),
+            Priority(objects),
+            DefaultTolerationSeconds(),
+            DefaultStorageClass(objects),
+        ]
+    )
