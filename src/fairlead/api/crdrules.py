@@ -1,0 +1,245 @@
+"""What the types cannot say about the lifecycle kinds: descriptions, bounds, and CEL rules.
+
+A field is named by its path on the wire, `[]` standing for the items of a list. The bounds and rules are those of
+`fairlead.api.validation.lifecycle`, in the language of CRDs; a test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from fairlead.api import golang
+from fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES, ClaimStatus
+from fairlead.api.reserved import NODE_SHUTDOWN
+from fairlead.api.validation import lifecycle as rules
+from fairlead.api.validation import selectors as limits
+
+__all__ = ["EVENT_FIELDS", "TRANSITION_FIELDS", "Field", "Rule"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Rule:
+    """A CEL rule and what to say when it does not hold. One that names `oldSelf` is checked on updates only."""
+
+    rule: str
+    message: str
+    reason: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """The entry in `x-kubernetes-validations`."""
+        entry = {"rule": self.rule, "message": self.message}
+        return entry | {"reason": self.reason} if self.reason else entry
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Field:
+    """What is known of a field beside its type."""
+
+    description: str
+    required: bool = False
+    keywords: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # OpenAPI's, as they are
+    rules: tuple[Rule, ...] = ()
+
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_NAME: Final = {"minLength": 1, "maxLength": 253, "pattern": f"^{_SUBDOMAIN}$"}
+_QUALIFIED: Final = {
+    "minLength": 1,
+    "maxLength": 317,
+    "pattern": f"^({_SUBDOMAIN}/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$",
+}
+_STATE: Final = {"minLength": 1, "maxLength": rules.STATE_MAX_LENGTH}
+_DURATION: Final = {
+    "maxLength": 64,
+    "pattern": "^[-+]?(([0-9]+([.][0-9]*)?|[.][0-9]+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h))+$",
+}
+_COUNT: Final = {"minimum": 0}
+_ATOMIC_LIST: Final = {"x-kubernetes-list-type": "atomic"}
+_IMMUTABLE: Final = Rule("self == oldSelf", "field is immutable")
+
+
+def _quoted(values: Iterable[str]) -> str:
+    return "[" + ", ".join(f"'{value}'" for value in values) + "]"
+
+
+def _transition_rules() -> tuple[Rule, ...]:
+    name, start, end, driver = NODE_SHUTDOWN
+    states = _quoted((start, end))
+    return (
+        Rule(
+            f"self.metadata.name != '{name}' || (self.spec.start == '{start}' && self.spec.end == '{end}'"
+            f" && self.spec.driver == '{driver}')",
+            rules.RESERVED_NAME_DETAIL,
+            "FieldValueForbidden",
+        ),
+        Rule(
+            f"self.metadata.name == '{name}' || !(self.spec.start in {states} || self.spec.end in {states}"
+            f" || self.spec.driver == '{driver}')",
+            f"the states {start} and {end} and the driver {driver} are {rules.RESERVED_STATE_DETAIL}",
+            "FieldValueForbidden",
+        ),
+    )
+
+
+_NODE_RULES: Final = (
+    _IMMUTABLE,
+    Rule(
+        "has(self.nodeName) || has(self.nodeSelector) || (has(self.allNodes) && self.allNodes)",
+        rules.ONE_NODE_CHOICE,
+        "FieldValueRequired",
+    ),
+    Rule(
+        "(has(self.nodeName) ? 1 : 0) + (has(self.nodeSelector) ? 1 : 0)"
+        " + (has(self.allNodes) && self.allNodes ? 1 : 0) <= 1",
+        f"{rules.ONE_NODE_CHOICE}, but multiple fields are set",
+    ),
+)
+
+
+_REQUIREMENT_RULES: Final = (
+    Rule(
+        "!(self.operator in ['In', 'NotIn']) || (has(self.values) && self.values.size() > 0)",
+        "values must be specified when `operator` is 'In' or 'NotIn'",
+        "FieldValueRequired",
+    ),
+    Rule(
+        "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || self.values.size() == 0",
+        "values may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        "FieldValueForbidden",
+    ),
+    Rule(
+        "!(self.operator in ['Gt', 'Lt']) || (has(self.values) && self.values.size() == 1)",
+        "values must be specified single value when `operator` is 'Lt' or 'Gt'",
+        "FieldValueRequired",
+    ),
+)
+_FIELD_RULES: Final = (
+    Rule(
+        "has(self.values) && self.values.size() == 1",
+        "values must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+        "FieldValueRequired",
+    ),
+)
+_LABEL_VALUE: Final = {"maxLength": 63, "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"}
+
+
+def _requirements(path: str) -> dict[str, Field]:
+    """The two kinds of conditions of a node selector term. Without bounds CEL rules on their items cost too much."""
+    bounded = {"maxItems": limits.MAX_SELECTOR_ITEMS} | _ATOMIC_LIST
+    operator = "What the values mean: " + ", ".join(_OPERATORS) + "."
+    by_label, by_field = f"{path}[].matchExpressions", f"{path}[].matchFields"
+    return {
+        f"{path}[]": Field("All conditions of a term must hold; a term without any means no node."),
+        by_label: Field("Conditions on the node's labels.", keywords=bounded),
+        f"{by_label}[]": Field("A condition on one label.", rules=_REQUIREMENT_RULES),
+        f"{by_label}[].key": Field("The label.", required=True, keywords=_QUALIFIED),
+        f"{by_label}[].operator": Field(operator, required=True, keywords={"enum": list(_OPERATORS)}),
+        f"{by_label}[].values": Field("What to compare the label with.", keywords=bounded),
+        f"{by_label}[].values[]": Field("", keywords=_LABEL_VALUE),
+        by_field: Field("Conditions on the node's fields.", keywords=bounded),
+        f"{by_field}[]": Field("A condition on one field.", rules=_FIELD_RULES),
+        f"{by_field}[].key": Field("The field.", required=True, keywords={"enum": ["metadata.name"]}),
+        f"{by_field}[].operator": Field(operator, required=True, keywords={"enum": ["In", "NotIn"]}),
+        f"{by_field}[].values": Field("What to compare the field with.", keywords=bounded),
+        f"{by_field}[].values[]": Field("", keywords=_NAME),
+    }
+
+
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_TERMS: Final = "spec.nodeSelector.nodeSelectorTerms"
+
+TRANSITION_FIELDS: Final[Mapping[str, Field]] = {
+    "": Field(
+        "A transition from a start to an end state that nodes know, carried out by a driver.", rules=_transition_rules()
+    ),
+    "spec": Field("The transition. It never changes.", required=True, rules=_NODE_RULES),
+    "spec.start": Field("The state it starts in; the Node condition's reason.", required=True, keywords=_STATE),
+    "spec.end": Field("The state it ends in; the Node condition's reason.", required=True, keywords=_STATE),
+    "spec.nodeName": Field("The only node that knows the transition.", keywords=_NAME),
+    "spec.nodeSelector": Field("The nodes that know the transition.", keywords={"x-kubernetes-map-type": "atomic"}),
+    _TERMS: Field(
+        "Any of the terms must hold.",
+        required=True,
+        keywords={"minItems": 1, "maxItems": limits.MAX_SELECTOR_ITEMS} | _ATOMIC_LIST,
+    ),
+    **_requirements(_TERMS),
+    "spec.allNodes": Field(
+        "All nodes know the transition. Either unset or true.",
+        rules=(Rule("self", "must be either unset or set to true"),),
+    ),
+    "spec.sla": Field(
+        "How long it may take from the claim on: a Go duration above zero, such as 30m.",
+        keywords=_DURATION,
+        rules=(Rule("duration(self) > duration('0s')", "must be greater than zero"),),
+    ),
+    "spec.driver": Field("The driver that carries it out.", required=True, keywords=_QUALIFIED),
+}
+
+
+def _move_rule() -> Rule:
+    """The table of legal moves as one rule at the root, where an object without status is seen too."""
+    table = ", ".join(
+        f"{golang.quote(source)}: [" + ", ".join(golang.quote(target) for target in targets) + "]"
+        for source, targets in _moves().items()
+    )
+    return Rule(
+        f"{_claim_status('self')} in {{{table}}}[{_claim_status('oldSelf')}]",
+        "claimStatus may go from Pending to Claimed or Failed, from Claimed to Succeeded, Failed or SlaExpired, "
+        "and nowhere from there",
+    )
+
+
+def _claim_status(of: str) -> str:
+    return f'(has({of}.status) && has({of}.status.claimStatus) ? {of}.status.claimStatus : "")'
+
+
+def _moves() -> dict[str, list[str]]:
+    """LEGAL_MOVES with staying allowed, and with the empty status as the other spelling of Pending."""
+    moves: dict[str, list[str]] = {}
+    for source, targets in LEGAL_MOVES.items():
+        stay = ["", str(source)] if source is ClaimStatus.PENDING else [str(source)]
+        moves[str(source)] = stay + sorted(targets)
+    return {"": moves[ClaimStatus.PENDING], **moves}
+
+
+def _frozen(name: str) -> Rule:
+    old, new = f"oldSelf.status.{name}", f"self.status.{name}"
+    return Rule(
+        f"!has(oldSelf.status) || !has({old}) || (has(self.status) && has({new}) && {new} == {old})",
+        f"status.{name} is immutable once set",
+    )
+
+
+EVENT_FIELDS: Final[Mapping[str, Field]] = {
+    "": Field(
+        "Asks for a transition on one node, and says what became of it.",
+        rules=(_move_rule(), *map(_frozen, rules.FROZEN_STATUS_FIELDS)),
+    ),
+    "spec": Field("What is asked for. It never changes.", required=True, rules=(_IMMUTABLE,)),
+    "spec.transitionName": Field("The LifecycleTransition, by name.", required=True, keywords=_NAME),
+    "spec.bindingNode": Field("The node, by name; its agent claims the event.", required=True, keywords=_NAME),
+    "status": Field("How it is being carried out."),
+    "status.claimStatus": Field(
+        "Where the event stands; empty means Pending.", keywords={"enum": ["", *map(str, ClaimStatus)]}
+    ),
+    "status.driver": Field("The driver, as the transition named it at the claim.", keywords={"maxLength": 317}),
+    "status.sla": Field("The deadline, by which the transition must be complete."),
+    "status.claimedBy": Field("Who carries it out, such as node/<name>.", keywords={"maxLength": 317}),
+    "status.nodeUID": Field("The uid of the node at the claim.", keywords={"maxLength": 128}),
+    "status.transition": Field("The transition as it was at the claim."),
+    "status.transition.uid": Field("Its uid.", keywords={"maxLength": 128}),
+    "status.transition.start": Field("Its start state.", keywords={"maxLength": rules.STATE_MAX_LENGTH}),
+    "status.transition.end": Field("Its end state.", keywords={"maxLength": rules.STATE_MAX_LENGTH}),
+    "status.firstSeenTime": Field("When a claimant first saw the event; the wait for a driver counts from here."),
+    "status.claimTime": Field("When it was claimed."),
+    "status.startTime": Field("When the driver had started."),
+    "status.completionTime": Field("When it reached its terminal state."),
+    "status.message": Field("What happened, for people to read.", keywords={"maxLength": rules.MESSAGE_MAX_LENGTH}),
+    "status.progress": Field("How far the driver has come."),
+    "status.progress.done": Field("How much is done.", keywords=_COUNT),
+    "status.progress.total": Field("How much there is.", keywords=_COUNT),
+    "status.progress.unit": Field("What is counted, such as pods.", keywords={"maxLength": 63}),
+}

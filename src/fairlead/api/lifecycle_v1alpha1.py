@@ -1,0 +1,155 @@
+"""lifecycle.k8s.io/v1alpha1 (KEP-5683): a transition says what may be done to nodes, an event asks for it on one node.
+
+    Pending --> Claimed --> Succeeded | Failed | SlaExpired
+    Pending --> Failed
+
+The group is a setting (`--lifecycle-api-group`): `api_version(group)` gives an object's apiVersion for one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from fairlead.api import nodeselectors, reserved
+from fairlead.api import time as api_time
+from fairlead.api.core_v1 import NodeSelector
+from fairlead.api.meta import KubeObject
+from fairlead.api.parts import Part, Time, always, named
+
+__all__ = [
+    "LEGAL_MOVES",
+    "TERMINAL",
+    "ClaimStatus",
+    "FrozenTransition",
+    "LifecycleEvent",
+    "LifecycleEventSpec",
+    "LifecycleEventStatus",
+    "LifecycleTransition",
+    "LifecycleTransitionSpec",
+    "Progress",
+    "api_version",
+]
+
+
+def api_version(group: str = reserved.LIFECYCLE_GROUP) -> str:
+    """The apiVersion of lifecycle objects when the kinds live in this group."""
+    return f"{group}/{reserved.LIFECYCLE_VERSION}"
+
+
+class ClaimStatus(enum.StrEnum):
+    """Where an event stands."""
+
+    PENDING = "Pending"  # nobody has taken it up; an empty status means the same
+    CLAIMED = "Claimed"  # exactly one claimant carries it out
+    SUCCEEDED = "Succeeded"  # terminal
+    FAILED = "Failed"  # terminal
+    SLA_EXPIRED = "SlaExpired"  # terminal: the deadline came first
+
+
+LEGAL_MOVES: Final[Mapping[ClaimStatus, frozenset[ClaimStatus]]] = MappingProxyType(
+    {
+        ClaimStatus.PENDING: frozenset({ClaimStatus.CLAIMED, ClaimStatus.FAILED}),
+        ClaimStatus.CLAIMED: frozenset({ClaimStatus.SUCCEEDED, ClaimStatus.FAILED, ClaimStatus.SLA_EXPIRED}),
+        ClaimStatus.SUCCEEDED: frozenset(),
+        ClaimStatus.FAILED: frozenset(),
+        ClaimStatus.SLA_EXPIRED: frozenset(),
+    }
+)
+TERMINAL: Final = frozenset(status for status, moves in LEGAL_MOVES.items() if not moves)
+
+
+class LifecycleTransitionSpec(Part):
+    """One transition from a start to an end state, which nodes know it, and who carries it out. Immutable."""
+
+    start: str = always("")
+    end: str = always("")
+    # Exactly one of these three is set.
+    node_name: str | None = None
+    node_selector: NodeSelector | None = None
+    all_nodes: bool | None = None
+    sla: str | None = None  # a Go duration
+    driver: str = always("")
+
+    @property
+    def sla_duration(self) -> dt.timedelta | None:
+        """The SLA as a length of time; None without one. A ValueError says what is wrong with a malformed one."""
+        return None if self.sla is None else api_time.parse_duration(self.sla)
+
+    def covers(self, node_name: str, node_labels: Mapping[str, str]) -> bool:
+        """Whether the node of this name and labels knows the transition."""
+        if self.node_name is not None:
+            return self.node_name == node_name
+        if self.node_selector is not None:
+            return nodeselectors.selects(self.node_selector, node_name, node_labels)
+        return bool(self.all_nodes)
+
+
+class LifecycleTransition(KubeObject):
+    """What may be done to nodes: from a start to an end state, carried out by a driver."""
+
+    api_version: str = always(api_version())
+    kind: str = always("LifecycleTransition")
+    spec: LifecycleTransitionSpec = always(LifecycleTransitionSpec())
+
+
+class LifecycleEventSpec(Part):
+    """Which transition is asked for, on which node. Immutable."""
+
+    transition_name: str = always("")
+    binding_node: str = always("")
+
+
+class FrozenTransition(Part):
+    """The transition as it was when the event was claimed; later changes to it do not count."""
+
+    uid: str = ""
+    start: str = ""
+    end: str = ""
+
+
+class Progress(Part):
+    """How far the driver has come: `done` of `total`, counted in `unit`."""
+
+    done: int = always(0)
+    total: int = always(0)
+    unit: str = ""
+
+
+class LifecycleEventStatus(Part):
+    """How an event is being carried out. Everything but the message and the progress is set once."""
+
+    claim_status: str = ""
+    driver: str = ""
+    sla: Time | None = None  # the deadline
+    claimed_by: str = ""
+    node_uid: str = named("nodeUID")
+    transition: FrozenTransition | None = None
+    first_seen_time: Time | None = None
+    claim_time: Time | None = None
+    start_time: Time | None = None
+    completion_time: Time | None = None
+    message: str = ""
+    progress: Progress | None = None
+
+
+class LifecycleEvent(KubeObject):
+    """Asks for a transition on one node, and says what became of it."""
+
+    api_version: str = always(api_version())
+    kind: str = always("LifecycleEvent")
+    spec: LifecycleEventSpec = always(LifecycleEventSpec())
+    status: LifecycleEventStatus = LifecycleEventStatus()
+
+    @property
+    def claim_status(self) -> ClaimStatus:
+        """Where the event stands; a ValueError for a status that this version does not know."""
+        return ClaimStatus(self.status.claim_status or ClaimStatus.PENDING)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the event is in a terminal state."""
+        return self.claim_status in TERMINAL

@@ -1,0 +1,6 @@
+"""What Kubernetes and the proposals forbid, as field errors.
+
+Validators are pure and return every problem they find, in Kubernetes' words, not just the first. Those of metadata take
+plain JSON, because the API server has it for kinds that no type names; those of our own kinds take the typed object.
+What a caller may do is authorization's question, and what should happen next is `lifecycle`'s; neither is asked here.
+"""
