@@ -25,6 +25,8 @@ _GO_WORDS = {
     "pattern too large - compile failed": "expression too large",
 }
 
+_INSIDE_CHARACTER = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))  # UTF-8 continues here
+
 
 class PatternError(ValueError):
     """A pattern that does not compile; the message is the one Go's regexp package gives."""
@@ -69,8 +71,17 @@ class Regex:
         return None if match is None else _all_groups(match)
 
     def find_all(self, text: str) -> Iterator[tuple[str | None, ...]]:
-        """Every match from left to right, each followed by its groups."""
-        for match in self._regexp.finditer(_encode(text)):
+        """Every match from left to right, each followed by its groups.
+
+        Empty matches are those Go finds: between characters, and not right behind another match.
+        """
+        encoded = _encode(text)
+        end = -1
+        for match in self._regexp.finditer(encoded):
+            start = match.start()
+            if start == match.end() and (start == end or encoded[start : start + 1] in _INSIDE_CHARACTER):
+                continue
+            end = match.end()
             yield _all_groups(match)
 
     def split_matches(self, text: str) -> Iterator[tuple[str, tuple[str | None, ...] | None]]:
