@@ -1,0 +1,57 @@
+"""Functions that expressions can call, a module per library.
+
+A library declares names, signatures, costs and plain Python functions; it never touches syntax trees or frames.
+``KUBERNETES`` is exactly what Kubernetes 1.36 offers; ``EXTENDED`` adds what cel-go has beyond that.
+"""
+
+from __future__ import annotations
+
+from fairlead.apiserver.cel import declarations, macros
+from fairlead.apiserver.cel.library import (
+    authorization,
+    calendar,
+    conversions,
+    formats,
+    lists,
+    mathematics,
+    networks,
+    operators,
+    optionals,
+    patterns,
+    quantities,
+    semvers,
+    sets,
+    strings,
+    urls,
+)
+
+__all__ = ["EXTENDED", "KUBERNETES", "STANDARD"]
+
+STANDARD: tuple[declarations.Library, ...] = (
+    declarations.Library("macros", macros=macros.STANDARD),
+    operators.OPERATORS,
+    conversions.CONVERSIONS,
+    calendar.CALENDAR,
+)
+KUBERNETES: tuple[declarations.Library, ...] = (
+    *STANDARD,
+    declarations.Library("two-variable comprehensions", macros=macros.TWO_VARIABLES),
+    optionals.OPTIONALS,
+    patterns.PATTERNS,
+    lists.KUBERNETES_LISTS,
+    strings.STRINGS,
+    sets.SETS,
+    lists.LISTS,
+    urls.URLS,
+    quantities.QUANTITIES,
+    networks.NETWORKS,
+    formats.FORMATS,
+    semvers.SEMVERS,
+    authorization.AUTHORIZATION,
+)
+EXTENDED: tuple[declarations.Library, ...] = (
+    *KUBERNETES,
+    declarations.Library("bindings", macros=macros.BINDINGS),
+    strings.REVERSE,
+    mathematics.MATH,
+)
