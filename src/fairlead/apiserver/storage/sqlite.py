@@ -116,8 +116,15 @@ class SqliteLog:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
         try:
-            with self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
                 yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # SQLite has rolled back by itself after some errors (a full disk is one), and not after others.
+                if not self._connection.getautocommit():
+                    self._connection.execute("ROLLBACK")
+                raise
         except apsw.FullError as error:
             raise interface.DiskFull(f"{self._path}: no room left on the disk") from error
         except apsw.Error as error:

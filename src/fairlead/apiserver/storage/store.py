@@ -109,7 +109,9 @@ class Store:
                 entry = Entry(row.key, row.revision, row.value[len(HEAD) :], labels, fields)
                 change = Change(row.revision, before, entry, entry)
             self._apply(table, change)
-        self._assigned = max(self._assigned, self.revision)
+        # What was compacted away last may have had the highest revision; numbers are never given twice.
+        self.revision = max(self.revision, self.compacted)
+        self._assigned = self.revision
         self._forget_until(self.compacted)
         self._trim_history()
 

@@ -1,0 +1,259 @@
+"""The store: order, visibility, concurrency, history."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from fairlead.api.selectors import parse_field_selector, parse_label_selector
+from fairlead.apiserver.storage.interface import DiskFull, Row
+from fairlead.apiserver.storage.memory import MemoryLog
+from fairlead.apiserver.storage.records import HEAD
+from fairlead.apiserver.storage.selection import EVERYTHING, Selection
+from fairlead.apiserver.storage.store import HistoryGone, HistoryLimits, Store, StoreStopped, WriteConflict
+from fairlead.apiserver.storage.watching import Watcher
+from fairlead.base.tasks import TaskScope
+
+
+class GatedLog(MemoryLog):
+    """A log whose disk can be held up, and can be full."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.full = False
+        self.batches: list[int] = []
+
+    async def append(self, rows: Sequence[Row]) -> None:
+        await self.gate.wait()
+        if self.full:
+            raise DiskFull("no room")
+        self.batches.append(len(rows))
+        await super().append(rows)
+
+
+def index(_table: str, obj: Mapping[str, Any]) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    return obj["metadata"].get("labels") or {}, {"node": obj.get("node", "")}
+
+
+@contextlib.asynccontextmanager
+async def running(log: MemoryLog, limits: HistoryLimits | None = None) -> AsyncIterator[Store]:
+    store = Store(log, limits=limits)
+    store.open(index)
+    async with TaskScope("test") as scope:
+        scope.start(store.run(), name="store")
+        try:
+            yield store
+        finally:
+            store.stop()
+
+
+async def put(store: Store, key: str, *, expected: int = 0, labels: str = "", node: str = "") -> int:
+    marks = {labels: "yes"} if labels else {}
+    value = msgspec.json.encode({"metadata": {"name": key, "labels": marks}, "node": node})
+    entry = await store.put("pods", key, value[len(HEAD) :], marks, {"node": node}, expected=expected)
+    return entry.revision
+
+
+async def taken(watcher: Watcher) -> list[tuple[str, str]]:
+    return [(kind, entry.key) for kind, entry, _ in await watcher.take() if entry is not None]
+
+
+async def test_nothing_is_visible_before_it_is_durable() -> None:
+    log = GatedLog()
+    async with running(log) as store:
+        log.gate.clear()
+        watcher = store.watch("pods", EVERYTHING, since=0)
+        writing = asyncio.ensure_future(put(store, "ns/a"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert store.read("pods", "ns/a") is None
+        newest = store.newest("pods", "ns/a")
+        assert newest is not None
+        assert newest.revision == 1
+        log.gate.set()
+        assert await writing == 1
+        assert store.read("pods", "ns/a") is not None
+        assert await taken(watcher) == [("ADDED", "ns/a")]
+
+
+async def test_writers_that_wait_together_share_a_commit() -> None:
+    log = GatedLog()
+    async with running(log) as store:
+        log.gate.clear()
+        writes = [asyncio.ensure_future(put(store, f"ns/{n}")) for n in range(40)]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        log.gate.set()
+        revisions = [await write for write in writes]
+        assert revisions == sorted(revisions)
+        assert len(log.batches) <= 2
+
+
+async def test_a_write_builds_on_the_newest_state_even_if_it_is_not_durable_yet() -> None:
+    log = GatedLog()
+    async with running(log) as store:
+        log.gate.clear()
+        first = asyncio.ensure_future(put(store, "ns/a"))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(put(store, "ns/a", expected=1))
+        with pytest.raises(WriteConflict):
+            await put(store, "ns/a", expected=0)
+        log.gate.set()
+        assert (await first, await second) == (1, 2)
+
+
+async def test_a_full_disk_fails_what_waits_and_what_builds_on_it_and_takes_nothing_back() -> None:
+    log = GatedLog()
+    async with running(log) as store:
+        await put(store, "ns/old")
+        log.gate.clear()
+        log.full = True
+        first = asyncio.ensure_future(put(store, "ns/a"))
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(put(store, "ns/a", expected=2))
+        await asyncio.sleep(0)
+        log.gate.set()
+        for write in (first, second):
+            with pytest.raises(DiskFull):
+                await write
+        assert store.newest("pods", "ns/a") is None
+        assert store.read("pods", "ns/old") is not None
+        log.full = False
+        revision = await put(store, "ns/a")
+        assert store.revision == revision
+
+
+async def test_a_watch_resumes_where_it_was_and_sees_each_change_once() -> None:
+    async with running(MemoryLog()) as store:
+        first = await put(store, "ns/a")
+        second = await put(store, "ns/a", expected=first)
+        watcher = store.watch("pods", EVERYTHING, since=first)
+        await store.remove("pods", "ns/a", expected=second)
+        seen = [(kind, entry.revision) for kind, entry, _ in await watcher.take() if entry is not None]
+        assert seen == [("MODIFIED", 2), ("DELETED", 3)]
+
+
+async def test_an_object_that_leaves_a_selection_is_deleted_for_its_watcher() -> None:
+    async with running(MemoryLog()) as store:
+        red = Selection(labels=parse_label_selector("red"))
+        watcher = store.watch("pods", red, since=None)
+        first = await put(store, "ns/a", labels="red")
+        second = await put(store, "ns/a", expected=first)
+        await put(store, "ns/a", expected=second, labels="red")
+        seen = [(kind, entry.revision) for kind, entry, _ in await watcher.take() if entry is not None]
+        assert seen == [("ADDED", 1), ("DELETED", 2), ("ADDED", 3)]
+
+
+async def test_a_watch_of_one_node_hears_of_that_node_only_and_of_pods_that_leave_it() -> None:
+    async with running(MemoryLog()) as store:
+        mine = Selection(fields=parse_field_selector("node=n1"), indexed_field=("node", "n1"))
+        watcher = store.watch("pods", mine, since=None)
+        await put(store, "ns/other", node="n2")
+        first = await put(store, "ns/a", node="n1")
+        await put(store, "ns/a", expected=first, node="n2")
+        assert await taken(watcher) == [("ADDED", "ns/a"), ("DELETED", "ns/a")]
+
+
+async def test_history_that_is_gone_says_so() -> None:
+    async with running(MemoryLog()) as store:
+        first = await put(store, "ns/a")
+        await put(store, "ns/a", expected=first)
+        await store.compact(store.revision)
+        with pytest.raises(HistoryGone, match="too old resource version: 1"):
+            store.watch("pods", EVERYTHING, since=1)
+        store.watch("pods", EVERYTHING, since=store.revision)
+
+
+async def test_history_is_bounded_in_memory() -> None:
+    async with running(MemoryLog(), HistoryLimits(changes=10)) as store:
+        revision = 0
+        for _ in range(50):
+            revision = await put(store, "ns/a", expected=revision)
+        assert store.compacted == 40
+        assert len(store.table("pods").changes_since(40)) == 10
+
+
+async def test_a_reader_that_falls_behind_is_cut_off() -> None:
+    async with running(MemoryLog(), HistoryLimits(watcher_backlog=5)) as store:
+        watcher = store.watch("pods", EVERYTHING, since=None)
+        revision = 0
+        for _ in range(9):
+            revision = await put(store, "ns/a", expected=revision)
+        assert watcher.overrun
+        assert len(await watcher.take()) == 5
+        assert await watcher.take() == []
+
+
+async def test_a_page_shows_the_moment_of_its_revision() -> None:
+    async with running(MemoryLog()) as store:
+        for name in "abcd":
+            await put(store, f"ns/{name}")
+        moment = store.revision
+        await store.remove("pods", "ns/b", expected=2)
+        await put(store, "ns/bb")
+        await put(store, "ns/c", expected=3)
+        table = store.table("pods")
+        then = [(entry.key, entry.revision) for entry in table.page(EVERYTHING, after="ns/a", revision=moment)]
+        assert then == [("ns/b", 2), ("ns/c", 3), ("ns/d", 4)]
+        now = [entry.key for entry in table.page(EVERYTHING, after="", revision=None)]
+        assert now == ["ns/a", "ns/bb", "ns/c", "ns/d"]
+
+
+async def test_a_namespace_is_listed_without_its_neighbours() -> None:
+    async with running(MemoryLog()) as store:
+        for key in ("a/x", "a-b/x", "a.b/x", "ab/x", "b/x"):
+            await put(store, key)
+        table = store.table("pods")
+        assert [e.key for e in table.page(Selection(namespace="a"), after="", revision=None)] == ["a/x"]
+        assert table.count("a") == 1
+        assert table.count("") == 5
+
+
+async def test_a_restart_loses_nothing_and_goes_on_counting() -> None:
+    log = MemoryLog()
+    async with running(log) as store:
+        first = await put(store, "ns/a")
+        await put(store, "ns/a", expected=first, labels="red")
+        await put(store, "ns/b")
+        await store.remove("pods", "ns/b", expected=3)
+    async with running(log) as store:
+        assert store.revision == 4
+        entry = store.read("pods", "ns/a")
+        assert entry is not None
+        assert (entry.revision, dict(entry.labels)) == (2, {"red": "yes"})
+        assert store.read("pods", "ns/b") is None
+        watcher = store.watch("pods", EVERYTHING, since=2)
+        assert await taken(watcher) == [("ADDED", "ns/b"), ("DELETED", "ns/b")]
+        assert await put(store, "ns/c") == 5
+
+
+async def test_compaction_survives_a_restart() -> None:
+    log = MemoryLog()
+    async with running(log) as store:
+        revision = 0
+        for _ in range(5):
+            revision = await put(store, "ns/a", expected=revision)
+        await put(store, "ns/b")
+        await store.remove("pods", "ns/b", expected=6)
+        await store.compact(7)
+    assert [row.revision for row in log.load()[1]] == [5]
+    async with running(log) as store:
+        assert store.revision == 7
+        assert store.compacted == 7
+        with pytest.raises(HistoryGone):
+            store.watch("pods", EVERYTHING, since=4)
+
+
+async def test_a_stopped_store_takes_no_writes_and_ends_its_watches() -> None:
+    async with running(MemoryLog()) as store:
+        watcher = store.watch("pods", EVERYTHING, since=None)
+    assert await watcher.take() == []
+    with pytest.raises(StoreStopped):
+        await put(store, "ns/a")
