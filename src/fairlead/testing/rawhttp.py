@@ -17,6 +17,7 @@ from typing import Any, Self
 import aiohttp
 import msgspec
 
+from fairlead.base.clock import Clock, RealClock
 from fairlead.testing.control_plane import Access
 
 __all__ = ["APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "Answer", "RawApi", "RawWatch"]
@@ -25,6 +26,8 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+
+_POLL_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,9 @@ class RawWatch:
 class RawApi:
     """Requests as one user. An async context manager; every request has the deadline `timeout_seconds`."""
 
-    def __init__(self, access: Access, *, timeout_seconds: float = 30) -> None:
+    def __init__(self, access: Access, *, timeout_seconds: float = 30, clock: Clock | None = None) -> None:
         self.access = access
+        self._clock = clock or RealClock()
         self.headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._session: aiohttp.ClientSession | None = None
@@ -148,6 +152,13 @@ class RawApi:
     async def delete(self, path: str, body: Any = None, **params: str | int) -> Answer:
         """DELETE, with DeleteOptions as the body when there are any."""
         return await self.request("DELETE", path, body, params=params)
+
+    async def poll(self, path: str, wanted: Callable[[Answer], bool], **params: str | int) -> Answer:
+        """GET until the answer is the wanted one; only for what no watch announces."""
+        async with self._clock.timeout(self._timeout.total):
+            while not wanted(answer := await self.get(path, **params)):
+                await self._clock.sleep(_POLL_SECONDS)
+        return answer
 
     @asynccontextmanager
     async def watch(self, path: str, **params: str | int) -> AsyncIterator[RawWatch]:
