@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
 from fairlead.api import errors
 from fairlead.apiserver.admission.interface import Operation
 from fairlead.apiserver.operations import metadata, ownership, storing, validation
 from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
 from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.apiserver.storage.store import WriteConflict
 
 __all__ = ["create"]
@@ -29,7 +28,7 @@ async def create(
         return await _create_once(core, resource, obj, namespace, options, tracked=tracked)
     for attempt in range(1, _NAME_ATTEMPTS + 1):
         try:
-            return await _create_once(core, resource, copy.deepcopy(obj), namespace, options, tracked=tracked)
+            return await _create_once(core, resource, copy_json(obj), namespace, options, tracked=tracked)
         except errors.AlreadyExists as error:
             if attempt == _NAME_ATTEMPTS:
                 name = (error.details or {}).get("name", "")

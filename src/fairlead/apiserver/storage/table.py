@@ -79,11 +79,14 @@ class Table:
             if entry is not None and selection.matches(entry):
                 yield entry
 
-    def count(self, namespace: str) -> int:
-        """How many objects there are, in one namespace or in all."""
-        if not namespace:
-            return len(self._keys)
-        return bisect.bisect_left(self._keys, namespace + "0") - bisect.bisect_left(self._keys, namespace + "/")
+    def count(self, namespace: str, *, after: str = "") -> int:
+        """How many objects there are, in one namespace or in all, behind a key."""
+        # "0" is the character after "/": the first key that no longer belongs to the namespace.
+        end = bisect.bisect_left(self._keys, namespace + "0") if namespace else len(self._keys)
+        start = bisect.bisect_left(self._keys, namespace + "/") if namespace else 0
+        if after:
+            start = max(start, bisect.bisect_right(self._keys, after))
+        return end - start
 
     def _overlay(self, revision: int) -> dict[str, Entry | None]:
         """How the keys that changed since a revision looked at it."""

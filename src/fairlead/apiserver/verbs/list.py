@@ -90,7 +90,8 @@ def _list_meta(
         return meta
     meta["continue"] = _write_token(revision, entries[-1].key)
     if selection.labels is None and selection.fields is None and revision == call.core.store.revision:
-        meta["remainingItemCount"] = 1 + sum(1 for _ in rest)
+        table = call.core.store.table(call.resource.table)
+        meta["remainingItemCount"] = table.count(selection.namespace, after=entries[-1].key)
     return meta
 
 
