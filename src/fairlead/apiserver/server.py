@@ -9,6 +9,7 @@ from fairlead.apiserver import health
 from fairlead.apiserver.admission.chain import Chain
 from fairlead.apiserver.app import Application, Authenticator, Authorizer, Observer, PathHandler
 from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.discovery import Discovery
 from fairlead.apiserver.dispatch import Dispatcher, SubresourceHandler
 from fairlead.apiserver.housekeeping.definitions import DefinitionKeeper
 from fairlead.apiserver.housekeeping.disruption import DisruptionKeeper
@@ -67,8 +68,10 @@ class ApiServer:
         world: World,
         guard: Callable[[Core], Guard],
         *,
+        address: str = "127.0.0.1:6443",
         observers: Sequence[Observer] = (),
     ) -> None:
+        self._address = address
         self.world = world
         self.store = Store(disk)
         self.catalog = Catalog(builtin_resources())
@@ -93,8 +96,9 @@ class ApiServer:
 
     def _application(self) -> Application:
         checks = health.Health(live={"ping": lambda: None}, ready={"storage": self._storage_problem})
-        paths: dict[str, PathHandler] = {**checks.paths(), "/metrics": self._metrics}
-        prefixes = checks.prefixes()
+        discovery = Discovery(self.catalog, self._address)
+        paths: dict[str, PathHandler] = {**checks.paths(), **discovery.paths(), "/metrics": self._metrics}
+        prefixes: dict[str, PathHandler] = {**checks.prefixes(), **discovery.prefixes()}
         subresources: Mapping[tuple[str, str], SubresourceHandler] = subresource_table.SUBRESOURCES
         dispatcher = Dispatcher(self.core, self._keeper, subresources, subresource_table.ASKED)
         return Application(

@@ -27,6 +27,7 @@ class Call:
     user: UserInfo
     warnings: list[str] = dataclasses.field(default_factory=list)
     audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
+    headers_sent: bool = False  # the columns of a Table have been sent on this stream
 
     def write_options(self, wire_kind: str, *, dry_run: bool | None = None) -> WriteOptions:
         """How this request wants its write done."""
