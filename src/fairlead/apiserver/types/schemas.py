@@ -75,7 +75,12 @@ def definition(name: str) -> Json:
 
 
 def _resolve(reference: str) -> Json:
-    return definition(reference.removeprefix(REFERENCE + _PREFIX))
+    name = reference.removeprefix(REFERENCE + _PREFIX)
+    schema = definition(name)
+    if describe(name).fields is None and schema.get("type", "object") == "object" and "oneOf" not in schema:
+        # Raw JSON (FieldsV1, RawExtension): OpenAPI calls it an object without fields, but nothing in it is unknown.
+        schema["x-kubernetes-preserve-unknown-fields"] = True
+    return schema
 
 
 def _reference(name: str) -> str:
