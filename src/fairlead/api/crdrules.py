@@ -26,11 +26,17 @@ class Rule:
     rule: str
     message: str
     reason: str = ""
+    field_path: str = ""  # the field to blame, from where the rule stands
 
     def to_dict(self) -> dict[str, str]:
         """The entry in `x-kubernetes-validations`."""
-        entry = {"rule": self.rule, "message": self.message}
-        return entry | {"reason": self.reason} if self.reason else entry
+        entry = {
+            "rule": self.rule,
+            "message": self.message,
+            "reason": self.reason,
+            "fieldPath": self.field_path,
+        }
+        return {key: value for key, value in entry.items() if value}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,12 +80,14 @@ def _transition_rules() -> tuple[Rule, ...]:
             f" && self.spec.driver == '{driver}')",
             rules.RESERVED_NAME_DETAIL,
             "FieldValueForbidden",
+            ".spec",
         ),
         Rule(
             f"self.metadata.name == '{name}' || !(self.spec.start in {states} || self.spec.end in {states}"
             f" || self.spec.driver == '{driver}')",
             f"the states {start} and {end} and the driver {driver} are {rules.RESERVED_STATE_DETAIL}",
             "FieldValueForbidden",
+            ".spec",
         ),
     )
 
@@ -102,25 +110,29 @@ _NODE_RULES: Final = (
 _REQUIREMENT_RULES: Final = (
     Rule(
         "!(self.operator in ['In', 'NotIn']) || (has(self.values) && self.values.size() > 0)",
-        "values must be specified when `operator` is 'In' or 'NotIn'",
+        "must be specified when `operator` is 'In' or 'NotIn'",
         "FieldValueRequired",
+        ".values",
     ),
     Rule(
         "!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || self.values.size() == 0",
-        "values may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        "may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
         "FieldValueForbidden",
+        ".values",
     ),
     Rule(
         "!(self.operator in ['Gt', 'Lt']) || (has(self.values) && self.values.size() == 1)",
-        "values must be specified single value when `operator` is 'Lt' or 'Gt'",
+        "must be specified single value when `operator` is 'Lt' or 'Gt'",
         "FieldValueRequired",
+        ".values",
     ),
 )
 _FIELD_RULES: Final = (
     Rule(
         "has(self.values) && self.values.size() == 1",
-        "values must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
+        "must be only one value when `operator` is 'In' or 'NotIn' for node field selector",
         "FieldValueRequired",
+        ".values",
     ),
 )
 _LABEL_VALUE: Final = {"maxLength": 63, "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"}
@@ -189,6 +201,7 @@ def _move_rule() -> Rule:
         f"{_claim_status('self')} in {{{table}}}[{_claim_status('oldSelf')}]",
         "claimStatus may go from Pending to Claimed or Failed, from Claimed to Succeeded, Failed or SlaExpired, "
         "and nowhere from there",
+        field_path=".status.claimStatus",
     )
 
 
@@ -209,7 +222,8 @@ def _frozen(name: str) -> Rule:
     old, new = f"oldSelf.status.{name}", f"self.status.{name}"
     return Rule(
         f"!has(oldSelf.status) || !has({old}) || (has(self.status) && has({new}) && {new} == {old})",
-        f"status.{name} is immutable once set",
+        "field is immutable once set",
+        field_path=f".status.{name}",
     )
 
 
