@@ -69,6 +69,8 @@ class Application:
     authorizer: Authorizer
     paths: Mapping[str, PathHandler]
     prefixes: Mapping[str, PathHandler]
+    # Whom the request acts as: the caller, or somebody it may impersonate.
+    impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
     observers: tuple[Observer, ...] = ()
 
     async def handle(self, request: Request) -> Response:
@@ -86,6 +88,7 @@ class Application:
     async def _answer(self, request: Request, info: RequestInfo, tokens: list[object]) -> Response:
         try:
             user = self.authenticator.authenticate(request)
+            user = self.impersonate(request, user)
             for observer, token in zip(self.observers, tokens, strict=True):
                 observer.identified(token, user)
             self._authorize(info, user)

@@ -57,6 +57,7 @@ class Guard:
     authenticator: Authenticator
     authorizer: Authorizer
     root_ca: str = ""
+    impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
 
 
 class ApiServer:
@@ -102,7 +103,13 @@ class ApiServer:
         subresources: Mapping[tuple[str, str], SubresourceHandler] = subresource_table.SUBRESOURCES
         dispatcher = Dispatcher(self.core, self._keeper, subresources, subresource_table.ASKED)
         return Application(
-            dispatcher, self._guard.authenticator, self._guard.authorizer, paths, prefixes, self._observers
+            dispatcher,
+            self._guard.authenticator,
+            self._guard.authorizer,
+            paths,
+            prefixes,
+            self._guard.impersonate,
+            self._observers,
         )
 
     def _storage_problem(self) -> str | None:

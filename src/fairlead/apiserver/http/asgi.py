@@ -45,7 +45,8 @@ class AsgiApp:
 
 
 def _request(scope: Scope, receive: Receive) -> Request:
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+    header_list = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+    headers = dict(header_list)
     query_string = scope["query_string"]
     query = urllib.parse.parse_qs(query_string.decode("latin-1"), keep_blank_values=True) if query_string else {}
     ours = scope.get("extensions", {}).get("fairlead", {})
@@ -62,6 +63,7 @@ def _request(scope: Scope, receive: Receive) -> Request:
         read_body=read_body,
         peer_certificate=ours.get("peer_certificate"),
         client_address=client[0] if client else "",
+        header_list=header_list,
         trusted_user=ours.get("user"),
     )
 

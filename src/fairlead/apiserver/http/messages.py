@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -72,6 +72,8 @@ class Request:
     read_body: Callable[[], Awaitable[bytes]]
     peer_certificate: bytes | None = None  # DER, already verified against the client CA
     client_address: str = ""
+    # Every header as it came, for those that may come several times.
+    header_list: Sequence[tuple[str, str]] = ()
     # Lets code above (in-process clients, tests) speak as a user without credentials on the wire.
     trusted_user: Any = None
 

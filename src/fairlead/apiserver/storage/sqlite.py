@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import pathlib
 import queue
@@ -20,6 +19,7 @@ from typing import Any
 import apsw
 
 from fairlead.apiserver.storage import interface
+from fairlead.base import files
 
 __all__ = ["APPLICATION_ID", "MIGRATIONS", "SCHEMA_VERSION", "SqliteLog", "copy_database"]
 
@@ -57,11 +57,11 @@ class SqliteLog:
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
-        self._lock_file = _lock(path)
+        self._lock = _lock(path)
         try:
             self._connection = _open(path)
         except BaseException:
-            os.close(self._lock_file)
+            self._lock.close()
             raise
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_jobs, name="sqlite-writer", daemon=True)
@@ -102,7 +102,7 @@ class SqliteLog:
         await self._in_writer(self._connection.close)
         self._jobs.put(None)
         self._thread.join()
-        os.close(self._lock_file)
+        self._lock.close()
 
     def _append(self, values: list[tuple[int, str, str, bytes | None, int]]) -> None:
         with self._transaction():
@@ -182,29 +182,19 @@ def copy_database(source: pathlib.Path, target: pathlib.Path) -> None:
                     writer.close()
             finally:
                 reader.close()
-        _sync(scratch)
+        with scratch.open("rb+") as file:
+            os.fsync(file.fileno())
         os.link(scratch, target)
-        _sync(target.parent)
+        files.sync_folder(target.parent)
     finally:
         scratch.unlink(missing_ok=True)
 
 
-def _sync(path: pathlib.Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def _lock(path: pathlib.Path) -> files.FileLock:
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _lock(path: pathlib.Path) -> int:
-    descriptor = os.open(path.with_name(path.name + ".lock"), os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(descriptor)
+        return files.FileLock(path.with_name(path.name + ".lock"))
+    except files.LockTaken as error:
         raise interface.StorageError(f"{path} is in use by another API server; stop that one first") from error
-    return descriptor
 
 
 def _open(path: pathlib.Path) -> apsw.Connection:

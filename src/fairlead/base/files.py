@@ -1,0 +1,82 @@
+"""Files that are whole or not there, and locks that end with their process. The same on Linux and Windows."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+__all__ = ["FileLock", "LockTaken", "sync_folder", "write_atomically"]
+
+
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Write a file so that a crash leaves either the old content or the new one, durably once this returns."""
+    temporary = path.with_name(f".{path.name}.new")
+    # What a crash left behind; the exclusive creation below must not meet it, nor follow a link.
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in a folder durable; Windows has no such thing and needs none."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class LockTaken(OSError):
+    """Another process holds the lock."""
+
+
+class FileLock:
+    """An exclusive lock on a file, held from construction to `close`, or until the process ends."""
+
+    def __init__(self, path: Path) -> None:
+        self._descriptor = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            _lock(self._descriptor)
+        except OSError as error:
+            os.close(self._descriptor)
+            raise LockTaken(f"{path} is locked by another process") from error
+
+    def close(self) -> None:
+        """Let go of the lock."""
+        with contextlib.suppress(OSError):
+            os.close(self._descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+if os.name == "posix":
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+else:
+    import msvcrt
+
+    def _lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined]  # exists on Windows only
