@@ -50,7 +50,7 @@ class Node:
         return self.properties.get(name) or self.additional
 
 
-ANYTHING = Node(preserve_unknown_fields=True)
+ANYTHING = Node(preserve_unknown_fields=True, nullable=True)
 
 
 def compile_schema(

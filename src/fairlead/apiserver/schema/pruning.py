@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.apiserver.schema.model import Node
+from fairlead.apiserver.schema.model import ANYTHING, Node
 
 __all__ = ["prune"]
 
@@ -59,7 +59,8 @@ def _prune_object(node: Node, value: Any, *, embedded: bool) -> list[str] | None
                     unknown.append(key)
                 continue
         if item.__class__ is dict or item.__class__ is list:
-            below = _prune(child, item)
+            # "additionalProperties: true" lets any key in, but says nothing about what is below it.
+            below = _empty(item) if child is ANYTHING else _prune(child, item)
             if below:
                 removed = removed or []
                 removed.extend(f".{key}{path}" for path in below)
@@ -99,7 +100,8 @@ def _preserve(node: Node | None, value: Any) -> list[str] | None:
             continue
         child = node.child(key)
         if child is not None:
-            removed.extend(f".{key}{path}" for path in _prune(child, item) or ())
+            below = _empty(item) if child is ANYTHING else _prune(child, item)
+            removed.extend(f".{key}{path}" for path in below or ())
     return removed
 
 

@@ -16,7 +16,6 @@ from fairlead.apiserver.schema.model import Node
 
 __all__ = ["blocks_rules", "validate", "validate_schema"]
 
-_ABSENT: Any = object()
 _BLOCKING = frozenset(
     {
         ErrorType.NOT_SUPPORTED,
@@ -32,17 +31,17 @@ _BLOCKED = (
 )
 
 
-def validate(node: Node, value: Any, path: FieldPath | None = None, *, old: Any = _ABSENT) -> list[FieldError]:
+def validate(node: Node, value: Any, path: FieldPath | None = None, *, old: Any = None) -> list[FieldError]:
     """Everything a schema says about a custom resource except its CEL rules; ``old`` is what an update replaces.
 
     Order and texts are Kubernetes': schema, then embedded resources, then lists of type set and map.
     """
     base = path or FieldPath()
-    pair = None if old is _ABSENT else Pair(node, value, old)
+    pair = None if old is None else Pair(node, value, old)
     errors = validate_schema(node, value, base, pair)
     errors += embedded.validate_embedded(node, value, base)
     # Lists ratchet as a whole: an object that already held duplicates may hold any.
-    if old is _ABSENT or not lists.validate_lists(node, old, base):
+    if old is None or not lists.validate_lists(node, old, base):
         errors += lists.validate_lists(node, value, base)
     return errors
 

@@ -23,7 +23,7 @@ def _list(*keys: str, items: dict[str, Any] | None = None) -> Node:
     ("left", "right", "same"),
     [(1, 1, True), (1, 1.0, False), (1, True, False), ([1, {}], [1, {}], True), ({"a": 1}, {"a": None}, False)],
 )
-def test_json_values_compare_with_their_type(left: Any, right: Any, same: bool) -> None:  # noqa: FBT001 - a table
+def test_json_values_compare_with_their_type(left: Any, right: Any, same: bool) -> None:
     assert same_json(left, right) is same
 
 

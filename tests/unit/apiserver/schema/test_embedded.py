@@ -120,8 +120,10 @@ def test_the_root_is_left_alone_unless_asked_for() -> None:
         (
             {"apiVersion": "v1", "kind": "K", "metadata": {"finalizers": ["orphan", "foregroundDeletion"]}},
             [
-                'e.metadata.finalizers: Invalid value: ["orphan","foregroundDeletion"]: '
-                "finalizer orphan and foregroundDeletion cannot be both set"
+                (
+                    'e.metadata.finalizers: Invalid value: ["orphan","foregroundDeletion"]: '
+                    "finalizer orphan and foregroundDeletion cannot be both set"
+                )
             ],
         ),
         (

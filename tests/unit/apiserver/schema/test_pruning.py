@@ -48,6 +48,13 @@ OPEN = {"x-kubernetes-preserve-unknown-fields": True}
             id="map-values",
         ),
         pytest.param(
+            {"properties": {"m": {"additionalProperties": True}}},
+            {"m": {"k": {"x": 1}, "l": 2}},
+            {"m": {"k": {}, "l": 2}},
+            ["m.k.x"],
+            id="any-key-is-not-any-value",
+        ),
+        pytest.param(
             {"properties": {"e": {"x-kubernetes-embedded-resource": True, "properties": {"s": {}}}}},
             {"e": {"apiVersion": "v1", "kind": "K", "metadata": {"any": 1}, "s": 1, "t": 2}},
             {"e": {"apiVersion": "v1", "kind": "K", "metadata": {"any": 1}, "s": 1}},
