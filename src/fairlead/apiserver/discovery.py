@@ -7,7 +7,6 @@ everything in one answer (apidiscovery.k8s.io), chosen by the Accept header and 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -16,12 +15,13 @@ import msgspec
 from fairlead.api import errors
 from fairlead.api.gvk import GroupVersionKind
 from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.crd.definition import version_order
 from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.registry.catalog import Catalog
 from fairlead.apiserver.registry.resource import Resource, Subresource
 from fairlead.apiserver.types.resources import storage_version_hash
 
-__all__ = ["Discovery", "version_priority"]
+__all__ = ["Discovery"]
 
 Json = dict[str, Any]
 Handler = Callable[[Request, UserInfo], Awaitable[Response]]
@@ -29,8 +29,6 @@ Handler = Callable[[Request, UserInfo], Awaitable[Response]]
 _JSON: Final = "application/json"
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _AGGREGATED_VERSIONS: Final = ("v2", "v2beta1")
-_VERSION: Final = re.compile(r"v([1-9]\d*)(?:(alpha|beta)([1-9]\d*))?")
-_STAGES: Final = {None: 2, "beta": 1, "alpha": 0}
 # Objects of these are stored as the kind of another group.
 _STORED_AS: Final = {GroupVersionKind("events.k8s.io", "v1", "Event"): GroupVersionKind("", "v1", "Event")}
 
@@ -111,7 +109,7 @@ class Discovery:
 
     def _versions(self, group: str) -> list[str]:
         versions = {resource.version for resource in self._catalog if resource.group == group}
-        return sorted(versions, key=version_priority)
+        return sorted(versions, key=version_order, reverse=True)
 
     def _resources(self, group: str, version: str) -> list[Resource]:
         found = [resource for resource in self._catalog if (resource.group, resource.version) == (group, version)]
@@ -149,11 +147,10 @@ class Discovery:
         return entries
 
     def _storage_version_hash(self, resource: Resource) -> str:
-        """Versions of one kind are stored as one of them; which one matters only in that they agree."""
         gvk = GroupVersionKind(resource.group, resource.version, resource.kind)
-        if resource.is_custom:
-            versions = [found.version for found in self._catalog.versions(resource.group, resource.plural)]
-            gvk = GroupVersionKind(resource.group, min(versions, key=version_priority), resource.kind)
+        for found in self._catalog.versions(resource.group, resource.plural):
+            if found.custom is not None and found.custom.storage:
+                gvk = GroupVersionKind(found.group, found.version, found.kind)
         return storage_version_hash(_STORED_AS.get(gvk, gvk))
 
     def _aggregated_group(self, group: str) -> Json:
@@ -166,15 +163,6 @@ class Discovery:
             for version in self._versions(group)
         ]
         return {"metadata": {"name": group} if group else {}, "versions": versions}
-
-
-def version_priority(version: str) -> tuple[int, int, int, int, str]:
-    """A sort key that puts the preferred version first: v2, v1, v1beta1, v1alpha1, then anything else by name."""
-    match = _VERSION.fullmatch(version)
-    if match is None:
-        return (1, 0, 0, 0, version)
-    major, stage, minor = match.groups()
-    return (0, -_STAGES[stage], -int(major), -int(minor or 0), version)
 
 
 def _aggregated_resource(resource: Resource) -> Json:

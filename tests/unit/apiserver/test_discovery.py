@@ -4,18 +4,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fairlead.api import errors
+from fairlead.api.gvk import GroupVersionKind
 from fairlead.apiserver.attributes import ANONYMOUS
-from fairlead.apiserver.discovery import Discovery, version_priority
+from fairlead.apiserver.crd.definition import compile_kinds
+from fairlead.apiserver.discovery import Discovery
 from fairlead.apiserver.http.messages import Query, Request, Response
 from fairlead.apiserver.registry.catalog import Catalog
 from fairlead.apiserver.registry.resource import Resource, Subresource
 from fairlead.apiserver.registry.strategy import Strategy
 from fairlead.apiserver.schema.model import ANYTHING
-from fairlead.apiserver.types.resources import builtin_resources
+from fairlead.apiserver.types.resources import builtin_resources, storage_version_hash
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 # What kubectl and client-go send.
@@ -56,8 +56,15 @@ def builtin() -> list[Resource]:
     ]
 
 
+def custom(group: str, plural: str, kind: str, version: str, **more: Any) -> Resource:
+    names = {"plural": plural, "kind": kind}
+    versions = [{"name": name, "served": True, "storage": name == "v1beta1"} for name in ("v1", "v1beta1")]
+    crd = {"spec": {"group": group, "scope": "Namespaced", "names": names, "versions": versions}}
+    return resource(group, version, plural, kind, custom=compile_kinds(crd)[version], **more)
+
+
 def widget(version: str, **more: Any) -> Resource:
-    return resource("example.com", version, "widgets", "Widget", is_custom=True, **more)
+    return custom("example.com", "widgets", "Widget", version, **more)
 
 
 @pytest.fixture
@@ -69,7 +76,7 @@ def catalog() -> Catalog:
             *builtin(),
             widget("v1beta1"),
             widget("v1", short_names=("wd",), subresources={"status": status, "scale": scale}),
-            resource("a.example.com", "v1", "things", "Thing", is_custom=True),
+            custom("a.example.com", "things", "Thing", "v1"),
         ]
     )
 
@@ -147,6 +154,14 @@ def test_events_are_stored_once(discovery: Discovery) -> None:
         for path in ("/api/v1", "/apis/events.k8s.io/v1")
     }
     assert {entry["storageVersionHash"] for entry in hashes.values()} == {"r2yiGXH7wu8="}
+
+
+def test_versions_of_a_custom_resource_share_a_storage_version(discovery: Discovery) -> None:
+    hashes = {
+        discovery.document(f"/apis/example.com/{version}")["resources"][0]["storageVersionHash"]
+        for version in ("v1", "v1beta1")
+    }
+    assert hashes == {storage_version_hash(GroupVersionKind("example.com", "v1beta1", "Widget"))}
 
 
 def test_reviews_have_no_storage_version(discovery: Discovery) -> None:
@@ -232,14 +247,3 @@ async def test_what_cannot_be_produced_is_not_acceptable(discovery: Discovery) -
 
 async def test_a_trailing_slash_does_not_matter(discovery: Discovery) -> None:
     assert body(await ask(discovery, "/apis/apps/v1/"))["groupVersion"] == "apps/v1"
-
-
-def test_versions_sort_as_kubernetes_prefers_them() -> None:
-    mixed = ["foo10", "v1", "v11alpha2", "v12alpha1", "foo1", "v3beta1", "v11beta2", "v10", "v10beta3", "v2"]
-    ordered = ["v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10"]
-    assert sorted(mixed, key=version_priority) == ordered
-
-
-@given(st.lists(st.text(min_size=1, max_size=8), unique=True))
-def test_any_version_name_sorts(versions: list[str]) -> None:
-    assert sorted(sorted(versions, key=version_priority)) == sorted(versions)

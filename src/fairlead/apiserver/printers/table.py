@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from fairlead.apiserver.printers.access import ACCESS
 from fairlead.apiserver.printers.cluster import CLUSTER
@@ -13,8 +13,9 @@ from fairlead.apiserver.printers.network import NETWORK
 from fairlead.apiserver.printers.pods import POD
 from fairlead.apiserver.printers.storage import STORAGE
 from fairlead.apiserver.printers.workloads import WORKLOADS
+from fairlead.apiserver.registry.resource import Resource
 
-__all__ = ["Columns", "Tabular", "printer_of", "table"]
+__all__ = ["DEFAULT", "PRINTERS", "printer_of", "table"]
 
 PRINTERS: Mapping[tuple[str, str], Printer] = {
     ("", "Pod"): POD,
@@ -26,27 +27,6 @@ PRINTERS: Mapping[tuple[str, str], Printer] = {
 }
 
 
-class Columns(Protocol):
-    """What a table needs of a kind: a `columns.Printer`, or the columns that a CRD declares."""
-
-    @property
-    def definitions(self) -> Sequence[Json]:
-        """The columns."""
-        ...
-
-    @property
-    def cells(self) -> Any:
-        """A function from an object and the present time to the cells of its row."""
-        ...
-
-
-class Tabular(Protocol):
-    """The part of a resource that a table depends on."""
-
-    group: str
-    kind: str
-
-
 def _created_at(obj: Json, _now: dt.datetime) -> list[Any]:
     return [name_of(obj), dig(obj, "metadata", "creationTimestamp")]
 
@@ -55,13 +35,16 @@ def _created_at(obj: Json, _now: dt.datetime) -> list[Any]:
 DEFAULT = Printer(columns("Name", "Created At:date"), _created_at)
 
 
-def printer_of(group: str, kind: str) -> Printer:
-    """The printer of a built-in kind."""
-    return PRINTERS.get((group, kind), DEFAULT)
+def printer_of(resource: Resource) -> Printer:
+    """The printer of a kind: a custom resource brings its own columns."""
+    if resource.custom is not None:
+        own = resource.custom.columns
+        return Printer(tuple(own.definitions), own.cells)
+    return PRINTERS.get((resource.group, resource.kind), DEFAULT)
 
 
 def table(
-    resource: Tabular,
+    resource: Resource,
     objects: Sequence[Json],
     *,
     now: dt.datetime,
@@ -69,18 +52,16 @@ def table(
     version: str = "v1",
     meta: Mapping[str, Any] | None = None,
     headers: bool = True,
-    own: Columns | None = None,
 ) -> Json:
-    """A Table. ``own`` are the columns of a custom resource; a watch has headers in its first event only.
+    """A Table of objects. In a watch only the first event needs headers.
 
     ``include`` says what each row carries of its object: None, Metadata or Object.
     """
-    chosen: Columns = own or printer_of(resource.group, resource.kind)
-    conditions = chosen.conditions if isinstance(chosen, Printer) else None
+    printer = printer_of(resource)
     rows = []
     for obj in objects:
-        row: Json = {"cells": chosen.cells(obj, now)}
-        told = conditions(obj) if conditions is not None else []
+        row: Json = {"cells": printer.cells(obj, now)}
+        told = printer.conditions(obj) if printer.conditions is not None else []
         if told:
             row["conditions"] = told
         row["object"] = _included(obj, include, version)
@@ -89,7 +70,7 @@ def table(
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{version}",
         "metadata": dict(meta or {}),
-        "columnDefinitions": [dict(column) for column in chosen.definitions] if headers else None,
+        "columnDefinitions": [dict(column) for column in printer.definitions] if headers else None,
         "rows": rows,
     }
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import gzip
 import json
@@ -11,9 +10,12 @@ import pytest
 
 from fairlead.api.time import parse_time
 from fairlead.apiserver import printers
-from fairlead.apiserver.crd.printing import Columns
+from fairlead.apiserver.crd.definition import compile_kinds
 from fairlead.apiserver.printers.table import PRINTERS, printer_of
-from fairlead.apiserver.types.resources import builtin_resources
+from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.registry.strategy import Strategy
+from fairlead.apiserver.schema.model import Node
+from fairlead.apiserver.types.resources import BuiltinResource, builtin_resources
 
 # Objects of every kind and the tables that a kube-apiserver v1.36.4 made of them.
 TABLES: list[dict[str, Any]] = json.loads(
@@ -22,13 +24,11 @@ TABLES: list[dict[str, Any]] = json.loads(
 NOW = dt.datetime(2026, 11, 15, 12, tzinfo=dt.UTC)
 
 
-@dataclasses.dataclass
-class Kind:
-    group: str
-    kind: str
+def resource(group: str, kind: str, **more: Any) -> Resource:
+    return Resource(group, "v1", kind.lower() + "s", kind, namespaced=True, strategy=Strategy(), schema=Node, **more)
 
 
-POD = Kind("", "Pod")
+POD = resource("", "Pod")
 
 
 def pod(**more: Any) -> dict[str, Any]:
@@ -40,7 +40,7 @@ def pod(**more: Any) -> dict[str, Any]:
 def test_tables_are_those_of_kubernetes(expected: dict[str, Any]) -> None:
     objects = [row["object"] for row in expected["rows"]]
     shown = printers.table(
-        Kind(expected["group"], expected["kind"]), objects, now=parse_time(expected["now"]), include="Object"
+        resource(expected["group"], expected["kind"]), objects, now=parse_time(expected["now"]), include="Object"
     )
     columns = [
         {key: value for key, value in column.items() if key != "description"} for column in shown["columnDefinitions"]
@@ -65,14 +65,14 @@ def test_an_address_names_its_parent() -> None:
         "metadata": {"name": "10.0.0.1", "creationTimestamp": "2026-11-15T11:00:00Z"},
         "spec": {"parentRef": {"group": "", "resource": "services", "namespace": "shop", "name": "web"}},
     }
-    shown = printers.table(Kind("networking.k8s.io", "IPAddress"), [address], now=NOW)
+    shown = printers.table(resource("networking.k8s.io", "IPAddress"), [address], now=NOW)
     assert shown["rows"][0]["cells"] == ["10.0.0.1", "services/shop/web", "60m"]
 
 
-@pytest.mark.parametrize("resource", builtin_resources(), ids=lambda found: f"{found.group}/{found.kind}")
+@pytest.mark.parametrize("known", builtin_resources(), ids=lambda found: f"{found.group}/{found.kind}")
 @pytest.mark.parametrize("obj", [{}, {"metadata": {"name": "x"}, "spec": {}, "status": {}}, {"spec": None}])
-def test_a_bare_object_still_has_a_cell_for_each_column(resource: Any, obj: dict[str, Any]) -> None:
-    printer = printer_of(resource.group, resource.kind)
+def test_a_bare_object_still_has_a_cell_for_each_column(known: BuiltinResource, obj: dict[str, Any]) -> None:
+    printer = printer_of(resource(known.group, known.kind))
     assert len(printer.cells(obj, NOW)) == len(printer.definitions)
 
 
@@ -105,9 +105,13 @@ def test_only_the_first_event_of_a_watch_has_headers() -> None:
 
 
 def test_custom_resources_bring_their_own_columns() -> None:
-    own = Columns([{"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1}])
+    size = {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1}
+    names = {"plural": "widgets", "kind": "Widget"}
+    versions = [{"name": "v1", "served": True, "storage": True, "additionalPrinterColumns": [size]}]
+    crd = {"spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": versions}}
+    widgets = resource("example.com", "Widget", custom=compile_kinds(crd)["v1"])
     widget = {"metadata": {"name": "w", "creationTimestamp": "2026-11-15T11:00:00Z"}, "spec": {"size": 3}}
-    shown = printers.table(Kind("example.com", "Widget"), [widget], now=NOW, own=own)
+    shown = printers.table(widgets, [widget], now=NOW)
     assert [column["name"] for column in shown["columnDefinitions"]] == ["Name", "Size"]
     assert shown["rows"][0]["cells"] == ["w", 3]
 
