@@ -153,10 +153,11 @@ class RawApi:
         """DELETE, with DeleteOptions as the body when there are any."""
         return await self.request("DELETE", path, body, params=params)
 
-    async def poll(self, path: str, wanted: Callable[[Answer], bool], **params: str | int) -> Answer:
-        """GET until the answer is the wanted one; only for what no watch announces."""
+    async def poll(self, path: str, wanted: Callable[[Answer], bool], body: Any = None, **params: str | int) -> Answer:
+        """GET (or POST a body) until the answer is the wanted one; only for what no watch announces."""
+        method = "GET" if body is None else "POST"
         async with self._clock.timeout(self._timeout.total):
-            while not wanted(answer := await self.get(path, **params)):
+            while not wanted(answer := await self.request(method, path, body, params=params)):
                 await self._clock.sleep(_POLL_SECONDS)
         return answer
 

@@ -15,7 +15,7 @@ from fairlead.base.environment import Environment
 from fairlead.client import connecting, errors, retry, subresources
 from fairlead.client.access import Access
 from fairlead.client.client import Client
-from fairlead.client.credentials import FileCredentials
+from fairlead.client.credentials import Credential, FileCredentials, StaticCredentials, bearer
 from fairlead.testing import ControlPlane
 from fairlead.testing.credentials import CertificateAuthority
 from tests.contract.client.conftest import CONFIG_MAPS, connect
@@ -57,12 +57,7 @@ async def test_a_token_that_rotates(
         file.write_text(await token_bound_to(admin, namespace, "second"))
         await admin.of(SECRETS).delete("first", namespace=namespace)
         # Servers cache a token's verdict for seconds; until then the old one still works.
-        stale = dataclasses.replace(
-            access,
-            credentials=connecting.find_access(
-                kubeconfig_path=_kubeconfig(tmp_path, access.server, old), environment=Environment({})
-            ).credentials,
-        )
+        stale = dataclasses.replace(access, credentials=StaticCredentials(Credential(bearer(old))))
         async with client.connect_to(stale, environment=Environment({})) as outdated:
             while True:
                 try:
@@ -70,19 +65,6 @@ async def test_a_token_that_rotates(
                 except api_errors.Unauthorized:
                     break
         assert await who_am_i(account) == f"system:serviceaccount:{namespace}:default"
-
-
-def _kubeconfig(folder: pathlib.Path, server: str, token: str) -> pathlib.Path:
-    path = folder / "stale.kubeconfig"
-    path.write_text(
-        f"""
-current-context: x
-contexts: [{{name: x, context: {{cluster: x, user: x}}}}]
-clusters: [{{name: x, cluster: {{server: "{server}"}}}}]
-users: [{{name: x, user: {{token: "{token}"}}}}]
-"""
-    )
-    return path
 
 
 async def test_a_forbidden_verb_is_one_sentence(control_plane: ControlPlane, namespace: str) -> None:
@@ -99,7 +81,7 @@ async def test_a_forbidden_verb_is_one_sentence(control_plane: ControlPlane, nam
 async def test_nobody_at_all(control_plane: ControlPlane) -> None:
     bad = dataclasses.replace(
         access_of(control_plane),
-        credentials=client.credentials.StaticCredentials(client.credentials.Credential("Bearer nonsense")),
+        credentials=StaticCredentials(Credential("Bearer nonsense")),
     )
     async with client.connect_to(bad, environment=Environment({})) as stranger:
         with pytest.raises(api_errors.Unauthorized):

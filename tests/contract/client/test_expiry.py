@@ -1,0 +1,76 @@
+"""Resource versions that the server has forgotten."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Iterator
+
+import pytest
+
+from fairlead.api import errors as api_errors
+from fairlead.client.client import Client
+from fairlead.client.informer import Informer
+from fairlead.testing import (
+    ControlPlane,
+    EmbeddedControlPlane,
+    EmbeddedOptions,
+    KubeControlPlane,
+    KubeOptions,
+    require_real,
+)
+from fairlead.testing.binaries import KubeBinaries
+from fairlead.testing.manifests import config_map
+from fairlead.testing.plugin import watch_over
+from tests.contract.client.conftest import CONFIG_MAPS, connect
+
+COMPACTION = "--etcd-compaction-interval=1s"
+
+
+def forgetful(kind: str, folder: pathlib.Path) -> ControlPlane:
+    if kind == "embedded":
+        return EmbeddedControlPlane(folder, EmbeddedOptions(flags=[COMPACTION]))
+    binaries = KubeBinaries.find()
+    missing = binaries.missing("etcd", "kube-apiserver")
+    require_real("real Kubernetes", present=not missing, remedy="run: make kube")
+    return KubeControlPlane(folder, KubeOptions(apiserver_flags=[COMPACTION]), binaries=binaries)
+
+
+@pytest.fixture(params=["embedded", pytest.param("kube", marks=pytest.mark.kube)])
+def forgetful_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    yield from watch_over(request.config, forgetful(request.param, tmp_path_factory.mktemp("forgetful")))
+
+
+async def churn_until_forgotten(admin: Client, version: str) -> None:
+    """Go on writing until the server no longer knows what the world was like then."""
+    maps = admin.of(CONFIG_MAPS)
+    while True:
+        await maps.modify("a", lambda item: {**item, "data": {"seen": item["metadata"]["resourceVersion"]}})
+        try:
+            await maps.list(namespace="default", resource_version=version, resource_version_match="Exact")
+        except api_errors.Expired:
+            return
+
+
+async def test_forgotten_versions_are_expired_and_informers_list_again(forgetful_plane: ControlPlane) -> None:
+    async with connect(forgetful_plane.kubeconfig) as admin:
+        maps = admin.of(CONFIG_MAPS)
+        made = [await maps.create(config_map(name), namespace="default") for name in ("a", "b", "c")]
+        version = made[0]["metadata"]["resourceVersion"]
+        page = await maps.list(namespace="default", limit=1)
+        assert page.continue_token
+        informer = Informer(maps, namespace="default")
+        async with informer.running():
+            await informer.wait_synced()
+            await churn_until_forgotten(admin, version)
+            with pytest.raises(api_errors.Expired):
+                await maps.list(namespace="default", limit=1, continue_token=page.continue_token)
+            # A restarted kube-apiserver remembers nothing of before; ours what it did not compact.
+            await forgetful_plane.restart(hard=True)
+            with pytest.raises(api_errors.Expired):
+                async with maps.follow(namespace="default", resource_version=version) as events:
+                    await anext(events)
+            await maps.delete("b", namespace="default")
+            while informer.store.get("b", "default") is not None:
+                await admin.clock.sleep(0.05)
+            everything = await maps.list_all(namespace="default", limit=1)
+            assert {item["metadata"]["name"] for item in everything.items} >= {"a", "c"}
