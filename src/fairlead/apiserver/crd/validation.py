@@ -234,11 +234,11 @@ def _asked_after(spec: Json, before: Json, *, webhooks: bool) -> _Asked:
 def _share(spec: Json) -> _Shared:
     versions = spec.get("versions") or []
 
-    def common(key: str) -> Any:
+    def agreed(key: str) -> Any:
         values = [version.get(key) or None if key != "subresources" else version.get(key) for version in versions]
         return values[0] if values and all(value == values[0] for value in values) else None
 
-    shared = {key: common(key) for key in ("schema", "subresources", "additionalPrinterColumns", "selectableFields")}
+    shared = {key: agreed(key) for key in ("schema", "subresources", "additionalPrinterColumns", "selectableFields")}
     return _Shared(
         [{key: value for key, value in version.items() if shared.get(key) is None} for version in versions],
         shared["schema"],
