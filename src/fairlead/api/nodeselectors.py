@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fairlead.api.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from fairlead.api.labelselectors import LabelRequirement, Operator
+from fairlead.api.selectors import LabelRequirement, Operator
 
 __all__ = ["selects"]
 

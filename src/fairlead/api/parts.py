@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, dataclass_transform
 
 import msgspec
 
-__all__ = ["IntOrString", "MicroTime", "Part", "Quantities", "Time", "always", "mapping", "named"]
+__all__ = ["IntOrString", "MicroPrecision", "MicroTime", "Part", "Quantities", "Time", "always", "mapping", "named"]
 
 
 class MicroPrecision:

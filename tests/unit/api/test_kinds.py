@@ -88,7 +88,7 @@ def _struct_mismatches(cls: type[parts.Part], go_name: str, path: str) -> Iterat
             continue
         _, optional = _arms(info.type)
         if (
-            not field.omit_empty
+            not (field.omit_empty or field.type.pointer)
             and field.type.name in {"bool", "int32", "int64"}
             and info.default is not msgspec.NODEFAULT
         ):

@@ -1,4 +1,4 @@
-"""Field selectors: which objects are meant, by a few of their fields. Public through `fairlead.api.selectors`."""
+"""Field selectors: which objects are meant, by a few of their fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Callable, Mapping
 
-from fairlead.api.labelselectors import Operator, SelectorError
+from fairlead.api.selectors.labels import Operator, SelectorError
 
 __all__ = ["EVERY_FIELD", "FieldMatcher", "FieldRequirement", "parse_field_selector"]
 

@@ -6,8 +6,8 @@ an index and a client can print what it waits for.
 
 from __future__ import annotations
 
-from fairlead.api.fieldselectors import EVERY_FIELD, FieldMatcher, FieldRequirement, parse_field_selector
-from fairlead.api.labelselectors import (
+from fairlead.api.selectors.fields import EVERY_FIELD, FieldMatcher, FieldRequirement, parse_field_selector
+from fairlead.api.selectors.labels import (
     EVERYTHING,
     NOTHING,
     LabelMatcher,

@@ -1,4 +1,4 @@
-"""Label selectors: which objects are meant, by their labels. Public through `fairlead.api.selectors`."""
+"""Label selectors: which objects are meant, by their labels."""
 
 from __future__ import annotations
 
