@@ -17,6 +17,8 @@ _Guard = Callable[[Any], bool]
 _FREE_WHEN_CONSTANT = frozenset({
     *("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"),
 })  # fmt: skip
+# cel-go lets these check their arguments themselves, and they do not say much.
+_TERSE = frozenset({"contains", "endsWith", "matches", "startsWith"})
 
 
 def call(planner: Planner, node: nodes.Call) -> Step:
@@ -38,7 +40,7 @@ def call(planner: Planner, node: nodes.Call) -> Step:
         else:
             step = Step(_costed(compute, overload.cost, runs), arguments_cost)
     else:
-        step = Step(_dispatched(node.overloads, [step.run for step in planned]), arguments_cost)
+        step = Step(_dispatched(node, [step.run for step in planned]), arguments_cost)
     if planned and all(each.is_constant for each in planned):
         return _folded(step, free=node.function in _FREE_WHEN_CONSTANT)
     return step
@@ -67,20 +69,31 @@ def _direct(compute: Callable[..., Any], runs: list[Run]) -> Run:
 
 
 def _costed(compute: Callable[..., Any], cost: declarations.Cost, runs: list[Run]) -> Run:
+    def run_pair(frame: Frame) -> Any:
+        first, second = first_run(frame), second_run(frame)
+        left = frame[0] = frame[0] - cost((first, second))
+        if left < 0:
+            raise errors.CostExceeded
+        return compute(first, second)
+
     def run_many(frame: Frame) -> Any:
         arguments = tuple([run(frame) for run in runs])
         steps.charge(frame, cost(arguments))
         return compute(*arguments)
 
+    if len(runs) == 2:
+        first_run, second_run = runs
+        return run_pair
     return run_many
 
 
-def _dispatched(overloads: Sequence[declarations.Overload], runs: list[Run]) -> Run:
+def _dispatched(node: nodes.Call, runs: list[Run]) -> Run:
     """Pick the overload by the values."""
     table = [
-        ([guard(parameter) for parameter in overload.parameters], overload.compute, overload.cost)
-        for overload in overloads
+        ([_guard(parameter) for parameter in overload.parameters], overload.compute, overload.cost)
+        for overload in node.overloads
     ]
+    quiet = not node.function[0].isalpha() or node.function in _TERSE
 
     def run(frame: Frame) -> Any:
         arguments = tuple([run(frame) for run in runs])
@@ -88,7 +101,10 @@ def _dispatched(overloads: Sequence[declarations.Overload], runs: list[Run]) -> 
             if all(fits is None or fits(value) for fits, value in zip(guards, arguments, strict=True)):
                 steps.charge(frame, 1 if cost is None else cost(arguments))
                 return compute(*arguments)
-        raise steps.no_such_overload()
+        if quiet:
+            raise steps.no_such_overload()
+        shown = ", ".join(values.type_of(argument).name for argument in arguments)
+        raise errors.EvaluationError(f"no such overload: {node.function}({shown})")
 
     return run
 
@@ -119,7 +135,7 @@ _CLASSES: dict[CelType, frozenset[type]] = {
 }
 
 
-def guard(parameter: CelType) -> _Guard | None:
+def _guard(parameter: CelType) -> _Guard | None:
     """A test whether a value has this type; None when any value has."""
     if parameter.kind is Kind.DYN or parameter.kind is Kind.PARAMETER:
         return None
@@ -127,7 +143,7 @@ def guard(parameter: CelType) -> _Guard | None:
     if classes is not None:
         return lambda value: type(value) in classes
     if parameter.kind is Kind.LIST:
-        return _list_guard(guard(parameter.parameters[0]))
+        return _list_guard(_guard(parameter.parameters[0]))
     if parameter.kind is Kind.MAP:
         return lambda value: isinstance(value, dict)
     if parameter.kind is Kind.TYPE:

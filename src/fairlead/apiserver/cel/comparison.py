@@ -22,6 +22,7 @@ _ORDERINGS: dict[str, Callable[[Any, Any], bool]] = {
     "_>_": operator.gt,
     "_>=_": operator.ge,
 }
+_SCALARS = frozenset({bool, int, str, type(None)})
 _UNIT_CHARACTERS = 10  # a unit of cost pays for looking at this many
 
 
@@ -47,6 +48,8 @@ def _equality(planner: Planner, node: nodes.Call, *, negated: bool) -> Step:
         same: equality.Equality = equality.equals
     else:
         same = equality.equality_for(left_node.type) or equality.equals
+    if right.is_constant and type(right.value) in _SCALARS and values.size(right.value) <= _UNIT_CHARACTERS:
+        return Step(_equality_to_scalar(left.run, right.value, negated=negated), cost)
     run_left, run_right = left.run, right.run
 
     def run(frame: Frame) -> bool:
@@ -57,6 +60,19 @@ def _equality(planner: Planner, node: nodes.Call, *, negated: bool) -> Step:
         return same(first, second) is not negated
 
     return Step(run, cost)
+
+
+def _equality_to_scalar(run_left: Run, constant: Any, *, negated: bool) -> Run:
+    """A value of unknown type against a short constant, the usual test in policies."""
+    constant_class = type(constant)
+
+    def run(frame: Frame) -> bool:
+        value = run_left(frame)
+        if type(value) is constant_class:
+            return bool(value == constant) is not negated
+        return equality.equals(value, constant) is not negated
+
+    return run
 
 
 def _direct_equality(left: Step, right: Step, cel_type: types.CelType, *, negated: bool) -> Run:
@@ -104,7 +120,10 @@ def ordering(planner: Planner, node: nodes.Call) -> Step:
         return Step(run_direct, cost)
 
     def run(frame: Frame) -> bool:
-        return holds(equality.compare(run_left(frame), run_right(frame)), 0)
+        first, second = run_left(frame), run_right(frame)
+        if type(first) is int and type(second) is int:
+            return holds(first, second)
+        return holds(equality.compare(first, second), 0)
 
     return Step(run, cost)
 

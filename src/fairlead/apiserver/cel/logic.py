@@ -8,7 +8,7 @@ from __future__ import annotations
 from fairlead.apiserver.cel import equality, errors, nodes, steps, types
 from fairlead.apiserver.cel.steps import Frame, Planner, Run, Step
 
-__all__ = ["conditional", "conjunction", "disjunction", "negation"]
+__all__ = ["as_dynamic", "conditional", "conjunction", "disjunction", "negation"]
 
 _Term = tuple[Run, int]
 

@@ -24,6 +24,8 @@ _INSERT_COST = 3
 _MERGE_COST = 2
 _COUNT_COST = 2
 
+_GO_TYPES = {"bool": "Bool", "int": "Int", "float": "Double", "str": "String", "bytes": "Bytes", "NoneType": "Null"}
+
 _Items = Callable[[Any], Iterable[Any]]
 
 
@@ -101,7 +103,7 @@ def _elements(value: Any) -> Iterable[Any]:
         return value
     if isinstance(value, dict):
         return values.map_keys(value)
-    raise errors.EvaluationError(f"got '{values.type_of(value).name}', expected iterable type")
+    raise errors.EvaluationError(f"got '{_go_type(value)}', expected iterable type")
 
 
 def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
@@ -109,7 +111,15 @@ def _pairs(value: Any) -> Iterable[tuple[Any, Any]]:
         return enumerate(value)
     if isinstance(value, dict):
         return zip(values.map_keys(value), value.values(), strict=True)
-    raise errors.EvaluationError(f"got '{values.type_of(value).name}', expected iterable type")
+    raise errors.EvaluationError(f"unsupported comprehension range type: {_go_type(value)}")
+
+
+def _go_type(value: Any) -> str:
+    """The name that cel-go's message has for a value's class."""
+    if isinstance(value, values.Optional):
+        return "*types.Optional"
+    name = type(value).__name__
+    return f"types.{_GO_TYPES.get(name, name)}"
 
 
 def _quantified(loop: _Loop, condition: Step, overhead: int, *, deciding: bool) -> Run:
@@ -135,6 +145,7 @@ def _quantified(loop: _Loop, condition: Step, overhead: int, *, deciding: bool) 
                 failure = failure or str(error)
                 continue
             if value is deciding:
+                frame[0] -= overhead - 1  # finding out that the loop is over
                 return deciding
             if value is not other:
                 failure = failure or "no such overload"
@@ -146,15 +157,26 @@ def _quantified(loop: _Loop, condition: Step, overhead: int, *, deciding: bool) 
 
 
 def _exactly_one(loop: _Loop, condition: Step) -> Run:
-    kept = _kept(loop, condition)
-    loop_cost = _RESULT_COST  # comparing the count to one
+    source, items, first, second = loop.source, loop.items, loop.first, loop.second
+    test, cost = condition.run, condition.cost
 
     def run(frame: Frame) -> bool:
         count = 0
-        for _ in kept(frame):
-            frame[0] -= _COUNT_COST
-            count += 1
-        frame[0] -= loop_cost
+        for item in items(source(frame)):
+            if second is None:
+                frame[first] = item
+            else:
+                frame[first], frame[second] = item
+            left = frame[0] = frame[0] - cost
+            if left < 0:
+                raise errors.CostExceeded
+            value = test(frame)
+            if value is True:
+                frame[0] -= _COUNT_COST
+                count += 1
+            elif value is not False:
+                raise steps.no_such_overload()
+        frame[0] -= _RESULT_COST  # comparing the count to one
         return count == 1
 
     return run
@@ -219,7 +241,11 @@ def _kept(loop: _Loop, condition: Step | None) -> Callable[[Frame], Iterable[Non
     test, cost = condition.run, condition.cost
 
     def filtered(frame: Frame) -> Iterable[None]:
-        for _ in every(frame):
+        for item in items(source(frame)):
+            if second is None:
+                frame[first] = item
+            else:
+                frame[first], frame[second] = item
             left = frame[0] = frame[0] - cost
             if left < 0:
                 raise errors.CostExceeded

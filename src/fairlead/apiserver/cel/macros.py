@@ -134,8 +134,8 @@ def _sort_by(offset: int, target: nodes.Expr | None, args: list[nodes.Expr]) -> 
     if isinstance(receiver, nodes.Literal | nodes.MapLiteral | nodes.StructLiteral):
         text = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
         raise MacroError(receiver, text)
-    keys = _map(offset, nodes.Ident(receiver.offset, _SORT_INPUT), args)
-    ordered = nodes.Call(offset, "@sortByAssociatedKeys", nodes.Ident(receiver.offset, _SORT_INPUT), [keys])
+    keys = _map(offset, nodes.Ident(offset, _SORT_INPUT), args)
+    ordered = nodes.Call(offset, "@sortByAssociatedKeys", nodes.Ident(offset, _SORT_INPUT), [keys])
     return nodes.Bind(offset, _SORT_INPUT, receiver, ordered)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from fairlead.apiserver.cel import errors, escaping, lexer, literals, macros, nodes
 
-__all__ = ["DEPTH_MAX", "SOURCE_CHARACTERS_MAX", "parse"]
+__all__ = ["DEPTH_MAX", "SOURCE_CHARACTERS_MAX", "parse", "too_deep"]
 
 SOURCE_CHARACTERS_MAX = 100_000  # cel-go's limits
 DEPTH_MAX = 250
@@ -22,6 +22,7 @@ _OPERAND_STARTS = frozenset({
     *("[", "{", "(", ".", "-", "!", "true", "false", "null"),
     *("NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING", "BYTES", "IDENTIFIER"),
 })  # fmt: skip
+_SIGNED = frozenset({"NUM_INT", "NUM_FLOAT"})
 _OPERAND_EXPECTED = (
     "{'[', '{', '(', '.', '-', '!', 'true', 'false', 'null', NUM_FLOAT, NUM_INT, NUM_UINT, STRING, BYTES, IDENTIFIER}"
 )
@@ -158,15 +159,15 @@ class _Parser:
         while first.kind in {"-", "!"} and self._token.kind == first.kind:
             self._advance()
             count += 1
-        negative = first.kind == "-" and self._token.kind in {"NUM_INT", "NUM_FLOAT"}
-        if first.kind == "!" and self._token.kind == "-":
-            self._advance()
-            negative = self._token.kind in {"NUM_INT", "NUM_FLOAT"}
-            if not negative:
+        sign: lexer.Token | None = None
+        if first.kind == "-" and count == 1 and self._token.kind in _SIGNED:
+            sign = first  # part of the literal, so that the smallest int can be written
+            count = 0
+        elif first.kind == "!" and self._token.kind == "-":
+            sign = self._advance()
+            if self._token.kind not in _SIGNED:
                 self._unexpected(_OPERAND_EXPECTED, "")
-        if negative and first.kind == "-":
-            count -= 1  # the last sign belongs to the literal, so that the smallest int can be written
-        node = self._primary(negative=negative)
+        node = self._primary(sign)
         while self._token.kind in {".", "[", "{"}:
             if self._token.kind == ".":
                 node = self._member(node)
@@ -204,7 +205,7 @@ class _Parser:
         self._expect("]")
         return nodes.Call(bracket.offset, function, None, [operand, index])
 
-    def _primary(self, *, negative: bool) -> nodes.Expr:
+    def _primary(self, sign: lexer.Token | None) -> nodes.Expr:
         token = self._token
         match token.kind:
             case "(":
@@ -221,13 +222,15 @@ class _Parser:
                 return self._name()
             case kind if kind in _OPERAND_STARTS - {"-", "!"}:
                 self._advance()
-                return self._literal(token, negative=negative)
+                return self._literal(token, sign)
             case _:
                 self._unexpected(_OPERAND_EXPECTED, "")
                 raise AssertionError  # _unexpected always stops
 
-    def _literal(self, token: lexer.Token, *, negative: bool) -> nodes.Expr:
+    def _literal(self, token: lexer.Token, sign: lexer.Token | None) -> nodes.Expr:
         value: object
+        negative = sign is not None
+        offset = token.offset if sign is None else sign.offset
         try:
             match token.kind:
                 case "NUM_INT":
@@ -243,9 +246,9 @@ class _Parser:
                 case kind:
                     value = {"true": True, "false": False}.get(kind)
         except literals.LiteralError as error:
-            self._issues.report(token.offset, str(error))
+            self._issues.report(offset, str(error))
             value = None
-        return nodes.Literal(token.offset, value)
+        return nodes.Literal(offset, value)
 
     def _name(self) -> nodes.Expr:
         prefix = "." if self._accept(".") else ""

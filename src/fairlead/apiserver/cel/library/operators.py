@@ -84,7 +84,7 @@ OPERATORS = Library(
         function("@in", (_A, map_of(_A, _B)), BOOL, _planned),
         *(function("size", (each,), INT, _size) for each in _SIZED),
         *(member("size", (each,), INT, _size) for each in _SIZED),
-        function("dyn", (_A,), types.DYN, lambda value: value),
+        function("dyn", (types.DYN,), types.DYN, lambda value: value),
         function("type", (_A,), types.type_of_type(_A), values.type_of),
     ),
     types={

@@ -67,7 +67,7 @@ def _prerelease_part(text: str) -> int | str:
     return text
 
 
-def parse(text: str) -> Semver:
+def _parse(text: str) -> Semver:
     """Read a version; a ValueError has the words of Kubernetes' parser."""
     if not text:
         raise ValueError("Version string empty")
@@ -108,7 +108,7 @@ def _normalized(text: str) -> str:
 
 def _semver(text: str, normalize: bool = False) -> Semver:  # noqa: FBT001, FBT002 -- a CEL argument, given by position
     try:
-        return parse(_normalized(text) if normalize else text)
+        return _parse(_normalized(text) if normalize else text)
     except ValueError as error:
         raise errors.EvaluationError(str(error)) from None
 
