@@ -39,8 +39,8 @@ class Authenticator(Protocol):
 class Authorizer(Protocol):
     """Says who may."""
 
-    def authorize(self, attributes: Attributes) -> str | None:
-        """None when it is allowed, else the reason to put into the Forbidden answer."""
+    def require(self, attributes: Attributes) -> None:
+        """Forbidden unless it is allowed."""
         ...
 
 
@@ -121,9 +121,7 @@ class Application:
             namespace=info.namespace,
             name=info.name,
         )
-        reason = self.authorizer.authorize(attributes)
-        if reason is not None:
-            raise errors.Forbidden(reason)
+        self.authorizer.require(attributes)
 
     async def _answer_path(self, request: Request, user: UserInfo) -> Response:
         path = request.path.rstrip("/") or "/"

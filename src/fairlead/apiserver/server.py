@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from fairlead.apiserver import health
 from fairlead.apiserver.admission.chain import Chain
-from fairlead.apiserver.app import Application, Authenticator, Authorizer, Observer, PathHandler
+from fairlead.apiserver.app import Application, Observer, PathHandler
 from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.bootstrap import bootstrap
 from fairlead.apiserver.discovery import Discovery
-from fairlead.apiserver.dispatch import Dispatcher, SubresourceHandler
+from fairlead.apiserver.dispatch import Dispatcher
+from fairlead.apiserver.guard import Guard
 from fairlead.apiserver.housekeeping.definitions import DefinitionKeeper
 from fairlead.apiserver.housekeeping.disruption import DisruptionKeeper
 from fairlead.apiserver.housekeeping.garbage import GarbageCollector
@@ -50,16 +53,6 @@ class World:
     metrics: Metrics
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Guard:
-    """Who may come in and what they may do, and the CA that clients trust this server by."""
-
-    authenticator: Authenticator
-    authorizer: Authorizer
-    root_ca: str = ""
-    impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
-
-
 class ApiServer:
     """One API server over one log. `open` reads what is stored, `run` serves until it is cancelled."""
 
@@ -73,6 +66,7 @@ class ApiServer:
         observers: Sequence[Observer] = (),
     ) -> None:
         self._address = address
+        self._port = int(address.rpartition(":")[2])
         self.world = world
         self.store = Store(disk)
         self.catalog = Catalog(builtin_resources())
@@ -83,7 +77,7 @@ class ApiServer:
         self._loops = [
             HousekeepingLoop(housekeeper, world.clock, world.randomness) for housekeeper in self._housekeepers()
         ]
-        self._ready = False
+        self._ready = asyncio.Event()
         self._observers = (RequestMetrics(world.metrics, world.clock), *observers)
         self.app = AsgiApp(self._application().handle)
 
@@ -99,9 +93,11 @@ class ApiServer:
         checks = health.Health(live={"ping": lambda: None}, ready={"storage": self._storage_problem})
         discovery = Discovery(self.catalog, self._address)
         paths: dict[str, PathHandler] = {**checks.paths(), **discovery.paths(), "/metrics": self._metrics}
+        paths.update(self._guard.paths)
         prefixes: dict[str, PathHandler] = {**checks.prefixes(), **discovery.prefixes()}
-        subresources: Mapping[tuple[str, str], SubresourceHandler] = subresource_table.SUBRESOURCES
-        dispatcher = Dispatcher(self.core, self._keeper, subresources, subresource_table.ASKED)
+        subresources = {**subresource_table.SUBRESOURCES, **self._guard.subresources}
+        asked = {**subresource_table.ASKED, **self._guard.asked}
+        dispatcher = Dispatcher(self.core, self._keeper, subresources, asked)
         return Application(
             dispatcher,
             self._guard.authenticator,
@@ -113,7 +109,7 @@ class ApiServer:
         )
 
     def _storage_problem(self) -> str | None:
-        return None if self._ready else "starting or stopping"
+        return None if self._ready.is_set() else "starting or stopping"
 
     async def _metrics(self, _request: Request, _user: UserInfo) -> Response:
         return Response(200, self.world.metrics.exposition(), CONTENT_TYPE)
@@ -122,6 +118,7 @@ class ApiServer:
         """Read what is stored. Raises when it cannot be trusted."""
         self.store.open(self._index)
         self._definitions.serve_established()
+        self._guard.opened()
 
     def _reindex(self, resource: Resource) -> None:
         self.store.reindex(resource.table, lambda _table, stored: storing.index(resource, stored))
@@ -141,7 +138,7 @@ class ApiServer:
                 try:
                     await self._serve()
                 finally:
-                    self._ready = False
+                    self._ready.clear()
                     self.store.stop()
         finally:
             await self.store.close()
@@ -152,13 +149,18 @@ class ApiServer:
                 self.store.observe(loop.observe)
                 scope.start(loop.run(), name=loop.name)
             scope.start(self._keeper.run(), name="watches")
-            scope.start(self._compact(), name="compaction")
-            self._ready = True
-            await self._forever()
+            await bootstrap(self.core, self._guard.policy, service_port=self._port)
+            self._ready.set()
+            await scope.start(self._compact(), name="compaction")
 
-    async def _forever(self) -> None:
-        while True:
-            await self.world.clock.sleep(3600)
+    async def wait_ready(self) -> None:
+        """Return once requests can be answered."""
+        await self._ready.wait()
+
+    def end_watches(self) -> None:
+        """End every watch cleanly, so that the connections they hold can close."""
+        self._ready.clear()
+        self.store.end_watches()
 
     async def _compact(self) -> None:
         """Every five minutes forget what is older than the last five."""

@@ -19,4 +19,6 @@ class Entry:
     summary: str
 
 
-COMMANDS: tuple[Entry, ...] = ()
+COMMANDS: tuple[Entry, ...] = (
+    Entry("apiserver", "fairlead.cli.apiserver", "Serve the Kubernetes API from one process, over SQLite."),
+)

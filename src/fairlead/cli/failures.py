@@ -22,6 +22,9 @@ _FORESEEN: tuple[tuple[str, str, int], ...] = (
     ("fairlead.base.gates", "GateError", EXIT_USAGE),
     (*_API_ERROR, EXIT_FAILED),
     ("fairlead.client.errors", "ClientError", EXIT_FAILED),
+    ("fairlead.apiserver.storage.interface", "StorageError", EXIT_FAILED),
+    ("fairlead.apiserver.security.pki.authority", "PkiError", EXIT_FAILED),
+    ("fairlead.apiserver.security.authentication", "TokenFileError", EXIT_USAGE),
     ("builtins", "OSError", EXIT_FAILED),
 )
 

@@ -3,36 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from fairlead.api import errors
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupKind
-from fairlead.apiserver.app import Authorizer
 from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.http.messages import Json, Response, json_response
+from fairlead.apiserver.security.authorization import Authorization
+from fairlead.apiserver.security.rbac import Rbac
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
 
-__all__ = ["AccessReviews", "RulesFor"]
+__all__ = ["AccessReviews"]
 
 _GROUP = "authorization.k8s.io"
-
-
-class RulesFor(Protocol):
-    """Lists what a user may do in a namespace, as far as that can be listed."""
-
-    def rules_for(self, user: UserInfo, namespace: str) -> tuple[list[Json], list[Json]]:
-        """Resource rules and rules for bare paths."""
-        ...
 
 
 class AccessReviews:
     """Answers reviews; `handlers` is by table."""
 
-    def __init__(self, authorizer: Authorizer, rules: RulesFor) -> None:
+    def __init__(self, authorizer: Authorization, rbac: Rbac) -> None:
         self._authorizer = authorizer
-        self._rules = rules
+        self._rbac = rbac
 
     def handlers(self) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
         """Which review is answered by what."""
@@ -75,8 +68,11 @@ class AccessReviews:
         return self._answer(review, spec, call.user)
 
     def _answer(self, review: Json, spec: Json, user: UserInfo) -> Response:
-        reason = self._authorizer.authorize(_attributes(spec, user))
-        review["status"] = {"allowed": True} if reason is None else {"allowed": False, "reason": ""}
+        decision = self._authorizer.decide(_attributes(spec, user))
+        status: Json = {"allowed": decision.allowed}
+        if decision.reason:
+            status["reason"] = decision.reason
+        review["status"] = status
         review.setdefault("metadata", {})
         return json_response(review, 201)
 
@@ -85,8 +81,16 @@ class AccessReviews:
         namespace = (review.get("spec") or {}).get("namespace") or ""
         if not namespace:
             raise errors.BadRequest("no namespace on request")
-        resource_rules, path_rules = self._rules.rules_for(call.user, namespace)
-        review["status"] = {"resourceRules": resource_rules, "nonResourceRules": path_rules, "incomplete": False}
+        resolved = self._rbac.rules_for(call.user, namespace)
+        review["status"] = {
+            "resourceRules": [rule for rule in resolved.rules if not rule.get("nonResourceURLs")],
+            "nonResourceRules": [
+                {"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]}
+                for rule in resolved.rules
+                if rule.get("nonResourceURLs")
+            ],
+            "incomplete": bool(resolved.problems),
+        }
         return json_response(review, 201)
 
 

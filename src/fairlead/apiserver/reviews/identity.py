@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-from fairlead.api import errors
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.http.messages import Json, Response, json_response
+from fairlead.apiserver.security.authentication import Authentication
+from fairlead.apiserver.security.token_requests import review_token
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
 
-__all__ = ["IdentityReviews", "TokenChecker"]
+__all__ = ["IdentityReviews"]
 
 _GROUP = "authentication.k8s.io"
-
-
-class TokenChecker(Protocol):
-    """Tells whose token it is."""
-
-    def check_token(self, token: str, audiences: tuple[str, ...]) -> tuple[UserInfo, tuple[str, ...]]:
-        """The user and the audiences it is good for; raises Unauthorized when it is no good."""
-        ...
 
 
 class IdentityReviews:
     """Answers reviews; `handlers` is by table."""
 
-    def __init__(self, tokens: TokenChecker) -> None:
-        self._tokens = tokens
+    def __init__(self, authentication: Authentication, audiences: Sequence[str]) -> None:
+        self._authentication = authentication
+        self._audiences = audiences
 
     def handlers(self) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
         """Which review is answered by what."""
@@ -36,19 +29,7 @@ class IdentityReviews:
 
     async def _token(self, call: Call) -> Response:
         review = await read_object(call)
-        spec = review.get("spec") or {}
-        if not spec.get("token"):
-            raise errors.BadRequest("token is required for TokenReview in authentication")
-        try:
-            user, audiences = self._tokens.check_token(spec["token"], tuple(spec.get("audiences") or ()))
-        except errors.Unauthorized as error:
-            review["status"] = {"authenticated": False, "user": {}, "error": str(error)}
-        else:
-            status: Json = {"authenticated": True, "user": _shown(user)}
-            if audiences:
-                status["audiences"] = list(audiences)
-            review["status"] = status
-        return json_response(review, 201)
+        return json_response(review_token(review, self._authentication.authenticate_token, self._audiences), 201)
 
     async def _myself(self, call: Call) -> Response:
         review = await read_object(call)

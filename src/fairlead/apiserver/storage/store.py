@@ -81,6 +81,7 @@ class Store:
         self._assigned = 0  # the newest revision given to a write
         self._failure: BaseException | None = None
         self._stopping = False
+        self._no_watches = False
         self._history: collections.deque[tuple[Table, Change]] = collections.deque()
         self._history_bytes = 0
         self._superseded: list[tuple[int, int]] = []  # (revision at which it was superseded, revision of the row)
@@ -147,11 +148,16 @@ class Store:
         """Take no new writes; `run` returns once those under way are durable. Watches end."""
         self._stopping = True
         self._wake.set()
+        self.end_watches()
+        for _, future in self._advanced:
+            future.cancel()
+
+    def end_watches(self) -> None:
+        """End every watch that is open, and open no more."""
+        self._no_watches = True
         for table in self._tables.values():
             for watcher in list(table.watchers):
                 watcher.end()
-        for _, future in self._advanced:
-            future.cancel()
 
     async def close(self) -> None:
         """Let go of the disk. Call after `run` has returned."""
@@ -201,7 +207,7 @@ class Store:
 
     def watch(self, table: str, selection: Selection, *, since: int | None) -> Watcher:
         """Open a watch for what happens after ``since`` (None: from now on). Close it with `unwatch`."""
-        if self._stopping:
+        if self._no_watches:
             raise StoreStopped("the server is shutting down")
         watcher = Watcher(selection, limit=self._limits.watcher_backlog)
         if since is not None:

@@ -172,7 +172,6 @@ def _table(call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, A
     include = call.request.query.get("includeObject") or "Metadata"
     if include not in {"None", "Metadata", "Object"}:
         raise errors.BadRequest(f'unrecognized includeObject value: "{include}"')
-    custom = call.resource.custom
     # A stream of tables carries its headers once.
     headers, call.headers_sent = not call.headers_sent, True
     return printers.table(
@@ -183,7 +182,6 @@ def _table(call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, A
         version=form.view_version,
         meta=meta,
         headers=headers,
-        own=None if custom is None else custom.columns,
     )
 
 

@@ -1,0 +1,146 @@
+"""Who may come in and what they may do, put together over one server's objects."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from fairlead.apiserver.app import Authenticator, Authorizer, PathHandler
+from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.dispatch import SubresourceHandler
+from fairlead.apiserver.http.messages import Json, Request, Response, json_response
+from fairlead.apiserver.operations.core import Core
+from fairlead.apiserver.operations.internal import Inside
+from fairlead.apiserver.registry.resource import decode_entry, split_key
+from fairlead.apiserver.reviews.access import AccessReviews
+from fairlead.apiserver.reviews.identity import IdentityReviews
+from fairlead.apiserver.security.authentication import Authentication
+from fairlead.apiserver.security.authorization import Authorization
+from fairlead.apiserver.security.bootstrap_policy import bootstrap_policy, node_rules
+from fairlead.apiserver.security.impersonation import impersonate, read_impersonation
+from fairlead.apiserver.security.nodes import NodeAuthorizer
+from fairlead.apiserver.security.pki.authority import Authority
+from fairlead.apiserver.security.pki.signing import SigningKey
+from fairlead.apiserver.security.rbac import Policy, Rbac
+from fairlead.apiserver.security.token_requests import TokenRequests
+from fairlead.apiserver.security.tokens import ServiceAccountTokens
+from fairlead.apiserver.storage.records import Change
+from fairlead.apiserver.storage.selection import Selection
+from fairlead.apiserver.subresources.token import token_handler
+from fairlead.base.clock import Clock
+from fairlead.base.identity import Ids
+
+__all__ = ["Guard", "make_guard"]
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+_RBAC = "rbac.authorization.k8s.io"
+_POLICY_KINDS = {
+    f"roles.{_RBAC}": "Role",
+    f"clusterroles.{_RBAC}": "ClusterRole",
+    f"rolebindings.{_RBAC}": "RoleBinding",
+    f"clusterrolebindings.{_RBAC}": "ClusterRoleBinding",
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guard:
+    """Everything about access that a server is put together with."""
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    root_ca: str = ""
+    impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
+    policy: Sequence[Json] = ()  # the roles and bindings that a cluster begins with
+    subresources: Mapping[tuple[str, str], SubresourceHandler] = dataclasses.field(default_factory=dict)
+    asked: Mapping[str, SubresourceHandler] = dataclasses.field(default_factory=dict)
+    paths: Mapping[str, PathHandler] = dataclasses.field(default_factory=dict)
+    opened: Callable[[], None] = lambda: None  # called once the stored objects are there
+
+
+def make_guard(
+    core: Core,
+    clock: Clock,
+    ids: Ids,
+    authority: Authority,
+    signing_key: SigningKey,
+    static_tokens: Mapping[str, UserInfo],
+    url: str,
+) -> Guard:
+    """The usual guard: certificates, tokens and service accounts; RBAC and the node authorizer."""
+    lookup = _Lookup(core)
+    tokens = ServiceAccountTokens([signing_key], lookup.get, clock, ids, issuer=ISSUER)
+    authentication = Authentication(service_accounts=tokens, static_tokens=static_tokens)
+    policy = Policy()
+    rbac = Rbac(policy)
+    authorization = Authorization([NodeAuthorizer(node_rules(), lookup.pods_on_node, lookup.get), rbac])
+    reviews = AccessReviews(authorization, rbac)
+    identities = IdentityReviews(authentication, tokens.audiences)
+    return Guard(
+        authenticator=authentication,
+        authorizer=authorization,
+        root_ca=authority.certificate_pem.decode(),
+        impersonate=lambda request, user: _impersonated(request, user, authorization),
+        policy=bootstrap_policy(),
+        subresources={("serviceaccounts", "token"): token_handler(TokenRequests(tokens, lookup.get, clock))},
+        asked={**reviews.handlers(), **identities.handlers()},
+        paths=_token_paths(tokens, url),
+        opened=lambda: _follow_policy(core, policy),
+    )
+
+
+def _impersonated(request: Request, user: UserInfo, authorization: Authorization) -> UserInfo:
+    asked = read_impersonation(request.header_list)
+    return user if asked is None else impersonate(user, asked, authorization)
+
+
+def _token_paths(tokens: ServiceAccountTokens, url: str) -> dict[str, PathHandler]:
+    async def keys(_request: Request, _user: UserInfo) -> Response:
+        response = json_response(tokens.jwks())
+        response.content_type = "application/jwk-set+json"
+        return response
+
+    async def configuration(_request: Request, _user: UserInfo) -> Response:
+        return json_response(tokens.discovery(f"{url}/openid/v1/jwks"))
+
+    return {"/openid/v1/jwks": keys, "/.well-known/openid-configuration": configuration}
+
+
+def _follow_policy(core: Core, policy: Policy) -> None:
+    """Tell the policy of every role and binding there is, and of every change from now on."""
+    for table, kind in _POLICY_KINDS.items():
+        for entry in core.store.table(table).entries.values():
+            policy.put(kind, decode_entry(entry))
+
+    def follow(table: str, change: Change) -> None:
+        kind = _POLICY_KINDS.get(table)
+        if kind is None:
+            return
+        if change.after is None:
+            namespace, name = split_key(change.last.key)
+            policy.remove(kind, namespace, name)
+        else:
+            policy.put(kind, decode_entry(change.after))
+
+    core.store.observe(follow)
+
+
+class _Lookup:
+    """The objects that decide about access, as they are now."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._inside = Inside(core, "")
+
+    def get(self, plural: str, namespace: str, name: str) -> Json | None:
+        resource = self._core.catalog.get("", "v1", plural)
+        if resource is None:
+            resource = next((known for known in self._core.catalog if known.plural == plural), None)
+        return None if resource is None else self._inside.get(resource, namespace, name)
+
+    def pods_on_node(self, node: str) -> Iterable[Json]:
+        pods = self._core.catalog.get("", "v1", "pods")
+        if pods is None:
+            return
+        for entry in self._core.store.table(pods.table).page(Selection(), after="", revision=None):
+            if entry.fields.get("spec.nodeName") == node:
+                yield pods.decode(entry)

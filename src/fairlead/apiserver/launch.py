@@ -1,0 +1,113 @@
+"""Starting a server on this machine: its data folder, its certificates, its socket."""
+
+from __future__ import annotations
+
+import dataclasses
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fairlead.apiserver.guard import make_guard
+from fairlead.apiserver.http.server import HttpServer, listen, tls_context
+from fairlead.apiserver.observing.audit import AuditLog
+from fairlead.apiserver.security.authentication import read_token_file
+from fairlead.apiserver.security.kubeconfig import Kubeconfig
+from fairlead.apiserver.security.pki.authority import Authority
+from fairlead.apiserver.security.pki.signing import SigningKey
+from fairlead.apiserver.server import ApiServer, World
+from fairlead.apiserver.storage.interface import Log
+from fairlead.apiserver.storage.memory import MemoryLog
+from fairlead.apiserver.storage.sqlite import SqliteLog
+from fairlead.base.gates import FeatureGates
+from fairlead.base.tasks import OnExit, TaskScope
+
+__all__ = ["DATABASE", "Running", "Settings", "serve"]
+
+DATABASE = "fairlead.db"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator can choose."""
+
+    data_folder: Path
+    bind_address: str = "127.0.0.1"
+    port: int = 6443
+    kubeconfig_out: Path | None = None
+    client_ca_file: Path | None = None
+    token_auth_file: Path | None = None
+    audit_log_path: str = ""
+    share_port: bool = False
+    in_memory: bool = False
+    extra_names: Sequence[str] = ()
+    gates: FeatureGates | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Running:
+    """A server that answers."""
+
+    url: str
+    kubeconfig: Path
+    server: ApiServer
+
+
+async def serve(settings: Settings, world: World, on_ready: Callable[[Running], None]) -> None:
+    """Serve until cancelled. ``on_ready`` is called once the first request can be answered."""
+    settings.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    authority = Authority.open(settings.data_folder / "pki", world.clock, world.randomness)
+    signing_key = SigningKey.open(settings.data_folder / "pki" / "service-account.key")
+    tokens = {} if settings.token_auth_file is None else read_token_file(settings.token_auth_file)
+    listener = listen(settings.bind_address, settings.port, share=settings.share_port)
+    audit = AuditLog(settings.audit_log_path, world.clock, world.ids) if settings.audit_log_path else None
+    try:
+        url = f"https://{_host(settings.bind_address)}:{listener.getsockname()[1]}"
+        disk: Log = MemoryLog() if settings.in_memory else SqliteLog(settings.data_folder / DATABASE)
+        server = ApiServer(
+            disk,
+            world,
+            lambda core: make_guard(core, world.clock, world.ids, authority, signing_key, tokens, url),
+            address=url.removeprefix("https://"),
+            observers=() if audit is None else (audit,),
+        )
+        server.open()
+        certificate, key = authority.serving(_names(settings))
+        client_ca = settings.client_ca_file or authority.certificate_file
+        context = tls_context(certificate, key, [authority.certificate_file, client_ca])
+        http = HttpServer(server.app, listener, context, world.clock)
+        path = settings.kubeconfig_out or settings.data_folder / "admin.kubeconfig"
+        admin = authority.client("kubernetes-admin", ["system:masters"])
+        Kubeconfig(url, authority.certificate_pem, admin).write(path)
+        await _run(server, http, lambda: on_ready(Running(url, path, server)))
+    finally:
+        listener.close()
+        if audit is not None:
+            audit.close()
+
+
+async def _run(server: ApiServer, http: HttpServer, on_ready: Callable[[], None]) -> None:
+    """What is behind starts first and stops last: watches end, requests in flight finish, then the disk is let go."""
+    async with TaskScope("apiserver", on_exit=OnExit.CANCEL) as behind:
+        behind.start(server.run(), name="server")
+        await server.wait_ready()
+        try:
+            async with TaskScope("apiserver") as face:
+                face.start(http.run(), name="http")
+                await http.wait_started()
+                on_ready()
+        finally:
+            server.end_watches()
+
+
+def _host(address: str) -> str:
+    host = "127.0.0.1" if address in {"0.0.0.0", ""} else "::1" if address == "::" else address  # noqa: S104 - compared, not bound
+    return f"[{host}]" if ":" in host else host
+
+
+def _names(settings: Settings) -> list[str]:
+    """The names that the server answers to: its address, this machine's name, and its service in the cluster."""
+    names = ["127.0.0.1", "::1", "localhost", socket.gethostname()]
+    if settings.bind_address not in {"0.0.0.0", "::", ""}:  # noqa: S104 - compared, not bound
+        names.append(settings.bind_address)
+    names += ["10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+    return [*dict.fromkeys([*names, "kubernetes.default.svc.cluster.local", *settings.extra_names])]

@@ -1,0 +1,37 @@
+"""serviceaccounts/token: a token for an account, bound to what it lives and dies with."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from fairlead.api import errors
+from fairlead.api.gvk import GroupVersionKind
+from fairlead.apiserver.dispatch import SubresourceHandler
+from fairlead.apiserver.http.messages import Response, json_response
+from fairlead.apiserver.types import schemas
+from fairlead.apiserver.verbs.body import read_object
+from fairlead.apiserver.verbs.call import Call
+
+__all__ = ["TokenIssuer", "token_handler"]
+
+_REQUEST = GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")
+
+
+class TokenIssuer(Protocol):
+    """Makes tokens."""
+
+    def create(self, namespace: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The request, answered."""
+        ...
+
+
+def token_handler(issuer: TokenIssuer) -> SubresourceHandler:
+    """The handler of POST serviceaccounts/NAME/token."""
+
+    async def handle(call: Call) -> Response:
+        if call.info.verb != "create":
+            raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
+        body = await read_object(call, _REQUEST, schemas.node(_REQUEST))
+        return json_response(issuer.create(call.info.namespace, call.info.name, body), 201)
+
+    return handle

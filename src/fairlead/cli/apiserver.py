@@ -1,0 +1,146 @@
+"""`fairlead apiserver`: the embedded control plane as a process, and copies of its data."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.base.environment import Environment
+from fairlead.base.gates import FeatureGates
+from fairlead.cli import options, process
+from fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from fairlead.apiserver.launch import Running
+
+__all__ = ["command", "default_data_folder"]
+
+_PATH = click.Path(path_type=pathlib.Path)
+_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+
+
+def default_data_folder(environment: Environment) -> pathlib.Path:
+    """Where a server keeps its data unless told otherwise: the user's data folder."""
+    base = environment.get("XDG_DATA_HOME")
+    home = pathlib.Path(base) if base else environment.home() / ".local" / "share"
+    return home / "fairlead" / "apiserver"
+
+
+@click.group(invoke_without_command=True)
+@click.option("--data-dir", type=_PATH, help="Where everything is kept [default: the user's data folder].")
+@click.option("--bind-address", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option(
+    "--secure-port",
+    type=click.IntRange(0, 65535),
+    default=6443,
+    show_default=True,
+    help="The port to listen on; 0 takes a free one.",
+)
+@click.option("--kubeconfig-out", type=_PATH, help="Where to write the administrator's kubeconfig [default: DATA_DIR].")
+@click.option("--client-ca-file", type=_FILE, help="Also accept client certificates of this CA.")
+@click.option("--token-auth-file", type=_FILE, help='Bearer tokens: lines of token,user,uid[,"group1,group2"].')
+@click.option("--audit-log-path", default="", help="Append one line per request to this file; - is standard output.")
+@click.option("--tls-san", multiple=True, help="Another name or address that the serving certificate is good for.")
+@click.option("--in-memory", is_flag=True, help="Keep objects in memory only: nothing outlives the process.")
+@click.option("--permit-port-sharing", is_flag=True, help="Set SO_REUSEPORT on the listening socket.")
+@options.feature_gates
+@options.logging
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    data_dir: pathlib.Path | None,
+    bind_address: str,
+    secure_port: int,
+    kubeconfig_out: pathlib.Path | None,
+    client_ca_file: pathlib.Path | None,
+    token_auth_file: pathlib.Path | None,
+    audit_log_path: str,
+    tls_san: tuple[str, ...],
+    in_memory: bool,
+    permit_port_sharing: bool,
+    feature_gates: FeatureGates,
+) -> None:
+    """Serve the Kubernetes API from one process, over SQLite.
+
+    Prints the address and how to point kubectl at it, then runs until it is told to stop (Ctrl-C).
+    """
+    invocation: Invocation = context.find_root().obj
+    folder = data_dir or default_data_folder(invocation.environment)
+    context.obj = folder
+    if context.invoked_subcommand is not None:
+        return
+    from fairlead.apiserver import launch
+    from fairlead.apiserver.server import World
+    from fairlead.base import clock, identity, metrics, randomness
+
+    chance = randomness.SystemRandomness()
+    world = World(
+        clock.RealClock(), chance, identity.RandomIds(chance), metrics.PrometheusMetrics(process_metrics=True)
+    )
+    settings = launch.Settings(
+        data_folder=folder,
+        bind_address=bind_address,
+        port=secure_port,
+        kubeconfig_out=kubeconfig_out,
+        client_ca_file=client_ca_file,
+        token_auth_file=token_auth_file,
+        audit_log_path=audit_log_path,
+        share_port=permit_port_sharing,
+        in_memory=in_memory,
+        extra_names=tls_san,
+        gates=feature_gates,
+    )
+    process.run(lambda: launch.serve(settings, world, _announce), loop_factory=_loop_factory())
+
+
+def _announce(running: Running) -> None:
+    click.echo(f"fairlead apiserver is ready on {running.url}")
+    click.echo(f"  export KUBECONFIG={running.kubeconfig}")
+
+
+def _loop_factory() -> Callable[[], Any] | None:
+    try:
+        import uvloop
+    except ImportError:  # Windows has none; asyncio's own loop serves there
+        return None
+    factory: Callable[[], Any] = uvloop.new_event_loop
+    return factory
+
+
+@command.command("backup")
+@click.argument("file", type=_PATH)
+@click.pass_obj
+def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
+    """Copy the data of a server, running or not, into FILE."""
+    from fairlead.apiserver.launch import DATABASE
+    from fairlead.apiserver.storage.sqlite import copy_database
+
+    source = folder / DATABASE
+    if not source.exists():
+        raise click.ClickException(f"{source} does not exist; name the server's --data-dir before `backup`")
+    copy_database(source, file)
+    click.echo(f"{file} holds a copy of {source}")
+
+
+@command.command("restore")
+@click.argument("file", type=_FILE)
+@click.pass_obj
+def restore(folder: pathlib.Path, file: pathlib.Path) -> None:
+    """Put the data of a backup FILE into an empty data folder. The server must not run."""
+    from fairlead.apiserver.launch import DATABASE
+    from fairlead.apiserver.storage.sqlite import SqliteLog, copy_database
+
+    target = folder / DATABASE
+    if target.exists():
+        raise click.ClickException(
+            f"{target} exists; move it aside (with its -wal and -shm files) first: a restore never overwrites data"
+        )
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    copy_database(file, target)
+    for _ in SqliteLog(target).load()[1]:
+        pass  # reading every row checks it
+    click.echo(f"{target} holds what {file} held; start the server with --data-dir {folder}")
