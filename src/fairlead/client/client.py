@@ -11,6 +11,7 @@ import msgspec
 
 from fairlead.api import errors as api_errors
 from fairlead.api.gvk import GroupResource, GroupVersionResource
+from fairlead.api.scheme import Scheme
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
 from fairlead.client import errors, resources, retry
@@ -45,6 +46,7 @@ class Client:
         retry_policy: retry.RetryPolicy = retry.DEFAULT,
         timeout_seconds: float = _TIMEOUT_SECONDS,
         throttle: Throttle | None = None,
+        scheme: Scheme | None = None,
     ) -> None:
         self.transport = transport
         self.clock = clock
@@ -53,6 +55,7 @@ class Client:
         self._retry = retry_policy
         self._timeout_seconds = timeout_seconds
         self._throttle = throttle
+        self.scheme = scheme or Scheme()
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,6 +79,7 @@ class Client:
             retry_policy=policy,
             timeout_seconds=self._timeout_seconds,
             throttle=self._throttle,
+            scheme=self.scheme,
         )
 
     @overload
@@ -83,10 +87,14 @@ class Client:
     @overload
     def of(self, kind: resources.Resource[_T]) -> Api[_T]: ...
     @overload
-    def of(self, kind: type[_T]) -> Api[_T]: ...
-    def of(self, kind: GroupVersionResource | resources.Resource[Any] | type[Any]) -> Api[Any]:
-        """The verbs of one resource."""
-        return Api(self, resources.describe(kind))
+    def of(self, kind: type[_T], *, keep: bool = True) -> Api[_T]: ...
+    def of(self, kind: GroupVersionResource | resources.Resource[Any] | type[Any], *, keep: bool = True) -> Api[Any]:
+        """The verbs of one resource.
+
+        With `keep=False` typed objects let go of the fields that their kind does not name: lean, for objects that
+        are only read, such as those of an informer. Writing one back is refused.
+        """
+        return Api(self, resources.describe(kind, self.scheme, keep=keep))
 
     async def request(
         self,

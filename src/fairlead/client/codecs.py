@@ -126,8 +126,9 @@ class TypedCodec(Generic[_ObjectT]):
     Without it an object must only ever be read: written back, it would lose those fields.
     """
 
-    def __init__(self, kind: type[_ObjectT], *, keep: bool = True) -> None:
+    def __init__(self, kind: type[_ObjectT], *, api_version: str = "", keep: bool = True) -> None:
         self._kind = kind
+        self._api_version = api_version
         self._keep = keep
 
     def decode(self, body: bytes) -> _ObjectT:
@@ -165,6 +166,9 @@ class TypedCodec(Generic[_ObjectT]):
         """
         if not self._keep and item.metadata.uid:
             raise ValueError(f"{type(item).__name__} {item.key} was read with keep=False and must not be written back")
+        # The group of the lifecycle kinds is a setting, which their class does not know.
+        if self._api_version and item.api_version != self._api_version:
+            item = wire.replace(item, api_version=self._api_version)
         return wire.encode(item)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pathlib
 
+from fairlead.api.scheme import Scheme
 from fairlead.base.clock import Clock, RealClock
 from fairlead.base.environment import Environment
 from fairlead.base.randomness import Randomness, SystemRandomness
@@ -52,6 +53,7 @@ def connect(
     clock: Clock | None = None,
     randomness: Randomness | None = None,
     retry_policy: retry.RetryPolicy = retry.DEFAULT,
+    scheme: Scheme | None = None,
 ) -> Client:
     """A client for the server that `find_access` finds. No connection is made before the first request.
 
@@ -66,6 +68,7 @@ def connect(
         clock=clock,
         randomness=randomness,
         retry_policy=retry_policy,
+        scheme=scheme,
     )
 
 
@@ -77,6 +80,7 @@ def connect_to(
     clock: Clock | None = None,
     randomness: Randomness | None = None,
     retry_policy: retry.RetryPolicy = retry.DEFAULT,
+    scheme: Scheme | None = None,
 ) -> Client:
     """A client for a server that is already known."""
     from fairlead.client.http import HttpTransport  # aiohttp is loaded only where HTTP is spoken
@@ -91,4 +95,5 @@ def connect_to(
         randomness=randomness or SystemRandomness(),
         namespace=access.namespace,
         retry_policy=retry_policy,
+        scheme=scheme,
     )

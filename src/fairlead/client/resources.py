@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, Generic, TypeVar
 
 from fairlead.api.gvk import GroupVersionResource
+from fairlead.api.scheme import Scheme
 from fairlead.client.codecs import Codec, DictCodec, TypedCodec
 
 __all__ = ["Resource", "describe"]
@@ -25,10 +26,27 @@ class Resource(Generic[_T]):
         return str(self.gvr.group_resource)
 
 
-def describe(kind: GroupVersionResource | Resource[Any] | type[Any], *, keep: bool = True) -> Resource[Any]:
-    """The resource of a typed kind, or of a bare group, version and plural."""
+def describe(
+    kind: GroupVersionResource | Resource[Any] | type[Any], scheme: Scheme, *, keep: bool = True
+) -> Resource[Any]:
+    """The resource of a typed kind, or of a bare group, version and plural.
+
+    Raises:
+        LookupError: the class stands for no kind that the scheme knows.
+    """
     if isinstance(kind, Resource):
         return kind
     if isinstance(kind, GroupVersionResource):
-        return Resource(kind, DictCodec())
-    raise NotImplementedError(TypedCodec, keep)
+        return Resource(kind, DictCodec(), _scope(kind, scheme))
+    try:
+        known = scheme.by_class(kind)
+    except KeyError:
+        raise LookupError(f"{kind.__module__}.{kind.__name__} is no kind that the API serves") from None
+    return Resource(known.gvr, TypedCodec(kind, api_version=known.api_version, keep=keep), known.namespaced)
+
+
+def _scope(gvr: GroupVersionResource, scheme: Scheme) -> bool | None:
+    try:
+        return scheme.by_resource(gvr).namespaced
+    except KeyError:
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import pathlib
 from collections.abc import Iterator
 
@@ -9,7 +10,7 @@ import pytest
 
 from fairlead.api import errors as api_errors
 from fairlead.client.client import Client
-from fairlead.client.informer import Informer
+from fairlead.client.informer import Handler, Informer
 from fairlead.testing import (
     ControlPlane,
     EmbeddedControlPlane,
@@ -59,6 +60,8 @@ async def test_forgotten_versions_are_expired_and_informers_list_again(forgetful
         page = await maps.list(namespace="default", limit=1)
         assert page.continue_token
         informer = Informer(maps, namespace="default")
+        gone = asyncio.Event()
+        informer.add_handler(Handler(on_delete=lambda _: gone.set()))
         async with informer.running():
             await informer.wait_synced()
             await churn_until_forgotten(admin, version)
@@ -70,7 +73,7 @@ async def test_forgotten_versions_are_expired_and_informers_list_again(forgetful
                 async with maps.follow(namespace="default", resource_version=version) as events:
                     await anext(events)
             await maps.delete("b", namespace="default")
-            while informer.store.get("b", "default") is not None:
-                await admin.clock.sleep(0.05)
+            await gone.wait()
+            assert informer.store.get("b", "default") is None
             everything = await maps.list_all(namespace="default", limit=1)
             assert {item["metadata"]["name"] for item in everything.items} >= {"a", "c"}
