@@ -25,6 +25,8 @@ class Objects:
         self._store = store
         self.catalog = catalog
         self._derived: dict[str, list[Derived[Any]]] = {}
+        self._generation = -1
+        self._equivalents: dict[tuple[str, str, str], tuple[Resource, ...]] = {}
         store.observe(self._changed)
 
     def entry(self, table: str, key: str) -> Entry | None:
@@ -44,6 +46,18 @@ class Objects:
         """One object of a built-in resource."""
         resource = self.catalog.get(group, version, plural)
         return None if resource is None else self.get(resource, namespace, name)
+
+    def equivalents(self, resource: Resource) -> tuple[Resource, ...]:
+        """The other resources that serve the same objects: other versions, and events under their second group."""
+        if self._generation != self.catalog.generation:
+            self._generation = self.catalog.generation
+            self._equivalents.clear()
+        key = (resource.group, resource.version, resource.plural)
+        found = self._equivalents.get(key)
+        if found is None:
+            others = (one for one in self.catalog if one.table == resource.table and one is not resource)
+            found = self._equivalents[key] = tuple(others)
+        return found
 
     def list(self, resource: Resource, selection: Selection = EVERYTHING) -> Iterator[Json]:
         """Every selected object of a resource."""

@@ -6,7 +6,7 @@ Kubernetes 1.36 has more of them on by default. Left out here, and why:
 - StorageObjectInUseProtection: its finalizers are taken away by kube-controller-manager only, so that without it no
   volume or claim could ever be deleted.
 - PodSecurity: no namespace enforces a level unless it is labelled so; the labels are kept, not enforced.
-- RuntimeClass, DefaultIngressClass, PersistentVolumeClaimResize, the certificate plugins: such kinds are only data here.
+- RuntimeClass, DefaultIngressClass, PersistentVolumeClaimResize, certificate plugins: such kinds are only data here.
 - OwnerReferencesPermissionEnforcement, PodNodeSelector and other plugins that are off by default there too.
 """
 
@@ -20,7 +20,14 @@ from fairlead.apiserver.admission.builtin.priority import Priority
 from fairlead.apiserver.admission.builtin.service_account import ServiceAccount
 from fairlead.apiserver.admission.builtin.taint_nodes import TaintNodesByCondition
 from fairlead.apiserver.admission.chain import Chain
+from fairlead.apiserver.admission.expressions.evaluation import Authorize
 from fairlead.apiserver.admission.objects import Objects
+from fairlead.apiserver.admission.policies.plugin import ValidatingPolicies
+from fairlead.apiserver.admission.webhooks.calling import Caller
+from fairlead.apiserver.admission.webhooks.mutating import MutatingWebhooks
+from fairlead.apiserver.admission.webhooks.sender import Sender, ServiceResolver
+from fairlead.apiserver.admission.webhooks.services import StoredServices
+from fairlead.apiserver.admission.webhooks.validating import ValidatingWebhooks
 from fairlead.apiserver.registry.catalog import Catalog
 from fairlead.apiserver.storage.store import Store
 from fairlead.base.clock import Clock
@@ -29,9 +36,22 @@ from fairlead.base.identity import Ids
 __all__ = ["default_chain"]
 
 
-def default_chain(store: Store, catalog: Catalog, clock: Clock, ids: Ids) -> Chain:
-    """The plugins of a server, in the order of Kubernetes."""
+def default_chain(
+    store: Store,
+    catalog: Catalog,
+    *,
+    clock: Clock,
+    ids: Ids,
+    authorize: Authorize,
+    sender: Sender,
+    resolver: ServiceResolver | None = None,
+) -> Chain:
+    """The plugins of a server, in the order of Kubernetes.
+
+    ``authorize`` answers what expressions ask of `authorizer`; it is only called when one does.
+    """
     objects = Objects(store, catalog)
+    caller = Caller(sender, resolver or StoredServices(objects), clock, ids)
     return Chain(
         [
             NamespaceLifecycle(objects),
@@ -41,5 +61,8 @@ def default_chain(store: Store, catalog: Catalog, clock: Clock, ids: Ids) -> Cha
             Priority(objects),
             DefaultTolerationSeconds(),
             DefaultStorageClass(objects),
+            MutatingWebhooks(objects, caller, authorize),
+            ValidatingPolicies(objects, authorize),
+            ValidatingWebhooks(objects, caller, authorize),
         ]
     )

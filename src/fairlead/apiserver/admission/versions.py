@@ -1,0 +1,23 @@
+"""Objects in another version than the one they were written in, for those who asked for that one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.schema.defaulting import copy_json
+
+__all__ = ["convert"]
+
+Json = dict[str, Any]
+
+
+def convert(obj: Json, source: Resource, target: Resource) -> Json:
+    """The object as ``target`` serves it. A copy, unless there is nothing to convert."""
+    if source is target:
+        return obj
+    converted: Json = copy_json(source.stored(obj))
+    if target.conversion is not None:
+        target.conversion.to_served(converted)
+    converted["apiVersion"], converted["kind"] = target.api_version, target.kind
+    return converted

@@ -1,0 +1,109 @@
+"""Webhook configurations, read once per change: what to call, when, and what a failure means."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from fairlead.api import selectors
+from fairlead.apiserver.admission.expressions.compilation import Expression, compile_expression
+from fairlead.apiserver.admission.expressions.conditions import ConditionsFailed, conditions_hold
+from fairlead.apiserver.admission.expressions.environments import environment
+from fairlead.apiserver.admission.expressions.evaluation import Activation, Authorize
+from fairlead.apiserver.admission.interface import Operation
+from fairlead.apiserver.admission.matching import Criteria
+from fairlead.apiserver.admission.objects import Objects
+from fairlead.apiserver.cel import types
+from fairlead.apiserver.registry.resource import Resource
+from fairlead.base import logs
+
+__all__ = ["GROUP", "Webhook", "read_hooks", "target_of"]
+
+Json = dict[str, Any]
+
+GROUP = "admissionregistration.k8s.io"
+_log = logs.get_logger("apiserver.admission")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Webhook:
+    """One webhook of one configuration."""
+
+    uid: str  # what tells it from all others: configuration, name and place
+    name: str
+    configuration: str
+    criteria: Criteria
+    conditions: tuple[Expression, ...]
+    url: str  # empty for a service
+    service: Json | None
+    ca_bundle: str  # PEM
+    review_versions: tuple[str, ...]
+    fail_open: bool
+    timeout_seconds: int
+    allows_dry_run: bool
+    reinvocable: bool
+
+
+def read_hooks(objects: Objects, plural: str) -> tuple[Webhook, ...]:
+    """Every webhook of a kind of configurations: by the name of its configuration, then in its order."""
+    resource = objects.catalog.get(GROUP, "v1", plural)
+    if resource is None:
+        return ()
+    # The store lists by key, which is the name.
+    return tuple(hook for configuration in objects.list(resource) for hook in _hooks(configuration))
+
+
+def _hooks(configuration: Json) -> Iterator[Webhook]:
+    seen: dict[str, int] = {}
+    owner = configuration["metadata"]["name"]
+    for hook in configuration.get("webhooks") or ():
+        name = hook.get("name", "")
+        place = seen[name] = seen.get(name, -1) + 1
+        try:
+            yield _read(hook, owner, f"{owner}/{name}/{place}")
+        except (selectors.SelectorError, ValueError) as error:
+            # Validation refuses such a configuration; an old one must not take all the others down.
+            _log.error("webhook is left out", configuration=owner, webhook=name, why=str(error))
+
+
+def _read(hook: Json, configuration: str, uid: str) -> Webhook:
+    client = hook.get("clientConfig") or {}
+    return Webhook(
+        uid=uid,
+        name=hook.get("name", ""),
+        configuration=configuration,
+        criteria=Criteria(
+            hook.get("rules") or (),
+            match_policy=hook.get("matchPolicy"),
+            namespace_selector=hook.get("namespaceSelector"),
+            object_selector=hook.get("objectSelector"),
+        ),
+        conditions=_compile(hook.get("matchConditions") or ()),
+        url=client.get("url") or "",
+        service=client.get("service"),
+        ca_bundle=base64.b64decode(client.get("caBundle") or "").decode("ascii"),
+        review_versions=tuple(hook.get("admissionReviewVersions") or ()),
+        fail_open=hook.get("failurePolicy") == "Ignore",
+        timeout_seconds=hook.get("timeoutSeconds") or 10,
+        allows_dry_run=hook.get("sideEffects") in {"None", "NoneOnDryRun"},
+        reinvocable=hook.get("reinvocationPolicy") == "IfNeeded",
+    )
+
+
+def _compile(conditions: Sequence[Json]) -> tuple[Expression, ...]:
+    variables = environment(params=False, authorizer=True)
+    return tuple(compile_expression(variables, one.get("expression", ""), types.BOOL) for one in conditions)
+
+
+def target_of(hook: Webhook, operation: Operation, objects: Objects, authorize: Authorize) -> Resource | None:
+    """The resource as which the webhook is to be shown the write; None when it is not to be called."""
+    target = hook.criteria.match(operation, objects)
+    if target is None or not hook.conditions:
+        return target
+    activation = Activation(operation, target, authorize=authorize)
+    try:
+        return target if conditions_hold(hook.conditions, activation, fail_open=hook.fail_open) else None
+    except ConditionsFailed as error:
+        raise operation.forbidden(error) from None

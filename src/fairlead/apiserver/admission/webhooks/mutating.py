@@ -1,0 +1,146 @@
+"""MutatingAdmissionWebhook: webhooks are asked in order, each seeing what those before it did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from fairlead.api import errors, golang
+from fairlead.api.gvk import GroupVersionKind
+from fairlead.apiserver.admission.expressions.evaluation import Authorize
+from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation, Reinvocation
+from fairlead.apiserver.admission.matching import is_configuration
+from fairlead.apiserver.admission.objects import Objects
+from fairlead.apiserver.admission.versions import convert
+from fairlead.apiserver.admission.webhooks.calling import Caller, CallFailed, denial
+from fairlead.apiserver.admission.webhooks.hooks import GROUP, Webhook, read_hooks, target_of
+from fairlead.apiserver.patch.json_patch import apply_json_patch
+from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.schema.conformance import first_mismatch
+from fairlead.apiserver.schema.defaulting import copy_json
+from fairlead.apiserver.types import schemas
+from fairlead.base import logs
+
+__all__ = ["MutatingWebhooks"]
+
+Json = dict[str, Any]
+
+# What a webhook can see and not decide.
+_SERVER_OWNED = (
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_OBJECT_META = GroupVersionKind("meta.k8s.io", "v1", "ObjectMeta")
+_PLURAL = "mutatingwebhookconfigurations"
+_MUTATION = "mutation.webhook.admission.k8s.io/"
+_log = logs.get_logger("apiserver.admission")
+
+
+class MutatingWebhooks(AdmissionPlugin):
+    """Lets webhooks change the object."""
+
+    def __init__(self, objects: Objects, caller: Caller, authorize: Authorize) -> None:
+        self._objects = objects
+        self._caller = caller
+        self._authorize = authorize
+        self._hooks = objects.derive([(GROUP, "v1", _PLURAL)], lambda: read_hooks(objects, _PLURAL))
+
+    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
+        """Everything but admission's own configuration."""
+        del operation, subresource
+        return not is_configuration(group, plural)
+
+    async def admit(self, operation: Operation) -> None:
+        """Ask one after the other; in a second round only those that have not seen the latest change."""
+        hooks = self._hooks.get()
+        if not hooks:
+            return
+        memory = operation.reinvocation
+        if memory is None:
+            memory = operation.reinvocation = Reinvocation()
+        elif memory.left != operation.obj:
+            memory.changed()  # by the other plugins, in their second round
+        try:
+            for index, hook in enumerate(hooks):
+                target = target_of(hook, operation, self._objects, self._authorize)
+                if target is not None and (memory.round == 0 or hook.uid in memory.due):
+                    await self._ask(hook, target, operation, memory, index)
+        finally:
+            memory.left = copy_json(operation.obj)
+
+    async def _ask(
+        self, hook: Webhook, target: Resource, operation: Operation, memory: Reinvocation, index: int
+    ) -> None:
+        place = f"round_{memory.round}_index_{index}"
+        changed = False
+        try:
+            verdict = await self._caller.ask(hook, operation, target, mutating=True)
+            if not verdict.allowed:
+                raise denial(hook.name, verdict.status)
+            changed = bool(verdict.patch) and _patch(hook, operation, target, verdict.patch)
+        except CallFailed as error:
+            if not hook.fail_open:
+                raise errors.internal_error(error) from error
+            _log.warning("webhook failed and is ignored", webhook=hook.name, why=str(error))
+            operation.annotate(f"failed-open.{_MUTATION}{place}", hook.name)
+        finally:
+            note = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
+            operation.annotate(_MUTATION + place, msgspec.json.encode(note).decode())
+        if changed:
+            operation.patched = memory.wanted = True
+            memory.changed()
+        if hook.reinvocable:
+            memory.asked.add(hook.uid)
+
+
+def _patch(hook: Webhook, operation: Operation, target: Resource, patch: Any) -> bool:
+    """Carry out a patch on the object, in the version the webhook knows; whether that changed anything."""
+    obj = operation.obj
+    if obj is None:
+        raise errors.internal_error(
+            f"admission webhook {golang.quote(hook.name)} attempted to modify the object, "
+            "which is not supported for this operation"
+        )
+    own = operation.resource
+    converts = operation.kind is None and target is not own
+    shown = convert(obj, own, target) if converts else obj
+    try:
+        patched = apply_json_patch(shown, patch)
+    except errors.Invalid as error:
+        raise errors.internal_error(error.causes[0]["message"] if error.causes else error) from error
+    except errors.ApiError as error:
+        reason = str(error).removeprefix("error decoding patch: ")
+        raise CallFailed(hook.name, f"received undecodable patch in webhook response: {reason}") from error
+    _check(patched, shown, operation, target)
+    if patched == shown:
+        return False
+    result: Json = convert(patched, target, own) if converts else copy_json(patched)
+    for field in _SERVER_OWNED:
+        if field in obj["metadata"]:
+            result["metadata"][field] = obj["metadata"][field]
+        else:
+            result["metadata"].pop(field, None)
+    obj.clear()
+    obj.update(result)
+    return True
+
+
+def _check(patched: Any, before: Json, operation: Operation, target: Resource) -> None:
+    """What comes back must still be an object of its kind, or nothing after this could read it."""
+    if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
+        raise errors.internal_error("the patch of a webhook leaves no object")
+    for field in ("apiVersion", "kind"):
+        if patched.get(field) != before.get(field):
+            raise errors.internal_error(f"the patch of a webhook changes {field}")
+    metadata = schemas.node(_OBJECT_META)
+    mismatch = None if metadata is None else first_mismatch(metadata, patched["metadata"], "ObjectMeta.metadata")
+    if mismatch is None and operation.kind is None and not target.is_custom:
+        mismatch = first_mismatch(target.schema(), patched)
+    if mismatch is not None:
+        raise errors.internal_error(mismatch)

@@ -1,0 +1,45 @@
+"""The seam to the network: one POST to a webhook."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Protocol
+
+__all__ = ["Endpoint", "Reply", "SendFailed", "Sender", "ServiceResolver"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a webhook listens. Its certificate must be good for the host of the URL."""
+
+    url: str
+    ca_bundle: str = ""  # PEM; empty: whom the machine trusts
+    address: tuple[str, int] | None = None  # where to connect, when the URL's host is a service's name
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back."""
+
+    status: int
+    body: bytes
+
+
+class SendFailed(Exception):
+    """No reply. The message says why, in the words of Go's HTTP client as far as they are known."""
+
+
+class Sender(Protocol):
+    """Posts JSON. The caller bounds the time it may take by cancelling it."""
+
+    async def post(self, endpoint: Endpoint, body: bytes, *, timeout_seconds: int) -> Reply:
+        """Send one request, telling the receiver how long it may take; raises SendFailed when there is no reply."""
+        ...
+
+
+class ServiceResolver(Protocol):
+    """Finds out where a service listens."""
+
+    def resolve(self, namespace: str, name: str, port: int) -> tuple[str, int]:
+        """A host and port to connect to; raises SendFailed when there is none."""
+        ...
