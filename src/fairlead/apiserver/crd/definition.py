@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.api.fielderrors import FieldError
+from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver.crd.printing import Columns
+from fairlead.apiserver.crd.reading import read_schema
 from fairlead.apiserver.jsonpath import print_value
 from fairlead.apiserver.schema import rules, validation
 from fairlead.apiserver.schema.defaulting import apply_defaults
@@ -136,9 +137,15 @@ def _accessor_error(path: str, value: Any, expected: str) -> str:
 
 
 def set_defaults(crd: Json) -> None:
-    """Fill in place what a client may leave out."""
-    spec = crd.setdefault("spec", {})
+    """Fill in place what a client may leave out, and drop the nulls that say nothing."""
+    spec = crd["spec"] = _without_nulls(crd.get("spec") or {})
     names = spec.setdefault("names", {})
+    for version in spec.get("versions") or ():
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema is not None:
+            cleaned, errors = read_schema(schema, FieldPath())
+            if not errors:
+                version["schema"]["openAPIV3Schema"] = cleaned
     kind = names.get("kind") or ""
     if not names.get("singular"):
         names["singular"] = kind.lower()
@@ -152,6 +159,19 @@ def set_defaults(crd: Json) -> None:
     status = crd.get("status")
     if status is not None and not status.get("storedVersions"):
         status["storedVersions"] = [name] if (name := storage_version(crd)) else []
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, list):
+        return [{} if item is None else _without_nulls(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    # A schema has places where null means something, and is read on its own.
+    return {
+        key: item if key == "openAPIV3Schema" else _without_nulls(item)
+        for key, item in value.items()
+        if item is not None
+    }
 
 
 def storage_version(crd: Json) -> str:

@@ -20,6 +20,7 @@ from fairlead.apiserver.crd.conditions import (
     is_established,
     is_protected_group,
 )
+from fairlead.apiserver.crd.reading import read_schema
 from fairlead.apiserver.crd.rules import RuleContext
 from fairlead.apiserver.crd.schema_defaults import validate_defaults
 from fairlead.apiserver.crd.spec_parts import (
@@ -77,6 +78,8 @@ class _Shared:
 
 def validate_create(crd: Json, *, webhooks: bool = False) -> list[FieldError]:
     """Errors of a new CRD, defaults applied. Without ``webhooks`` this server cannot convert through one."""
+    if errors := _unreadable(crd["spec"]):
+        return errors
     errors = [*_validate_name(crd), *_validate_spec(crd["spec"], _Asked(webhooks=webhooks))]
     return [*errors, *_validate_rest(crd, None)]
 
@@ -84,6 +87,8 @@ def validate_create(crd: Json, *, webhooks: bool = False) -> list[FieldError]:
 def validate_update(crd: Json, old: Json, *, webhooks: bool = False) -> list[FieldError]:
     """Errors of a changed CRD against the stored one."""
     spec, before = crd["spec"], old["spec"]
+    if errors := _unreadable(spec):
+        return errors
     errors = [*_validate_spec(spec, _asked_after(spec, before, webhooks=webhooks))]
     fixed = [("group",), ("names", "plural")]
     if is_established(old):
@@ -113,6 +118,16 @@ def unrecognized_formats(crd: Json) -> list[str]:
     for schema in _schemas(crd["spec"]):
         openapi.any_schema(schema, note)
     return list(found)
+
+
+def _unreadable(spec: Json) -> list[FieldError]:
+    """What Go's decoder would refuse before any rule is asked."""
+    errors: list[FieldError] = []
+    for index, version in enumerate(spec.get("versions") or ()):
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        where = _SPEC.child("versions").index(index).child("schema", "openAPIV3Schema")
+        errors += [] if schema is None else read_schema(schema, where)[1]
+    return errors
 
 
 def _at(value: Any, path: tuple[str, ...]) -> Any:

@@ -28,7 +28,8 @@ def duplicate_fields(body: bytes, decoded: Any) -> list[str]:
     if not _UNCOUNTABLE.search(body) and body.count(b'":') - body.count(b'\\":') == _count_keys(decoded):
         return []
     found: dict[str, None] = {}
-    _walk(json.loads(body, object_pairs_hook=_Pairs), "", found)
+    # Numbers stay text: only keys matter, and Python refuses to convert very long ones.
+    _walk(json.loads(body, object_pairs_hook=_Pairs, parse_int=str, parse_float=str), "", found)
     return list(found)
 
 

@@ -56,7 +56,7 @@ def test_what_a_client_leaves_out_is_filled_in() -> None:
         "status": {},
     }
     definition.set_defaults(crd)
-    assert service["port"] == 443
+    assert crd["spec"]["conversion"]["webhook"]["clientConfig"]["service"] == {**service, "port": 443}
     assert crd["status"] == {"storedVersions": []}
     assert crd["spec"]["names"] == {"singular": ""}
 
