@@ -72,6 +72,10 @@ lock: ## Resolve the development dependencies anew
 types: kube ## Read the built-in kinds anew from the pinned Kubernetes
 	@hack/types/generate.sh
 
+.PHONY: crds
+crds: $(READY) ## Write the CRDs of the lifecycle kinds anew from their types
+	@$(BIN)/python hack/crds/generate.py
+
 .PHONY: clean
 clean: ## Remove what was built here (not the cached Kubernetes binaries)
 	@rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis build dist

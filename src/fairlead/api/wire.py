@@ -218,6 +218,8 @@ def _typed(form: Any, kind: type[Part], data: bytes) -> Any:
             raise DecodeError(f"not a {kind.__name__}: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DecodeError(f"not JSON: {error}") from None
+    except RecursionError:
+        raise DecodeError(f"not a {kind.__name__}: nested too deeply") from None
 
 
 def _without_nulls(tree: Any) -> Any:

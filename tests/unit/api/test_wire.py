@@ -65,7 +65,7 @@ def with_extras(draw: st.DrawFn, tree: Any) -> Any:
 
 
 slow_data = settings(
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None, max_examples=40
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large], deadline=None, max_examples=25
 )
 
 
@@ -275,6 +275,8 @@ def test_let_go() -> None:
         (b'{"kind":""}', "expected a Pod, got no kind at all"),
         (b'{"metadata":{"name":5}}', "not a Pod: Expected `str`, got `int` - at `$.metadata.name`"),
         (b"[]", "not a Pod: Expected `object`, got `array`"),
+        (b'{"zz":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "not a Pod: nested too deeply"),
+        (b'{"kind":"\xff"}', "not JSON: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
     ],
 )
 def test_what_cannot_be_read_says_why(data: bytes, message: str) -> None:
