@@ -95,7 +95,7 @@ def test_entries_from_outside_become_canonical() -> None:
 
 
 @pytest.mark.parametrize(("sent", "reset"), [([], True), ([{}], True), (None, False), ([{}, {}], False)])
-def test_is_reset(sent: Any, reset: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_is_reset(sent: Any, reset: bool) -> None:
     assert managers.is_reset(sent) is reset
 
 

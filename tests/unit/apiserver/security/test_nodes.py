@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.apiserver.attributes import Attributes, UserInfo
+from fairlead.apiserver.security.bootstrap_policy import node_rules
+from fairlead.apiserver.security.nodes import NodeAuthorizer
+
+Json = dict[str, Any]
+
+POD: Json = {
+    "metadata": {"name": "web", "namespace": "ns"},
+    "spec": {
+        "serviceAccountName": "robot",
+        "imagePullSecrets": [{"name": "pull"}],
+        "initContainers": [{"envFrom": [{"secretRef": {"name": "init"}}, {"configMapRef": {"name": "init-map"}}]}],
+        "containers": [
+            {
+                "env": [
+                    {"name": "A", "valueFrom": {"secretKeyRef": {"name": "env", "key": "k"}}},
+                    {"name": "B", "valueFrom": {"configMapKeyRef": {"name": "env-map", "key": "k"}}},
+                    {"name": "C", "value": "x"},
+                ]
+            }
+        ],
+        "volumes": [
+            {"name": "v1", "secret": {"secretName": "vol"}},
+            {"name": "v2", "configMap": {"name": "vol-map"}},
+            {
+                "name": "v3",
+                "projected": {"sources": [{"secret": {"name": "proj"}}, {"configMap": {"name": "proj-map"}}]},
+            },
+            {"name": "v4", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "v5", "ephemeral": {}},
+            {"name": "v6", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "csi"}}},
+        ],
+    },
+}
+KUBELET = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
+
+
+@pytest.fixture
+def nodes() -> NodeAuthorizer:
+    def lookup(resource: str, namespace: str, name: str) -> Json | None:
+        known = {("persistentvolumeclaims", "ns", "data"): {"spec": {"volumeName": "pv-1"}}}
+        return known.get((resource, namespace, name))
+
+    return NodeAuthorizer(node_rules(), lambda node: [POD] if node == "n1" else [], lookup)
+
+
+def ask(verb: str, resource: str, name: str = "", user: UserInfo = KUBELET, **more: Any) -> Attributes:
+    return Attributes(user, verb, "/", resource=resource, name=name, **({"namespace": "ns"} | more))
+
+
+@pytest.mark.parametrize("name", ["pull", "init", "env", "vol", "proj", "csi"])
+def test_secrets_of_its_pods(nodes: NodeAuthorizer, name: str) -> None:
+    for verb in ("get", "list", "watch"):
+        assert nodes.decide(ask(verb, "secrets", name)).allowed
+    assert not nodes.decide(ask("get", "secrets", name, namespace="other")).allowed
+    assert not nodes.decide(ask("update", "secrets", name)).allowed
+    other = UserInfo("system:node:n2", groups=KUBELET.groups)
+    decision = nodes.decide(ask("get", "secrets", name, other))
+    assert decision.reason == "no relationship found between node 'n2' and this object"
+
+
+@pytest.mark.parametrize("name", ["init-map", "env-map", "vol-map", "proj-map"])
+def test_config_maps_of_its_pods(nodes: NodeAuthorizer, name: str) -> None:
+    assert nodes.decide(ask("get", "configmaps", name)).allowed
+
+
+@pytest.mark.parametrize(
+    ("question", "allowed"),
+    [
+        (ask("list", "secrets"), False),
+        (ask("get", "secrets", "x", namespace=""), False),
+        (ask("get", "persistentvolumeclaims", "data"), True),
+        (ask("get", "persistentvolumeclaims", "web-v5"), True),
+        (ask("get", "persistentvolumeclaims", "other"), False),
+        (ask("list", "persistentvolumeclaims"), False),
+        (ask("patch", "persistentvolumeclaims", "data", subresource="status"), True),
+        (ask("get", "persistentvolumes", "pv-1", namespace=""), True),
+        (ask("get", "persistentvolumes", "pv-2", namespace=""), False),
+        (ask("create", "serviceaccounts", "robot", subresource="token"), True),
+        (ask("create", "serviceaccounts", "other", subresource="token"), False),
+        (ask("get", "serviceaccounts", "robot"), True),
+        (ask("delete", "serviceaccounts", "robot"), False),
+        (ask("update", "leases", "n1", group="coordination.k8s.io", namespace="kube-node-lease"), True),
+        (ask("update", "leases", "n2", group="coordination.k8s.io", namespace="kube-node-lease"), False),
+        (ask("create", "leases", "", group="coordination.k8s.io", namespace="kube-node-lease"), True),
+        (ask("list", "leases", "", group="coordination.k8s.io", namespace="kube-node-lease"), False),
+        (ask("update", "leases", "n1", group="coordination.k8s.io", namespace="kube-system"), False),
+        (ask("get", "csinodes", "n1", group="storage.k8s.io", namespace=""), True),
+        (ask("get", "csinodes", "n2", group="storage.k8s.io", namespace=""), False),
+        (ask("list", "pods"), True),
+        (ask("patch", "nodes", "n1", subresource="status", namespace=""), True),
+        (ask("delete", "nodes", "n1", namespace=""), False),
+        (ask("create", "events"), True),
+        (ask("create", "deployments", group="apps"), False),
+    ],
+)
+def test_decide(nodes: NodeAuthorizer, question: Attributes, allowed: bool) -> None:
+    assert nodes.decide(question).allowed is allowed
+
+
+@pytest.mark.parametrize(
+    "user",
+    [
+        UserInfo("system:node:n1"),
+        UserInfo("alice", groups=("system:nodes",)),
+        UserInfo("system:node:", groups=("system:nodes",)),
+    ],
+)
+def test_who_is_no_kubelet_gets_nothing_here(nodes: NodeAuthorizer, user: UserInfo) -> None:
+    assert not nodes.decide(ask("get", "secrets", "env", user)).allowed
+    assert not nodes.decide(ask("list", "pods", "", user)).allowed
