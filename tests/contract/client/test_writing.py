@@ -124,7 +124,7 @@ async def test_the_status_of_an_object(admin: Client, unique_name: Callable[[str
             }
         )
         assert changed["status"]["conditions"][0]["reason"] == "Test"
-        assert "unschedulable" not in changed["spec"]
+        assert "unschedulable" not in changed.get("spec", {})
         patch = StrategicMergePatch({"status": {"conditions": [{"type": "Ready", "status": "False"}]}})
         patched = await nodes.patch(name, patch, subresource="status")
         assert patched["status"]["conditions"][0]["status"] == "False"

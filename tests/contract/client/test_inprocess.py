@@ -1,0 +1,89 @@
+"""The embedded server and the client in one process: no socket, and time that stands still until it is moved."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fairlead.api import core_v1
+from fairlead.api import errors as api_errors
+from fairlead.api.meta import ObjectMeta
+from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.guard import make_guard
+from fairlead.apiserver.security.pki.authority import Authority
+from fairlead.apiserver.security.pki.signing import SigningKey
+from fairlead.apiserver.server import ApiServer, World
+from fairlead.apiserver.storage.memory import MemoryLog
+from fairlead.base import tasks
+from fairlead.base.clock import VirtualClock
+from fairlead.base.identity import RandomIds
+from fairlead.base.metrics import DiscardedMetrics
+from fairlead.base.randomness import SeededRandomness
+from fairlead.client.client import Client
+from fairlead.client.informer import Handler, Informer
+from fairlead.client.inprocess import InProcessTransport
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: pathlib.Path, clock: VirtualClock) -> AsyncIterator[ApiServer]:
+    randomness = SeededRandomness(7)
+    ids = RandomIds(randomness)
+    authority = Authority.open(folder / "pki", clock, randomness)
+    signing_key = SigningKey.open(folder / "pki" / "service-account.key")
+    server = ApiServer(
+        MemoryLog(),
+        World(clock, randomness, ids, DiscardedMetrics()),
+        lambda core: make_guard(core, clock, ids, authority, signing_key, {}, "https://in.process"),
+    )
+    server.open()
+    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
+        scope.start(server.run(), name="server")
+        await server.wait_ready()
+        yield server
+        server.end_watches()
+
+
+def client_as(server: ApiServer, clock: VirtualClock, user: str, *groups: str) -> Client:
+    who = UserInfo(name=user, groups=(*groups, "system:authenticated"))
+    transport = InProcessTransport(server.app, clock=clock, extensions={"fairlead": {"user": who}})
+    return Client(transport, clock=clock, randomness=SeededRandomness(1))
+
+
+def config_map(name: str) -> core_v1.ConfigMap:
+    return core_v1.ConfigMap(metadata=ObjectMeta(name=name))
+
+
+async def test_everything_in_one_process(tmp_path: pathlib.Path) -> None:
+    clock = VirtualClock()
+    told: list[str] = []
+    async with serving(tmp_path, clock) as server, client_as(server, clock, "admin", "system:masters") as admin:
+        maps = admin.of(core_v1.ConfigMap)
+        informer = Informer(maps, namespace="default", field_selector="metadata.name!=kube-root-ca.crt")
+        informer.add_handler(
+            Handler(
+                on_add=lambda item: told.append(f"+{item.name}"), on_delete=lambda item: told.append(f"-{item.name}")
+            )
+        )
+        async with informer.running():
+            await informer.wait_synced()
+            for name in ("a", "b"):
+                await maps.create(config_map(name))
+            await maps.delete("a")
+            await clock.settle()
+            assert told == ["+a", "+b", "-a"]
+            # Watches are renewed every few minutes; an hour of that passes at once, and loses nothing.
+            await clock.advance(3600)
+            await maps.create(config_map("c"))
+            await clock.settle()
+            assert told == ["+a", "+b", "-a", "+c"]
+    assert tasks.live_tasks() == ()
+
+
+async def test_whoever_the_transport_says_is_asking(tmp_path: pathlib.Path) -> None:
+    clock = VirtualClock()
+    async with serving(tmp_path, clock) as server, client_as(server, clock, "jane") as jane:
+        with pytest.raises(api_errors.Forbidden, match='User "jane" cannot list resource "nodes"'):
+            await jane.of(core_v1.Node).list()
