@@ -13,6 +13,7 @@ from fairlead.apiserver.cel import (
     errors,
     library,
     macros,
+    nodes,
     parser,
     planner,
     types,
@@ -44,8 +45,8 @@ class Environment:
             {**self._variables, **variables}, libraries=self._libraries, backtick_identifiers=self._backticks
         )
 
-    def compile(self, source: str) -> Program:
-        """Parse, check and plan; a CompileError carries every issue found."""
+    def check(self, source: str) -> nodes.Expr:
+        """Parse and check only: the typed tree, which cost estimates walk. Raises as `compile` does."""
         try:
             root = parser.parse(source, self._vocabulary.macros, backtick_identifiers=self._backticks)
             issues = errors.IssueLog(source)
@@ -54,6 +55,14 @@ class Environment:
             issues.raise_if_any()
             validators.validate(root, issues)
             issues.raise_if_any()
+        except RecursionError:
+            raise parser.too_deep() from None
+        return root
+
+    def compile(self, source: str) -> Program:
+        """Parse, check and plan; a CompileError carries every issue found."""
+        root = self.check(source)
+        try:
             return Program(source, root.type, planner.plan(root), self._variables)
         except RecursionError:
             raise parser.too_deep() from None
