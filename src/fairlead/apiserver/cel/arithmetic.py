@@ -179,7 +179,7 @@ def add_list(left: list[Any], right: list[Any]) -> list[Any]:
 def _duration(nanoseconds: int) -> Duration:
     if values.DURATION_MIN <= nanoseconds <= values.DURATION_MAX:
         return Duration(nanoseconds)
-    raise errors.EvaluationError("duration overflow")
+    raise errors.EvaluationError("integer overflow")  # cel-go counts nanoseconds in an int
 
 
 def _timestamp(nanoseconds: int, offset_seconds: int) -> Timestamp:

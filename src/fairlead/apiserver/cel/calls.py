@@ -13,6 +13,7 @@ from fairlead.apiserver.cel.types import CelType, Kind
 __all__ = ["call"]
 
 _Guard = Callable[[Any], bool]
+_FOLDING_COST_MAX = 1000
 # Conversions of constants are made once, before anything is charged.
 _FREE_WHEN_CONSTANT = frozenset({
     *("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"),
@@ -47,13 +48,13 @@ def call(planner: Planner, node: nodes.Call) -> Step:
 
 
 def _folded(step: Step, *, free: bool) -> Step:
-    """Run a call of constants now. One that fails is left to fail when it runs."""
-    frame: Frame = [values.INT_MAX]
+    """Run a call of constants now, if that is cheap. One that fails is left to fail when it runs."""
+    frame: Frame = [_FOLDING_COST_MAX]
     try:
         value = step.run(frame)
-    except errors.EvaluationError:
+    except (errors.EvaluationError, errors.CostExceeded):
         return step
-    return steps.constant(value, 0 if free else step.cost + values.INT_MAX - frame[0])
+    return steps.constant(value, 0 if free else step.cost + _FOLDING_COST_MAX - frame[0])
 
 
 def _direct(compute: Callable[..., Any], runs: list[Run]) -> Run:

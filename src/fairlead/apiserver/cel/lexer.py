@@ -38,6 +38,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _STRING_BODY = re.compile(rf"""[bB]?[rR]?(?:"(?:{_ESCAPE}|[^\\"\n\r])*|'(?:{_ESCAPE}|[^\\'\n\r])*)\\?""")
+_ERRORS_MAX = 100
 _KEYWORDS = frozenset({"true", "false", "null", "in"})
 
 
@@ -57,6 +58,9 @@ def tokenize(source: str, issues: errors.IssueLog) -> list[Token]:
     while position < len(source):
         match = _TOKEN.match(source, position)
         if match is None:
+            if len(issues.issues) >= _ERRORS_MAX:
+                issues.report(position, f"Syntax error: More than {_ERRORS_MAX} syntax errors")
+                break
             position = _skip_unrecognised(source, position, issues)
             continue
         kind = match.lastgroup

@@ -7,10 +7,11 @@ Durations, timestamps and patterns given as literals must be valid, lists and ma
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from fairlead.apiserver import regex
 from fairlead.apiserver.cel import errors, nodes, times, types, unification
-from fairlead.apiserver.cel.library import formatting
+from fairlead.apiserver.cel.library import conversions, formatting
 from fairlead.apiserver.cel.types import CelType
 
 __all__ = ["validate"]
@@ -44,25 +45,29 @@ def _check_call(node: nodes.Call, issues: errors.IssueLog) -> None:
     if node.function == "format":
         _check_format(node, issues)
     argument = node.args[0] if node.args else None
-    if not isinstance(argument, nodes.Literal):
-        return
-    text = argument.value
-    if not isinstance(text, str):
-        if node.function == "duration":
-            issues.report(argument.offset, "invalid duration argument")
-        return
+    if isinstance(argument, nodes.Literal) and not _is_valid(node, argument.value):
+        issues.report(argument.offset, f"invalid {node.function} argument")
+
+
+def _is_valid(node: nodes.Call, value: Any) -> bool:
+    """Whether a literal can be the first argument of this call."""
     try:
         match node.function:
+            case "duration" if isinstance(value, str):
+                times.parse_duration(value)
             case "duration":
-                times.parse_duration(text)
-            case "timestamp":
-                times.parse_timestamp(text)
-            case "matches" if node.target is not None:
-                regex.compile_regex(text)
+                return False  # an int has no unit
+            case "timestamp" if isinstance(value, str):
+                times.parse_timestamp(value)
+            case "timestamp" if isinstance(value, int):
+                conversions.int_to_timestamp(value)
+            case "matches" if node.target is not None and isinstance(value, str):
+                regex.compile_regex(value)
             case _:
                 pass
     except (ValueError, errors.EvaluationError):
-        issues.report(argument.offset, f"invalid {node.function} argument")
+        return False
+    return True
 
 
 def _check_list(node: nodes.ListLiteral, issues: errors.IssueLog) -> None:

@@ -13,7 +13,7 @@ from fairlead.apiserver.cel.library import costs
 from fairlead.apiserver.cel.types import BOOL, BYTES, DOUBLE, DURATION, INT, STRING, TIMESTAMP, UINT, CelType
 from fairlead.apiserver.cel.values import Duration, Timestamp, Uint
 
-__all__ = ["CONVERSIONS", "double_text", "text_to_double", "value_to_text"]
+__all__ = ["CONVERSIONS", "double_text", "int_to_timestamp", "text_to_double", "value_to_text"]
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = re.compile(r"[0-9]+")
@@ -144,7 +144,8 @@ def _text_to_timestamp(text: str) -> Timestamp:
         raise _failure(STRING, TIMESTAMP) from None
 
 
-def _int_to_timestamp(seconds: int) -> Timestamp:
+def int_to_timestamp(seconds: int) -> Timestamp:
+    """Seconds since the epoch."""
     if not values.TIMESTAMP_SECONDS_MIN <= seconds <= values.TIMESTAMP_SECONDS_MAX:
         raise errors.EvaluationError("timestamp overflow")
     return Timestamp(seconds * 1_000_000_000)
@@ -179,7 +180,7 @@ CONVERSIONS = Library(
         function("string", (TIMESTAMP,), STRING, times.format_timestamp),
         function("string", (UINT,), STRING, lambda value: str(int(value))),
         function("timestamp", (TIMESTAMP,), TIMESTAMP, _same),
-        function("timestamp", (INT,), TIMESTAMP, _int_to_timestamp),
+        function("timestamp", (INT,), TIMESTAMP, int_to_timestamp),
         function("timestamp", (STRING,), TIMESTAMP, _text_to_timestamp),
         function("uint", (UINT,), UINT, _same),
         function("uint", (DOUBLE,), UINT, _double_to_uint),

@@ -82,7 +82,8 @@ def _trouble(text: str) -> str:
             if part and int(part[:4]) > 255:
                 return "IPv4 field has value >255"
             if not part:
-                return f"IPv4 field must have at least one digit (at {golang.quote('.' + '.'.join(parts[position:]))})"
+                rest = (".".join(parts[position:]) or ".") if position else text
+                return f"IPv4 field must have at least one digit (at {golang.quote(rest)})"
         return "IPv4 address too long" if len(parts) > 4 else "IPv4 address too short"
     return "unable to parse IP"
 

@@ -154,9 +154,11 @@ def _host(scheme: str, host: str) -> str:
         _check_port(port)
         inside = _unescaped_host(inside)
         try:
-            ipaddress.IPv6Address(inside)
+            version = ipaddress.ip_address(inside).version
         except ValueError:
             raise ValueError(f"invalid host: ParseAddr({golang.quote(inside)}): unable to parse IP") from None
+        if version == 4:
+            raise ValueError("invalid IP-literal")
         return f"[{inside}]{port}"
     colon = host.find(":")
     if colon >= 0:
