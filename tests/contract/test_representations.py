@@ -1,0 +1,193 @@
+"""The same objects in other shapes: tables and bare metadata."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.testing.manifests import config_map, pod
+from fairlead.testing.rawhttp import RawApi
+
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+# What kubectl really sends.
+KUBECTL = (
+    "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json"
+)
+METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+
+
+@pytest.fixture
+async def path(api: RawApi, namespace: str) -> str:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    for name in ("a", "b"):
+        (await api.post(path, config_map(name, {"k": "v", "l": "w"}, labels={"x": name}))).expect(201)
+    return path
+
+
+def columns(table: dict[str, Any]) -> list[str]:
+    return [column["name"] for column in table["columnDefinitions"]]
+
+
+@pytest.mark.parametrize("accept", [TABLE, KUBECTL])
+async def test_table_of_a_list(api: RawApi, path: str, accept: str) -> None:
+    answer = await api.with_headers(accept=accept).get(path)
+    table = answer.expect(200)
+    assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert answer.headers["Content-Type"] == "application/json"
+    assert columns(table) == ["Name", "Data", "Age"]
+    assert table["columnDefinitions"][0]["format"] == "name"
+    assert [row["cells"][:2] for row in table["rows"]] == [["a", 2], ["b", 2]]
+    assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
+    assert table["rows"][0]["object"]["metadata"]["labels"] == {"x": "a"}
+    assert table["metadata"]["resourceVersion"].isdigit()
+
+
+async def test_table_of_one(api: RawApi, path: str) -> None:
+    table = (await api.with_headers(accept=TABLE).get(f"{path}/a")).expect(200)
+    assert [row["cells"][0] for row in table["rows"]] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("include", "kind"), [("None", None), ("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata")]
+)
+async def test_what_comes_with_each_row(api: RawApi, path: str, include: str, kind: str | None) -> None:
+    table = (await api.with_headers(accept=TABLE).get(path, includeObject=include)).expect(200)
+    row = table["rows"][0]
+    assert (row["object"] or {}).get("kind") == kind
+
+
+async def test_table_in_a_watch(api: RawApi, path: str) -> None:
+    version = (await api.get(path)).expect(200)["metadata"]["resourceVersion"]
+    async with api.with_headers(accept=TABLE).watch(path, resourceVersion=version) as watch:
+        for name in ("c", "d"):
+            (await api.post(path, config_map(name))).expect(201)
+        first, second = await watch.next(), await watch.next()
+    assert first["type"] == "ADDED"
+    assert columns(first["object"]) == ["Name", "Data", "Age"]
+    assert second["object"]["columnDefinitions"] is None  # said once
+    assert second["object"]["rows"][0]["cells"][0] == "d"
+
+
+@pytest.mark.parametrize(
+    ("resource", "expected"),
+    [
+        (
+            "/api/v1/pods",
+            ["Name", "Ready", "Status", "Restarts", "Age", "IP", "Node", "Nominated Node", "Readiness Gates"],
+        ),
+        (
+            "/api/v1/nodes",
+            [
+                "Name",
+                "Status",
+                "Roles",
+                "Age",
+                "Version",
+                "Internal-IP",
+                "External-IP",
+                "OS-Image",
+                "Kernel-Version",
+                "Container-Runtime",
+            ],
+        ),
+        ("/api/v1/namespaces", ["Name", "Status", "Age"]),
+        ("/api/v1/secrets", ["Name", "Type", "Data", "Age"]),
+        ("/api/v1/services", ["Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age", "Selector"]),
+        ("/api/v1/serviceaccounts", ["Name", "Age"]),
+        (
+            "/api/v1/events",
+            ["Last Seen", "Type", "Reason", "Object", "Subobject", "Source", "Message", "First Seen", "Count", "Name"],
+        ),
+        (
+            "/apis/apps/v1/deployments",
+            ["Name", "Ready", "Up-to-date", "Available", "Age", "Containers", "Images", "Selector"],
+        ),
+        (
+            "/apis/apps/v1/replicasets",
+            ["Name", "Desired", "Current", "Ready", "Age", "Containers", "Images", "Selector"],
+        ),
+        ("/apis/coordination.k8s.io/v1/leases", ["Name", "Holder", "Age"]),
+        (
+            "/apis/policy/v1/poddisruptionbudgets",
+            ["Name", "Min Available", "Max Unavailable", "Allowed Disruptions", "Age"],
+        ),
+        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", ["Name", "Created At"]),
+        ("/apis/rbac.authorization.k8s.io/v1/clusterroles", ["Name", "Created At"]),
+    ],
+)
+async def test_columns(api: RawApi, path: str, resource: str, expected: list[str]) -> None:
+    table = (await api.with_headers(accept=TABLE).get(resource, limit=1)).expect(200)
+    assert columns(table) == expected
+
+
+async def test_a_pod_in_a_table(api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    (await api.post(path, pod("p", node_name="n"))).expect(201)
+
+    async def cells() -> list[Any]:
+        table = (await api.with_headers(accept=TABLE).get(f"{path}/p")).expect(200)
+        shown: list[Any] = table["rows"][0]["cells"]
+        return shown
+
+    assert (await cells())[:4] == ["p", "0/1", "Pending", "0"]
+    assert (await cells())[5:9] == ["<none>", "n", "<none>", "<none>"]
+    container = {
+        "name": "main",
+        "ready": True,
+        "restartCount": 2,
+        "image": "i",
+        "imageID": "",
+        "state": {"running": {}},
+    }
+    (await api.patch(f"{path}/p/status", {"status": {"phase": "Running", "containerStatuses": [container]}})).expect(
+        200
+    )
+    assert (await cells())[:4] == ["p", "1/1", "Running", "2"]
+    container = {**container, "ready": False, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    (await api.patch(f"{path}/p/status", {"status": {"containerStatuses": [container]}})).expect(200)
+    assert (await cells())[1:3] == ["0/1", "CrashLoopBackOff"]
+    (await api.delete(f"{path}/p")).expect(200)
+    assert (await cells())[2] == "Terminating"
+    (await api.delete(f"{path}/p", gracePeriodSeconds=0)).expect(200)
+
+
+async def test_bare_metadata(api: RawApi, path: str) -> None:
+    one = (await api.with_headers(accept=METADATA).get(f"{path}/a")).expect(200)
+    assert (one["kind"], one["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    assert one["metadata"]["name"] == "a"
+    assert "data" not in one
+    many = (await api.with_headers(accept=METADATA_LIST).get(path)).expect(200)
+    assert (many["kind"], many["apiVersion"]) == ("PartialObjectMetadataList", "meta.k8s.io/v1")
+    assert [item["metadata"]["name"] for item in many["items"]] == ["a", "b"]
+
+
+async def test_bare_metadata_in_a_watch(api: RawApi, path: str) -> None:
+    version = (await api.get(path)).expect(200)["metadata"]["resourceVersion"]
+    async with api.with_headers(accept=METADATA).watch(path, resourceVersion=version) as watch:
+        (await api.patch(f"{path}/a", {"data": {"k": "w"}})).expect(200)
+        event = await watch.next()
+    assert event["object"]["kind"] == "PartialObjectMetadata"
+    assert "data" not in event["object"]
+
+
+async def test_yaml(api: RawApi, path: str) -> None:
+    answer = await api.with_headers(accept="application/yaml").get(f"{path}/a")
+    assert answer.code == 200
+    assert answer.headers["Content-Type"] == "application/yaml"
+    assert "kind: ConfigMap" in answer.text
+    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: yam\ndata:\n  k: v\n"
+    made = await api.request("POST", path, body, content_type="application/yaml")
+    assert made.expect(201)["data"] == {"k": "v"}
+
+
+async def test_pretty(api: RawApi, path: str) -> None:
+    assert b"\n  " in (await api.get(f"{path}/a", pretty="true")).raw
+    assert b"\n  " not in (await api.get(f"{path}/a", pretty="false")).raw
+
+
+async def test_an_answer_in_no_known_shape(api: RawApi, path: str) -> None:
+    status = (await api.with_headers(accept="text/html").get(f"{path}/a")).expect(406)
+    assert status["reason"] == "NotAcceptable"
+    assert "application/json" in status["message"]
