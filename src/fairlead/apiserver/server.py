@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from fairlead.apiserver import health
 from fairlead.apiserver.admission.chain import Chain
+from fairlead.apiserver.admission.plugins import default_chain
+from fairlead.apiserver.admission.webhooks.http import HttpSender
 from fairlead.apiserver.app import Application, Observer, PathHandler
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.bootstrap import bootstrap
@@ -22,6 +24,7 @@ from fairlead.apiserver.housekeeping.namespaces import NamespaceKeeper
 from fairlead.apiserver.http.asgi import AsgiApp
 from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.observing.metrics import RequestMetrics
+from fairlead.apiserver.openapi.documents import OpenApi
 from fairlead.apiserver.operations import storing
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.builtin import builtin_resources
@@ -72,6 +75,16 @@ class ApiServer:
         self.catalog = Catalog(builtin_resources())
         self.core = Core(self.store, self.catalog, world.clock, world.ids, Chain())
         self._guard = guard(self.core)
+        self._webhooks = HttpSender()
+        chain = default_chain(
+            self.store,
+            self.catalog,
+            clock=world.clock,
+            ids=world.ids,
+            authorize=self._guard.authorize,
+            sender=self._webhooks,
+        )
+        self.core.admission = Chain([*chain.plugins, *self._guard.plugins])
         self._keeper = WatchKeeper(self.store, world.clock, world.randomness)
         self._definitions = DefinitionKeeper(self.core, self._reindex)
         self._loops = [
@@ -92,9 +105,15 @@ class ApiServer:
     def _application(self) -> Application:
         checks = health.Health(live={"ping": lambda: None}, ready={"storage": self._storage_problem})
         discovery = Discovery(self.catalog, self._address)
-        paths: dict[str, PathHandler] = {**checks.paths(), **discovery.paths(), "/metrics": self._metrics}
+        openapi = OpenApi(self.catalog)
+        paths: dict[str, PathHandler] = {
+            **checks.paths(),
+            **discovery.paths(),
+            **openapi.paths(),
+            "/metrics": self._metrics,
+        }
         paths.update(self._guard.paths)
-        prefixes: dict[str, PathHandler] = {**checks.prefixes(), **discovery.prefixes()}
+        prefixes: dict[str, PathHandler] = {**checks.prefixes(), **discovery.prefixes(), **openapi.prefixes()}
         subresources = {**subresource_table.SUBRESOURCES, **self._guard.subresources}
         asked = {**subresource_table.ASKED, **self._guard.asked}
         dispatcher = Dispatcher(self.core, self._keeper, subresources, asked)
@@ -141,6 +160,7 @@ class ApiServer:
                     self._ready.clear()
                     self.store.stop()
         finally:
+            await self._webhooks.close()
             await self.store.close()
 
     async def _serve(self) -> None:
