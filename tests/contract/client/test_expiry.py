@@ -1,9 +1,8 @@
-"""Resource versions that the server has forgotten."""
+"""Resource versions that the server has forgotten: the real one here, ours in `test_inprocess` on virtual time."""
 
 from __future__ import annotations
 
 import asyncio
-import pathlib
 from collections.abc import Iterator
 
 import pytest
@@ -11,34 +10,22 @@ import pytest
 from fairlead.api import errors as api_errors
 from fairlead.client.client import Client
 from fairlead.client.informer import Handler, Informer
-from fairlead.testing import (
-    ControlPlane,
-    EmbeddedControlPlane,
-    EmbeddedOptions,
-    KubeControlPlane,
-    KubeOptions,
-    require_real,
-)
+from fairlead.testing import ControlPlane, KubeControlPlane, KubeOptions, require_real
 from fairlead.testing.binaries import KubeBinaries
 from fairlead.testing.manifests import config_map
 from fairlead.testing.plugin import watch_over
 from tests.contract.client.conftest import CONFIG_MAPS, connect
 
-COMPACTION = "--etcd-compaction-interval=1s"
 
-
-def forgetful(kind: str, folder: pathlib.Path) -> ControlPlane:
-    if kind == "embedded":
-        return EmbeddedControlPlane(folder, EmbeddedOptions(flags=[COMPACTION]))
+@pytest.fixture
+def forgetful_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A server that forgets history after a second or two instead of five to ten minutes."""
     binaries = KubeBinaries.find()
     missing = binaries.missing("etcd", "kube-apiserver")
     require_real("real Kubernetes", present=not missing, remedy="run: make kube")
-    return KubeControlPlane(folder, KubeOptions(apiserver_flags=[COMPACTION]), binaries=binaries)
-
-
-@pytest.fixture(params=["embedded", pytest.param("kube", marks=pytest.mark.kube)])
-def forgetful_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    yield from watch_over(request.config, forgetful(request.param, tmp_path_factory.mktemp("forgetful")))
+    options = KubeOptions(apiserver_flags=["--etcd-compaction-interval=1s"])
+    folder = tmp_path_factory.mktemp("forgetful")
+    yield from watch_over(request.config, KubeControlPlane(folder, options, binaries=binaries))
 
 
 async def churn_until_forgotten(admin: Client, version: str) -> None:
@@ -52,6 +39,7 @@ async def churn_until_forgotten(admin: Client, version: str) -> None:
             return
 
 
+@pytest.mark.kube
 async def test_forgotten_versions_are_expired_and_informers_list_again(forgetful_plane: ControlPlane) -> None:
     async with connect(forgetful_plane.kubeconfig) as admin:
         maps = admin.of(CONFIG_MAPS)
@@ -67,7 +55,7 @@ async def test_forgotten_versions_are_expired_and_informers_list_again(forgetful
             await churn_until_forgotten(admin, version)
             with pytest.raises(api_errors.Expired):
                 await maps.list(namespace="default", limit=1, continue_token=page.continue_token)
-            # A restarted kube-apiserver remembers nothing of before; ours what it did not compact.
+            # Watches are served from memory, which a restarted server begins anew.
             await forgetful_plane.restart(hard=True)
             with pytest.raises(api_errors.Expired):
                 async with maps.follow(namespace="default", resource_version=version) as events:

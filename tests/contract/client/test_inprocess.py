@@ -82,6 +82,29 @@ async def test_everything_in_one_process(tmp_path: pathlib.Path) -> None:
     assert tasks.live_tasks() == ()
 
 
+async def test_forgotten_versions_are_expired_and_informers_list_again(tmp_path: pathlib.Path) -> None:
+    clock = VirtualClock()
+    async with serving(tmp_path, clock) as server, client_as(server, clock, "admin", "system:masters") as admin:
+        maps = admin.of(core_v1.ConfigMap)
+        for name in ("a", "b", "c"):
+            await maps.create(config_map(name))
+        page = await maps.list(namespace="default", limit=1)
+        informer = Informer(maps, namespace="default")
+        async with informer.running():
+            await informer.wait_synced()
+            await maps.delete("a")
+            await clock.advance(900)
+            with pytest.raises(api_errors.Expired, match="too old to display a consistent list"):
+                await maps.list(namespace="default", limit=1, continue_token=page.continue_token)
+            with pytest.raises(api_errors.Expired, match="too old resource version"):
+                async with maps.follow(namespace="default", resource_version=page.resource_version) as events:
+                    await anext(events)
+            assert {item.name for item in (await maps.list_all(namespace="default", limit=1)).items} >= {"b", "c"}
+            await maps.delete("b")
+            await clock.settle()
+            assert informer.store.get("b", "default") is None
+
+
 async def test_whoever_the_transport_says_is_asking(tmp_path: pathlib.Path) -> None:
     clock = VirtualClock()
     async with serving(tmp_path, clock) as server, client_as(server, clock, "jane") as jane:
