@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 
 from fairlead.api import errors
-from fairlead.api.gvk import GroupResource
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.operations.core import Core
@@ -71,7 +70,9 @@ class Dispatcher:
         if info.subresource:
             return await self._run_subresource(call)
         if resource.namespaced and not info.namespace and info.verb not in {"list", "watch"}:
-            raise errors.method_not_supported(GroupResource(info.group, info.resource), info.verb)
+            raise errors.MethodNotSupported(
+                "the server does not allow this method on the requested resource", details={}
+            )
         if info.verb == "create" and resource.table in self._creates:
             return await self._creates[resource.table](call)
         if info.verb not in resource.verbs:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation
 from fairlead.apiserver.app import Authenticator, Authorizer, PathHandler
-from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.dispatch import SubresourceHandler
 from fairlead.apiserver.http.messages import Json, Request, Response, json_response
 from fairlead.apiserver.operations.core import Core
@@ -17,6 +18,7 @@ from fairlead.apiserver.reviews.identity import IdentityReviews
 from fairlead.apiserver.security.authentication import Authentication
 from fairlead.apiserver.security.authorization import Authorization
 from fairlead.apiserver.security.bootstrap_policy import bootstrap_policy, node_rules
+from fairlead.apiserver.security.escalation import EscalationCheck
 from fairlead.apiserver.security.impersonation import impersonate, read_impersonation
 from fairlead.apiserver.security.nodes import NodeAuthorizer
 from fairlead.apiserver.security.pki.authority import Authority
@@ -55,6 +57,9 @@ class Guard:
     asked: Mapping[str, SubresourceHandler] = dataclasses.field(default_factory=dict)
     paths: Mapping[str, PathHandler] = dataclasses.field(default_factory=dict)
     opened: Callable[[], None] = lambda: None  # called once the stored objects are there
+    # For expressions in policies: None when it is allowed, else why not.
+    authorize: Callable[[Attributes], str | None] = lambda _attributes: None
+    plugins: Sequence[AdmissionPlugin] = ()  # admission that is about access
 
 
 def make_guard(
@@ -85,7 +90,26 @@ def make_guard(
         asked={**reviews.handlers(), **identities.handlers()},
         paths=_token_paths(tokens, url),
         opened=lambda: _follow_policy(core, policy),
+        authorize=authorization.authorize,
+        plugins=(_NoEscalation(EscalationCheck(rbac, authorization)),),
     )
+
+
+class _NoEscalation(AdmissionPlugin):
+    """Nobody grants what they do not hold."""
+
+    def __init__(self, check: EscalationCheck) -> None:
+        self._check = check
+
+    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
+        """Roles and bindings only."""
+        del plural, subresource
+        return group == _RBAC and operation in {"CREATE", "UPDATE"}
+
+    async def validate(self, operation: Operation) -> None:
+        """Look at roles and bindings on their way in."""
+        if operation.obj is not None:
+            self._check.check(operation.user, operation.resource.kind, operation.obj, operation.old)
 
 
 def _impersonated(request: Request, user: UserInfo, authorization: Authorization) -> UserInfo:

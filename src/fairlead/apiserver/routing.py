@@ -44,6 +44,9 @@ def read_request(request: Request) -> RequestInfo:
         if len(parts) < 4:
             return bare
         group, version, parts = parts[1], parts[2], parts[3:]
+    watching = parts[0] == "watch" and len(parts) > 1
+    if watching:
+        parts = parts[1:]  # the old way to ask for a watch, which some clients still use
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 1:
         namespace = parts[1]
@@ -53,7 +56,7 @@ def read_request(request: Request) -> RequestInfo:
     subresource = parts[2] if len(parts) > 2 else ""
     return RequestInfo(
         path=path,
-        verb=_verb(request, name),
+        verb="watch" if watching else _verb(request, name),
         is_resource=True,
         group=group,
         version=version,

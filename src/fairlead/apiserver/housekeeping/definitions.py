@@ -66,6 +66,8 @@ class DefinitionKeeper:
             return None
         if crd["metadata"].get("deletionTimestamp"):
             self._ending[key] = None
+            for served in self._served.get(key, ()):
+                served.is_ending = True
             await self._end(resource, key)
             return None
         await self._settle(resource, key)

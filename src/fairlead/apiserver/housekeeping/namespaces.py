@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable
 
 from fairlead.api import errors
+from fairlead.api.time import format_time
 from fairlead.apiserver.operations.core import Core, Json
 from fairlead.apiserver.operations.internal import Inside
 from fairlead.apiserver.operations.propagation import DeleteRequest
-from fairlead.apiserver.registry.resource import split_key
+from fairlead.apiserver.registry.resource import Resource, split_key
 from fairlead.apiserver.storage.records import Change
 from fairlead.apiserver.storage.selection import Selection
 
@@ -17,6 +19,46 @@ __all__ = ["ROOT_CA", "NamespaceKeeper"]
 
 ROOT_CA = "kube-root-ca.crt"
 _HOLDER = "kubernetes"
+
+
+@dataclasses.dataclass(slots=True)
+class _Left:
+    """What a namespace that ends still waits for."""
+
+    objects: dict[str, int] = dataclasses.field(default_factory=dict)  # by resource
+    finalizers: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    def add(self, resource: Resource, obj: Json) -> None:
+        name = f"{resource.plural}.{resource.group}"
+        self.objects[name] = self.objects.get(name, 0) + 1
+        for finalizer in obj["metadata"].get("finalizers") or ():
+            self.finalizers[finalizer] = self.finalizers.get(finalizer, 0) + 1
+
+    def conditions(self) -> list[Json]:
+        remain = ", ".join(f"{name} has {count} resource instances" for name, count in sorted(self.objects.items()))
+        held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(self.finalizers.items()))
+        return [
+            _condition("NamespaceDeletionDiscoveryFailure", "", "ResourcesDiscovered", _DISCOVERED),
+            _condition("NamespaceDeletionGroupVersionParsingFailure", "", "ParsedGroupVersions", _PARSED),
+            _condition("NamespaceDeletionContentFailure", "", "ContentDeleted", _ALL_DELETED),
+            _condition("NamespaceContentRemaining", remain, "SomeResourcesRemain", "Some resources are remaining: "),
+            _condition(
+                "NamespaceFinalizersRemaining",
+                held,
+                "SomeFinalizersRemain" if held else "ContentHasNoFinalizers",
+                "Some content in the namespace has finalizers remaining: " if held else _NO_FINALIZERS,
+            ),
+        ]
+
+
+_DISCOVERED = "All resources successfully discovered"
+_PARSED = "All legacy kube types successfully parsed"
+_ALL_DELETED = "All content successfully deleted, may be waiting on finalization"
+_NO_FINALIZERS = "All content-preserving finalizers finished"
+
+
+def _condition(kind: str, detail: str, reason: str, message: str) -> Json:
+    return {"type": kind, "status": "True" if detail else "False", "reason": reason, "message": message + detail}
 
 
 class NamespaceKeeper:
@@ -57,7 +99,8 @@ class NamespaceKeeper:
             return None
         self._ending[key] = None
         left = await self._empty(key)
-        if left:
+        if left.objects:
+            await self._report(key, left)
             return None  # what is left wakes us when it goes
         await self._release(key)
         return None
@@ -79,25 +122,43 @@ class NamespaceKeeper:
                 with contextlib.suppress(errors.AlreadyExists, errors.Forbidden, errors.NotFound):
                     await self._inside.create(resource, obj, namespace=namespace)
 
-    async def _empty(self, namespace: str) -> int:
-        """Ask everything in the namespace to go; how many objects are still there."""
-        left = 0
+    async def _empty(self, namespace: str) -> _Left:
+        """Ask everything in the namespace to go; what is still there."""
+        left = _Left()
         tables: dict[str, None] = {}
         for resource in self._core.catalog:
             if not resource.namespaced or resource.table in tables or "delete" not in resource.verbs:
                 continue
             tables[resource.table] = None
-            entries = list(
-                self._core.store.table(resource.table).page(Selection(namespace=namespace), after="", revision=None)
-            )
-            for entry in entries:
+            selection = Selection(namespace=namespace)
+            for entry in list(self._core.store.table(resource.table).page(selection, after="", revision=None)):
                 name = split_key(entry.key)[1]
                 with contextlib.suppress(errors.NotFound, errors.Conflict):
                     result = await self._inside.delete(
                         resource, namespace, name, DeleteRequest(propagation="Background")
                     )
-                    left += not result.removed
+                    if not result.removed:
+                        left.add(resource, result.obj)
         return left
+
+    async def _report(self, namespace: str, left: _Left) -> None:
+        """Say in the status what the namespace waits for."""
+        now = format_time(self._core.clock.now())
+
+        def report(current: Json) -> None:
+            conditions = current.setdefault("status", {}).setdefault("conditions", [])
+            for told in left.conditions():
+                known = next((c for c in conditions if c["type"] == told["type"]), None)
+                if known is None:
+                    conditions.append({**told, "lastTransitionTime": now})
+                    continue
+                if known["status"] != told["status"]:
+                    known["lastTransitionTime"] = now
+                known.update(told)
+
+        namespaces = self._inside.resource("", "v1", "namespaces")
+        with contextlib.suppress(errors.NotFound):
+            await self._inside.change(namespaces, "", namespace, report, subresource="status")
 
     async def _release(self, namespace: str) -> None:
         namespaces = self._inside.resource("", "v1", "namespaces")

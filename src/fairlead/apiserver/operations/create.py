@@ -6,8 +6,9 @@ from fairlead.api import errors
 from fairlead.apiserver.admission.interface import Operation
 from fairlead.apiserver.operations import metadata, ownership, storing, validation
 from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
-from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.registry.resource import Resource, decode_entry
 from fairlead.apiserver.schema.defaulting import copy_json
+from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import WriteConflict
 
 __all__ = ["create"]
@@ -36,6 +37,13 @@ async def create(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
+def _already_exists(resource: Resource, name: str, existing: Entry) -> errors.AlreadyExists:
+    error = errors.already_exists(resource.group_resource, name)
+    if decode_entry(existing)["metadata"].get("deletionTimestamp"):
+        return errors.AlreadyExists(f"object is being deleted: {error}", details=error.details)
+    return error
+
+
 async def _create_once(
     core: Core, resource: Resource, obj: Json, namespace: str, options: WriteOptions, *, tracked: bool
 ) -> Outcome:
@@ -58,15 +66,18 @@ async def _create_once(
         audit_annotations=options.audit_annotations,
     )
     await core.admission.admit(operation)
+    if operation.patched:
+        strategy.default(obj)
+    if not tracked:
+        ownership.track(core, resource, None, obj, options, "")
     validation.check_create(resource, obj)
     options.warnings += strategy.warnings(obj, None)
     await core.admission.validate(operation)
-    if not tracked:
-        ownership.track(core, resource, None, obj, options, "")
     name = obj["metadata"]["name"]
     key = resource.key(namespace, name)
-    if core.store.newest(resource.table, key) is not None:
-        raise errors.already_exists(resource.group_resource, name)
+    existing = core.store.newest(resource.table, key)
+    if existing is not None:
+        raise _already_exists(resource, name, existing)
     if options.dry_run:
         return Outcome(resource, obj, created=True)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 from fairlead.api import errors
+from fairlead.api.gvk import GroupResource
 from fairlead.api.time import format_time, parse_time
 from fairlead.apiserver.admission.interface import Operation
 from fairlead.apiserver.operations import storing
@@ -72,6 +73,11 @@ async def _delete_once(
     decision = _decide(resource, obj, finalizers, request, now)
     match decision:
         case deletion.Remove():
+            if resource.strategy.grace_seconds(obj, None) is not None:
+                # Whoever deletes a pod at once is shown that it was.
+                metadata = obj["metadata"]
+                metadata.setdefault("deletionTimestamp", format_time(now))
+                metadata["deletionGracePeriodSeconds"] = 0
             return await remove(core, resource, entry, obj, options)
         case deletion.Unchanged() if finalizers == (old["metadata"].get("finalizers") or []):
             return Outcome(resource, old, entry)
@@ -131,13 +137,20 @@ async def _mark(
 
 def _check_preconditions(resource: Resource, obj: Json, request: DeleteRequest) -> None:
     metadata = obj["metadata"]
-    for title, asked, actual in (
-        ("UID", request.uid, metadata["uid"]),
-        ("ResourceVersion", request.resource_version, metadata["resourceVersion"]),
-    ):
-        if asked is not None and asked != actual:
-            raise errors.conflict(
-                resource.group_resource,
-                metadata["name"],
-                f"Precondition failed: {title} in precondition: {asked}, {title} in object meta: {actual}",
-            )
+    name = metadata["name"]
+    about = GroupResource(resource.group, resource.kind)
+    if request.uid is not None and request.uid != metadata["uid"]:
+        raise errors.conflict(
+            about,
+            name,
+            f"the UID in the precondition ({request.uid}) does not match the UID in record ({metadata['uid']}). "
+            "The object might have been deleted and then recreated",
+        )
+    version = request.resource_version
+    if version is not None and version != metadata["resourceVersion"]:
+        raise errors.conflict(
+            about,
+            name,
+            f"the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record "
+            f"({metadata['resourceVersion']}). The object might have been modified",
+        )

@@ -9,7 +9,7 @@ from fairlead.api.time import format_time
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.resource import Resource
 
-__all__ = ["begin_create", "begin_update", "check_namespace", "name_from", "require_metadata"]
+__all__ = ["begin_create", "begin_update", "check_namespace", "drop_empty", "name_from", "require_metadata"]
 
 Json = dict[str, Any]
 
@@ -29,9 +29,20 @@ def require_metadata(obj: Json) -> Json:
     return metadata
 
 
+def drop_empty(metadata: Json) -> None:
+    """Empty lists and maps say the same as none at all, and Kubernetes stores none.
+
+    An entry without content in managedFields is a client's way to ask that tracking starts over.
+    """
+    for field in ("labels", "annotations", "finalizers", "ownerReferences", "generateName"):
+        if field in metadata and not metadata[field]:
+            del metadata[field]
+
+
 def begin_create(core: Core, resource: Resource, obj: Json, namespace: str) -> None:
     """Fill in what the server decides about a new object."""
     metadata = require_metadata(obj)
+    drop_empty(metadata)
     check_namespace(resource, metadata, namespace)
     if metadata.get("resourceVersion"):
         raise errors.InternalError("resourceVersion should not be set on objects to be created")
@@ -64,9 +75,13 @@ def check_namespace(resource: Resource, metadata: Json, namespace: str) -> None:
         raise errors.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 
 
-def begin_update(resource: Resource, obj: Json, old: Json, namespace: str) -> None:
-    """Carry over what only the server writes, and check that the update is about the object it names."""
+def begin_update(resource: Resource, obj: Json, old: Json, namespace: str, *, replaces: bool) -> None:
+    """Carry over what only the server writes, and check that the update is about the object it names.
+
+    ``replaces``: the object came from the client as a whole (PUT), so a uid in it is a precondition.
+    """
     metadata = require_metadata(obj)
+    drop_empty(metadata)
     check_namespace(resource, metadata, namespace)
     was = old["metadata"]
     asked = metadata.get("resourceVersion")
@@ -77,7 +92,7 @@ def begin_update(resource: Resource, obj: Json, old: Json, namespace: str) -> No
             "the object has been modified; please apply your changes to the latest version and try again",
         )
     uid = metadata.get("uid")
-    if uid and uid != was["uid"]:
+    if replaces and uid and uid != was["uid"]:
         raise errors.conflict(
             resource.group_resource,
             was["name"],

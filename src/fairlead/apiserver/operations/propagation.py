@@ -14,7 +14,7 @@ __all__ = ["FOREGROUND", "ORPHAN", "DeleteRequest", "finalizers_for", "read_dele
 
 ORPHAN = "orphan"
 FOREGROUND = "foregroundDeletion"
-_POLICIES = ("Background", "Foreground", "Orphan")
+_POLICIES = ("Foreground", "Background", "Orphan", "nil")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,11 +46,11 @@ def read_delete_options(wire: dict[str, Any]) -> DeleteRequest:
                 FieldPath("propagationPolicy"), policy, "orphanDependents and deletionPropagation cannot be both set"
             )
         )
-    elif policy is not None and policy not in _POLICIES:
+    elif policy is not None and policy not in _POLICIES[:3]:
         problems.append(FieldError.not_supported(FieldPath("propagationPolicy"), policy, _POLICIES))
     dry_run = wire.get("dryRun") or []
     if dry_run not in ([], ["All"]):
-        problems.append(FieldError.not_supported(FieldPath("dryRun"), dry_run[0] if dry_run else "", ("All",)))
+        problems.append(FieldError.not_supported(FieldPath("dryRun"), dry_run, ("All",)))
     if problems:
         raise errors.invalid(GroupKind("meta.k8s.io", "DeleteOptions"), "", problems)
     if policy is None and orphan is not None:

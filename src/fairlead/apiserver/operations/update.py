@@ -31,15 +31,29 @@ async def update(
     options: WriteOptions,
     subresource: str = "",
     tracked: bool = False,
+    replaces: bool = False,
 ) -> Outcome:
-    """Change an object. ``tracked``: the mutation has set managedFields itself (server-side apply)."""
+    """Change an object.
+
+    ``tracked``: the mutation has set managedFields itself (server-side apply). ``replaces``: the mutation ignores what
+    is there (PUT), so identifying metadata in it are preconditions.
+    """
     for _ in range(_ATTEMPTS):
         entry = core.store.newest(resource.table, resource.key(namespace, name))
         if entry is None:
             raise errors.not_found(resource.group_resource, name)
         try:
             return await _update_once(
-                core, resource, namespace, name, entry, mutation, options, subresource, tracked=tracked
+                core,
+                resource,
+                namespace,
+                name,
+                entry,
+                mutation,
+                options,
+                subresource,
+                tracked=tracked,
+                replaces=replaces,
             )
         except WriteConflict:
             continue
@@ -61,6 +75,7 @@ async def _update_once(
     subresource: str,
     *,
     tracked: bool,
+    replaces: bool,
 ) -> Outcome:
     strategy = resource.strategy
     old = resource.decode(entry)
@@ -69,7 +84,7 @@ async def _update_once(
         raise errors.BadRequest(
             f"the name of the object ({obj['metadata'].get('name')}) does not match the name on the URL ({name})"
         )
-    metadata_rules.begin_update(resource, obj, old, namespace)
+    metadata_rules.begin_update(resource, obj, old, namespace, replaces=replaces)
     obj["metadata"]["name"] = name
     if subresource == "status":
         strategy.prepare_status_update(obj, old)
@@ -92,11 +107,13 @@ async def _update_once(
         audit_annotations=options.audit_annotations,
     )
     await core.admission.admit(operation)
+    if operation.patched:
+        strategy.default(obj)
+    if not tracked:
+        ownership.track(core, resource, old, obj, options, subresource)
     validation.check_update(resource, obj, old, subresource)
     options.warnings += strategy.warnings(obj, old)
     await core.admission.validate(operation)
-    if not tracked:
-        ownership.track(core, resource, old, obj, options, subresource)
     return await _commit(core, resource, entry, obj, old, options)
 
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from fairlead.api import errors
-from fairlead.api.validation.metadata import validate_object_meta, validate_object_meta_update
+from fairlead.api.fielderrors import FieldPath
+from fairlead.api.validation.metadata import (
+    validate_finalizers,
+    validate_object_meta,
+    validate_object_meta_update,
+)
 from fairlead.apiserver.operations.core import Json
 from fairlead.apiserver.registry.resource import Resource
 
 __all__ = ["check_create", "check_update"]
+
+# Subresources that change what an update may not, by rules of their own.
+_OWN_RULES = frozenset({"binding", "finalize", "ephemeralcontainers", "resize"})
 
 
 def check_create(resource: Resource, obj: Json) -> None:
@@ -22,10 +30,13 @@ def check_create(resource: Resource, obj: Json) -> None:
 
 def check_update(resource: Resource, obj: Json, old: Json, subresource: str) -> None:
     """Refuse a change that is not valid, or that touches what cannot change."""
-    problems = validate_object_meta_update(obj["metadata"], old["metadata"])
+    metadata = obj["metadata"]
+    problems = validate_object_meta_update(metadata, old["metadata"])
+    if metadata.get("finalizers") != old["metadata"].get("finalizers"):
+        problems += validate_finalizers(metadata.get("finalizers") or (), FieldPath("metadata", "finalizers"))
     if subresource == "status":
         problems += resource.strategy.validate_status_update(obj, old)
-    else:
+    elif subresource not in _OWN_RULES:
         problems += resource.strategy.validate_update(obj, old)
     if problems:
         raise errors.invalid(resource.group_kind, obj["metadata"]["name"], problems)

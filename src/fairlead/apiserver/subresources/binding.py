@@ -75,7 +75,7 @@ async def _bind(call: Call, binding: Json, name: str) -> Response:
         options=call.write_options("CreateOptions"),
         subresource="binding",
     )
-    return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+    return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 
 
 def _set_scheduled(status: Json, now: str) -> None:

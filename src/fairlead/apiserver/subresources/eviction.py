@@ -30,7 +30,7 @@ async def evict(call: Call) -> Response:
     """POST: delete the pod if its budget allows it."""
     if call.info.verb != "create":
         raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
-    eviction = await read_object(call, EVICTION, schemas.node(EVICTION))
+    eviction = await read_object(call, EVICTION, schemas.node(EVICTION), also=("policy/v1beta1",))
     name = (eviction.get("metadata") or {}).get("name") or call.info.name
     if name != call.info.name:
         raise errors.BadRequest("name in URL does not match name in Eviction object")
@@ -41,7 +41,7 @@ async def evict(call: Call) -> Response:
         request = dataclasses.replace(request, dry_run=True)
     await _admit(call, eviction, options)
     await _evict(call, request, options)
-    return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
+    return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 
 
 async def _admit(call: Call, eviction: Json, options: WriteOptions) -> None:

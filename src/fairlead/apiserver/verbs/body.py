@@ -38,7 +38,6 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ACCEPTED = (JSON, YAML, PROTOBUF)
-_VALIDATION = ("Ignore", "Warn", "Strict")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,14 +48,21 @@ class Body:
     duplicates: tuple[str, ...] = ()
 
 
-async def read_object(call: Call, gvk: GroupVersionKind | None = None, node: Node | None = None) -> Json:
-    """The body as an object of the call's kind (or of ``gvk``): typed, without unknown fields."""
+async def read_object(
+    call: Call, gvk: GroupVersionKind | None = None, node: Node | None = None, *, also: tuple[str, ...] = ()
+) -> Json:
+    """The body as an object of the call's kind (or of ``gvk``): typed, without unknown fields.
+
+    ``also`` are older apiVersions of the same form that are taken for it.
+    """
     resource = call.resource
     expected = gvk or GroupVersionKind(resource.group, resource.version, resource.kind)
     data = await call.request.read_body()
     body = parse(call.request, data, expected, custom=resource.is_custom and gvk is None)
     obj = body.value
-    check_kind(obj, expected)
+    if obj.get("apiVersion") in also:
+        obj["apiVersion"] = expected.api_version
+    check_kind(obj, expected, required=resource.is_custom and gvk is None)
     schema = node or resource.schema()
     problems = [f'duplicate field "{path}"' for path in body.duplicates]
     check_fields(call, expected, schema, obj, problems, resource.custom if gvk is None else None)
@@ -107,8 +113,13 @@ def _as_object(value: Any, kind: str) -> Json:
     return value
 
 
-def check_kind(obj: Json, expected: GroupVersionKind) -> None:
-    """A body that names its kind must name the endpoint's; one that names none is taken for it."""
+def check_kind(obj: Json, expected: GroupVersionKind, *, required: bool = False) -> None:
+    """A body that names its kind must name the endpoint's; one that names none is taken for it, unless it is custom."""
+    if required and not (obj.get("kind") and obj.get("apiVersion")):
+        missing = "Kind" if not obj.get("kind") else "apiVersion"
+        raise errors.BadRequest(
+            f"the object provided is unrecognized (must be of type {expected.kind}): Object '{missing}' is missing"
+        )
     version, kind = obj.get("apiVersion") or expected.api_version, obj.get("kind") or expected.kind
     if not isinstance(version, str) or not isinstance(kind, str):
         raise errors.BadRequest("apiVersion and kind must be strings")
@@ -118,7 +129,7 @@ def check_kind(obj: Json, expected: GroupVersionKind) -> None:
         )
     if kind != expected.kind:
         raise errors.BadRequest(
-            f"{kind} in version {expected.version!r} cannot be handled as a {expected.kind}: "
+            f'{kind} in version "{expected.version}" cannot be handled as a {expected.kind}: '
             f"the kind in the data ({kind}) does not match the expected kind ({expected.kind})"
         )
     obj["apiVersion"], obj["kind"] = version, kind
@@ -141,14 +152,10 @@ def check_fields(
         unknown = prune(schema, obj)
         if metadata_node is not None and metadata:
             unknown += [f"metadata.{path}" for path in prune(metadata_node, metadata, root=False)]
-    problems += [f'unknown field "{path}"' for path in unknown]
+    problems += [f'unknown field "{path}"' for path in sorted(unknown)]
     if not problems:
         return
     mode = call.request.query.get("fieldValidation") or "Warn"
-    if mode not in _VALIDATION:
-        raise errors.BadRequest(
-            f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"'
-        )
     if mode == "Strict":
         raise _undecodable(gvk, "strict decoding error: " + ", ".join(problems))
     if mode == "Warn":

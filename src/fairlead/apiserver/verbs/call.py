@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from fairlead.api import errors
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.http.messages import Request
 from fairlead.apiserver.operations.core import Core, WriteOptions
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.routing import RequestInfo
+from fairlead.apiserver.verbs.options import check_write_options
 
 __all__ = ["Call"]
 
@@ -32,9 +32,9 @@ class Call:
     def write_options(self, wire_kind: str, *, dry_run: bool | None = None) -> WriteOptions:
         """How this request wants its write done."""
         query = self.request.query
+        applies = self.request.header("content-type").startswith("application/apply-patch")
+        check_write_options(wire_kind, query, applies=applies and wire_kind == "PatchOptions")
         asked = query.all("dryRun")
-        if asked not in ([], ["All"]):
-            raise errors.BadRequest(f'invalid dryRun value "{asked[0]}": only "All" is known')
         wire: dict[str, object] = {"kind": wire_kind, "apiVersion": "meta.k8s.io/v1"}
         if asked:
             wire["dryRun"] = asked
@@ -53,8 +53,6 @@ class Call:
     def field_manager(self) -> str:
         """Who the fields belong to: the parameter, else the program's name in User-Agent."""
         named = self.request.query.get("fieldManager")
-        if len(named) > _MANAGER_MAX or not named.isprintable():
-            raise errors.BadRequest(f"fieldManager must be at most {_MANAGER_MAX} printable characters")
         if named:
             return named
         agent = self.request.header("user-agent").partition("/")[0]

@@ -15,6 +15,7 @@ from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.selection import Selection
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.call import Call
+from fairlead.apiserver.verbs.options import check_list_options
 from fairlead.apiserver.verbs.selecting import read_selection
 from fairlead.apiserver.verbs.versions import wait_for_version
 
@@ -40,6 +41,7 @@ async def list_objects(call: Call) -> Response:
     query = call.request.query
     form = presentation.negotiate(call.request)
     selection = read_selection(call)
+    check_list_options(query)
     limit = query.integer("limit") or 0
     if limit < 0:
         raise errors.BadRequest("limit must not be negative")
@@ -66,13 +68,7 @@ def _moment(call: Call, token: _Token | None, asked: int) -> int:
             raise errors.Expired(_TOO_OLD, list_metadata={"continue": _write_token(-1, token.start)})
         return token.rv
     match = call.request.query.get("resourceVersionMatch")
-    if match not in {"", "Exact", "NotOlderThan"}:
-        raise errors.BadRequest(f'resourceVersionMatch must be "Exact" or "NotOlderThan", not "{match}"')
-    if match and not call.request.query.get("resourceVersion"):
-        raise errors.BadRequest("resourceVersionMatch is forbidden unless resourceVersion is provided")
     if match == "Exact":
-        if asked == 0:
-            raise errors.BadRequest('resourceVersionMatch "Exact" is forbidden for resourceVersion "0"')
         if asked < store.compacted:
             raise errors.Expired(f"The resourceVersion for the provided list is too old: {asked}")
         return asked
@@ -107,7 +103,7 @@ def _read_token(text: str) -> _Token | None:
         raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
         token = msgspec.json.decode(raw, type=_Token)
     except (binascii.Error, ValueError, msgspec.MsgspecError) as error:
-        raise errors.BadRequest("continue key is not valid") from error
+        raise errors.BadRequest(f"invalid continue token: continue key is not valid: {error}") from error
     if token.v != "meta.k8s.io/v1" or token.rv < -1 or token.rv == 0:
-        raise errors.BadRequest("continue key is not valid: incorrect encoded version or resource version")
+        raise errors.BadRequest("invalid continue token: continue key is not valid: incorrect encoded version")
     return token

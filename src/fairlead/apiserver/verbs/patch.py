@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 
 from fairlead.api import errors
-from fairlead.api.gvk import GroupVersionKind
+from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.apiserver.http.messages import Json, Response
 from fairlead.apiserver.operations import ownership
+from fairlead.apiserver.operations.core import WriteOptions
 from fairlead.apiserver.operations.create import create as create_object
 from fairlead.apiserver.operations.update import update as update_object
 from fairlead.apiserver.patch.json_patch import apply_json_patch
@@ -33,16 +35,15 @@ async def patch(call: Call) -> Response:
     """Change an object as the patch says; server-side apply may also create it."""
     form = presentation.negotiate(call.request)
     media = call.request.header("content-type").partition(";")[0].strip()
+    options = call.write_options("PatchOptions")
     data = await call.request.read_body()
     if media == APPLY_PATCH:
-        return await _apply(call, form, data)
+        return await _apply(call, form, data, options)
     accepted: tuple[str, ...] = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
     if not call.resource.is_custom:
         accepted = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
     if media not in accepted:
         raise errors.unsupported_media_type(accepted)
-    if "force" in call.request.query:
-        raise errors.BadRequest("PatchOptions: force: Forbidden: may not be specified for non-apply patch")
     change = _change(call, media, decode_patch(data))
     result = await update_object(
         call.core,
@@ -50,7 +51,7 @@ async def patch(call: Call) -> Response:
         namespace=call.info.namespace,
         name=call.info.name,
         mutation=change,
-        options=call.write_options("PatchOptions"),
+        options=options,
         subresource=call.info.subresource,
     )
     return presentation.outcome(call, form, result)
@@ -70,7 +71,13 @@ def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[
             raise errors.BadRequest("the patch leaves no object")
         result: Json = copy_json(patched)
         check_kind(result, gvk)
-        check_fields(call, gvk, call.resource.schema(), result, [], call.resource.custom)
+        call.warnings.clear()  # of an attempt that somebody else overtook
+        try:
+            check_fields(call, gvk, call.resource.schema(), result, [], call.resource.custom)
+        except errors.BadRequest as error:
+            # The patch was well-formed; what it makes of the object is not.
+            problem = FieldError.invalid(FieldPath("patch"), changes, str(error).partition(": ")[2] or str(error))
+            raise errors.invalid(GroupKind("", ""), "", [problem]) from error
         return result
 
     return change
@@ -84,19 +91,16 @@ def decode_patch(data: bytes) -> Any:
         raise errors.BadRequest(f"error decoding patch: {error}") from error
 
 
-async def _apply(call: Call, form: presentation.Form, data: bytes) -> Response:
+async def _apply(call: Call, form: presentation.Form, data: bytes, options: WriteOptions) -> Response:
     """Server-side apply: the body says which fields its manager wants to own, and how they shall be."""
     query = call.request.query
     resource = call.resource
     manager = query.get("fieldManager")
-    if not manager:
-        raise errors.BadRequest(
-            'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
-        )
     gvk = GroupVersionKind(resource.group, resource.version, resource.kind)
     applied = decode_yaml(data, resource.kind)
     if not applied.get("apiVersion") or not applied.get("kind"):
-        raise errors.BadRequest("apiVersion and kind must be set in an apply configuration")
+        group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
+        raise errors.BadRequest(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
     check_kind(applied, gvk)
     metadata = applied.setdefault("metadata", {})
     if not isinstance(metadata, dict):
@@ -107,8 +111,6 @@ async def _apply(call: Call, form: presentation.Form, data: bytes) -> Response:
         raise errors.BadRequest(
             f"name in URL does not match name in the body: {call.info.name} is not {metadata['name']}"
         )
-    check_fields(call, gvk, resource.schema(), applied, [], resource.custom)
-    options = call.write_options("PatchOptions")
     force = query.flag("force")
     if call.core.store.newest(resource.table, resource.key(call.info.namespace, call.info.name)) is None:
         if call.info.subresource:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api import errors, selectors
+from fairlead.api import errors, golang, selectors
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.selection import Selection
 from fairlead.apiserver.verbs.call import Call
@@ -20,7 +20,7 @@ def read_selection(call: Call) -> Selection:
         if text := query.get("labelSelector"):
             labels = selectors.parse_label_selector(text)
     except selectors.SelectorError as error:
-        raise errors.BadRequest(f"unable to parse requirement: {error}") from error
+        raise errors.BadRequest(str(error)) from error
     try:
         if text := query.get("fieldSelector"):
             fields = selectors.parse_field_selector(text)
@@ -48,8 +48,12 @@ def read_selection(call: Call) -> Selection:
 def _check_fields(resource: Resource, fields: selectors.FieldMatcher) -> None:
     known = resource.selectable_fields()
     for requirement in fields.requirements:
-        if requirement.field not in known and requirement.field not in _ALWAYS:
+        if requirement.field in known or requirement.field in _ALWAYS:
+            continue
+        if known or resource.is_custom:
             raise errors.BadRequest(f"field label not supported: {requirement.field}")
+        offered = ", ".join(golang.quote(name) for name in _ALWAYS)
+        raise errors.BadRequest(f"{golang.quote(requirement.field)} is not a known field selector: only {offered}")
 
 
 def _indexable(fields: selectors.FieldMatcher) -> tuple[str, str] | None:

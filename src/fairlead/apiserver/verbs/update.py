@@ -18,17 +18,19 @@ __all__ = ["update"]
 async def update(call: Call) -> Response:
     """Replace an object, or its status."""
     form = presentation.negotiate(call.request)
+    options = call.write_options("UpdateOptions")
     obj = await read_object(call)
     resource = call.resource
     name = call.info.name
     metadata = obj.get("metadata") or {}
     if not metadata.get("name"):
-        raise errors.BadRequest("name must be provided")
+        raise errors.BadRequest(
+            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
+        )
     if metadata["name"] != name:
         raise errors.BadRequest(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
         )
-    options = call.write_options("UpdateOptions")
     if resource.strategy.allow_create_on_update and not call.info.subresource and not metadata.get("resourceVersion"):
         key = resource.key(call.info.namespace, name)
         if call.core.store.newest(resource.table, key) is None:
@@ -52,5 +54,6 @@ async def update(call: Call) -> Response:
         mutation=replace,
         options=options,
         subresource=call.info.subresource,
+        replaces=True,
     )
     return presentation.outcome(call, form, result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.api import errors
+from fairlead.api import errors, golang
 from fairlead.apiserver.operations.core import Core
 
 __all__ = ["parse_version", "wait_for_version"]
@@ -16,7 +16,11 @@ def parse_version(text: str) -> int:
     if not text:
         return 0
     if not text.isdecimal():
-        raise errors.BadRequest(f"invalid resource version {text!r}: must be a decimal number")
+        shown = golang.quote(text)
+        raise errors.BadRequest(
+            f"invalid resource version: resourceVersion: Invalid value: {shown}: "
+            f"strconv.ParseUint: parsing {shown}: invalid syntax"
+        )
     return int(text)
 
 

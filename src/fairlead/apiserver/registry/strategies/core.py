@@ -75,6 +75,9 @@ class NodeStrategy(Strategy):
 
     def default(self, obj: Json) -> None:
         """A node that says nothing of what can be allocated offers all it has."""
+        spec = obj.setdefault("spec", {})
+        if spec.get("podCIDR") and not spec.get("podCIDRs"):
+            spec["podCIDRs"] = [spec["podCIDR"]]
         status = obj.get("status") or {}
         if status.get("capacity") and not status.get("allocatable"):
             status["allocatable"] = dict(status["capacity"])
@@ -85,6 +88,13 @@ class NodeStrategy(Strategy):
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """The provider id is set once."""
         problems = self.validate(obj)
+        cidrs = (old.get("spec") or {}).get("podCIDRs")
+        if cidrs and (obj.get("spec") or {}).get("podCIDRs") != cidrs:
+            problems.append(
+                FieldError.forbidden(
+                    FieldPath("spec").child("podCIDRs"), 'node updates may not change podCIDR except from "" to valid'
+                )
+            )
         before = (old.get("spec") or {}).get("providerID")
         now = (obj.get("spec") or {}).get("providerID")
         if before and now != before:
@@ -100,7 +110,7 @@ class NodeStrategy(Strategy):
         """Taints have a key and an effect that means something, once each."""
         problems: list[FieldError] = []
         seen: set[tuple[str, str]] = set()
-        path = FieldPath("spec").child("taints")
+        path = FieldPath("metadata").child("taints")  # where Kubernetes says they are
         for index, taint in enumerate((obj.get("spec") or {}).get("taints") or ()):
             at = path.index(index)
             key, effect = taint.get("key") or "", taint.get("effect") or ""

@@ -28,6 +28,14 @@ class CustomStrategy(Strategy):
         """What the schema says."""
         apply_defaults(self._kind.node, obj)
 
+    def prepare_status_update(self, obj: Json, old: Json) -> None:
+        """Of metadata only the bookkeeping of field owners changes through the status."""
+        managed = obj["metadata"].get("managedFields")
+        super().prepare_status_update(obj, old)
+        obj["metadata"] = dict(old["metadata"])
+        if managed is not None:
+            obj["metadata"]["managedFields"] = managed
+
     def validate(self, obj: Json) -> list[FieldError]:
         """Schema and rules."""
         return self._kind.validate(obj)

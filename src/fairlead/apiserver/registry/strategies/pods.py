@@ -53,6 +53,10 @@ class PodStrategy(Strategy):
         """Status only; what deletion has begun, a status write does not undo."""
         super().prepare_status_update(obj, old)
         status = obj.setdefault("status", {})
+        # Two spellings of the same addresses: the older one is the first of the newer.
+        for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
+            if status.get(one) and not status.get(many):
+                status[many] = [{"ip": status[one]}]
         if not status.get("qosClass") and (old.get("status") or {}).get("qosClass"):
             status["qosClass"] = old["status"]["qosClass"]
 

@@ -37,11 +37,6 @@ def validate_pod_spec(spec: Json, path: FieldPath) -> list[FieldError]:
             problems += _container(container, path.child(field).index(index), seen, volumes)
     problems += _choice(path.child("restartPolicy"), spec.get("restartPolicy"), _RESTART_POLICIES)
     problems += _choice(path.child("dnsPolicy"), spec.get("dnsPolicy"), _DNS_POLICIES)
-    grace = spec.get("terminationGracePeriodSeconds")
-    if isinstance(grace, int) and grace < 0:
-        problems.append(
-            FieldError.invalid(path.child("terminationGracePeriodSeconds"), grace, "must be greater than or equal to 0")
-        )
     deadline = spec.get("activeDeadlineSeconds")
     if isinstance(deadline, int) and not 1 <= deadline <= 2147483647:
         problems.append(
