@@ -21,8 +21,8 @@ __all__ = [
 VARINT: Final = 0
 FIXED64: Final = 1
 LENGTH: Final = 2
-START_GROUP: Final = 3
-END_GROUP: Final = 4
+_START_GROUP: Final = 3
+_END_GROUP: Final = 4
 FIXED32: Final = 5
 
 
@@ -76,9 +76,9 @@ def skip(data: bytes, position: int, end: int, wire_type: int) -> int:
             _, position = read_length(data, position, end)
         elif wire_type == FIXED32:
             position += 4
-        elif wire_type == START_GROUP:
+        elif wire_type == _START_GROUP:
             depth += 1
-        elif wire_type == END_GROUP:
+        elif wire_type == _END_GROUP:
             if depth == 0:
                 raise WireError("unexpected end of group")
             depth -= 1
