@@ -35,6 +35,9 @@ def is_transient(error: Exception) -> bool:
     """Whether a watch or list that failed like this may succeed later, with nothing changed."""
     if isinstance(error, errors.ClientError):
         return error.is_retryable
+    # The version is newer than anything the server has: it was restored from a backup, and waiting will not help.
+    if isinstance(error, api_errors.ApiError) and error.has_cause("ResourceVersionTooLarge"):
+        return False
     return isinstance(error, api_errors.ApiError) and (error.code == 429 or error.code >= 500)
 
 

@@ -64,10 +64,11 @@ async def test_expired_and_forbidden_come_out() -> None:
             await anext(events)
 
 
-@pytest.mark.parametrize("code", [401, 403, 404])
-async def test_what_time_does_not_heal_comes_out(code: int) -> None:
+@pytest.mark.parametrize(("code", "cause"), [(401, ""), (403, ""), (404, ""), (504, "ResourceVersionTooLarge")])
+async def test_what_time_does_not_heal_comes_out(code: int, cause: str) -> None:
     async with scripted.serving() as server, scripted.client_for(server.url) as client:
-        server.script(scripted.answers(scripted.status(code, ""), status=code))
+        body = scripted.status(code, "", causes=[{"reason": cause}])
+        server.script(scripted.answers(body, status=code))
         async with client.of(CONFIG_MAPS).follow(resource_version="1") as events:
             with pytest.raises(api_errors.ApiError) as caught:
                 await anext(events)

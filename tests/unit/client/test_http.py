@@ -349,6 +349,49 @@ async def test_requests_go_through_the_proxy() -> None:
     assert seen[0].startswith(b"GET http://cluster.example.com:8080/version HTTP/1.1")
 
 
+@contextlib.asynccontextmanager
+async def tunnelling(target: str, seen: list[bytes]) -> AsyncIterator[str]:
+    """A proxy that connects every tunnel to one server."""
+    port = int(target.rpartition(":")[2])
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while piece := await reader.read(65536):
+            writer.write(piece)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        back, forth = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        async with tasks.TaskScope("tunnel") as scope:
+            scope.start(copy(reader, forth), name="there")
+            scope.start(copy(back, writer), name="back")
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://me:secret@127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_tls_goes_through_the_proxy_untouched(authority: CertificateAuthority) -> None:
+    seen: list[bytes] = []
+    async with (
+        scripted.serving(serving_context(authority, ask_for_certificate=True)) as server,
+        tunnelling(server.url, seen) as proxy,
+    ):
+        server.script(names_the_caller)
+        access = Access(
+            server="https://cluster.example.com:6443",
+            proxy_url=proxy,
+            tls_server_name="localhost",
+            certificate_authority=authority.certificate_file.read_bytes(),
+            credentials=static(credentials.Credential(certificate=certificate(authority, "jane"))),
+        )
+        async with scripted.client_for(access) as client:
+            assert b"jane" in (await client.request("GET", "/")).body
+    assert seen[0].startswith(b"CONNECT cluster.example.com:6443 HTTP/1.1\r\n")
+    assert b"Proxy-Authorization: Basic" in seen[0]
+
+
 async def test_the_proxy_of_the_environment() -> None:
     seen: list[bytes] = []
     async with proxying(seen) as proxy:
