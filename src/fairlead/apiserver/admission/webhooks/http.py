@@ -127,6 +127,6 @@ def _explain(error: Exception) -> str:
 
 def _certificate_problem(error: Exception) -> str:
     message = getattr(error, "verify_message", "") or str(error)
-    if "self-signed" in message or "unable to get" in message:
+    if any(part in message for part in ("self-signed", "unable to get", "signature failure")):
         return "x509: certificate signed by unknown authority"
     return f"x509: {message}"

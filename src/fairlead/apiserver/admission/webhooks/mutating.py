@@ -99,7 +99,7 @@ class MutatingWebhooks(AdmissionPlugin):
             memory.asked.add(hook.uid)
 
 
-def _patch(hook: Webhook, operation: Operation, target: Resource, patch: Any) -> bool:
+def _patch(hook: Webhook, operation: Operation, target: Resource, patch: bytes) -> bool:
     """Carry out a patch on the object, in the version the webhook knows; whether that changed anything."""
     obj = operation.obj
     if obj is None:
@@ -111,7 +111,9 @@ def _patch(hook: Webhook, operation: Operation, target: Resource, patch: Any) ->
     converts = operation.kind is None and target is not own
     shown = convert(obj, own, target) if converts else obj
     try:
-        patched = apply_json_patch(shown, patch)
+        patched = apply_json_patch(shown, msgspec.json.decode(patch))
+    except msgspec.DecodeError as error:
+        raise CallFailed(hook.name, f"received undecodable patch in webhook response: {error}") from error
     except errors.Invalid as error:
         raise errors.internal_error(error.causes[0]["message"] if error.causes else error) from error
     except errors.ApiError as error:

@@ -44,11 +44,11 @@ class _Review(msgspec.Struct, rename="camel"):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a webhook said. ``patch`` is the decoded JSON of a JSON patch, None for none."""
+    """What a webhook said. ``patch`` is a JSON patch, not decoded yet; empty for none."""
 
     allowed: bool
     status: Json | None = None
-    patch: Any = None
+    patch: bytes = b""
     warnings: tuple[str, ...] = ()
     audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
 
@@ -73,11 +73,12 @@ def read_review(body: bytes, *, uid: str, version: str, mutating: bool) -> Verdi
         raise InvalidReview("webhook response was absent")
     if version == "v1":
         _check_envelope(review, response, uid)
-    patch = _read_patch(response, strict=version == "v1", mutating=mutating)
+    if version == "v1":
+        _check_patch(response, mutating=mutating)
     return Verdict(
         allowed=response.allowed,
         status=response.status,
-        patch=patch,
+        patch=_decoded(response.patch) if mutating and response.patch else b"",
         warnings=tuple(response.warnings or ()),
         audit_annotations=response.audit_annotations or {},
     )
@@ -93,22 +94,23 @@ def _check_envelope(review: _Review, response: _Response, uid: str) -> None:
         )
 
 
-def _read_patch(response: _Response, *, strict: bool, mutating: bool) -> Any:
+def _check_patch(response: _Response, *, mutating: bool) -> None:
     if not mutating:
-        if strict and response.patch:
+        if response.patch:
             raise InvalidReview("validating webhook may not return response.patch")
-        if strict and response.patch_type is not None:
+        if response.patch_type is not None:
             raise InvalidReview("validating webhook may not return response.patchType")
-        return None
-    if strict and response.patch and response.patch_type is None:
+        return
+    if response.patch and response.patch_type is None:
         raise InvalidReview("webhook returned response.patch but not response.patchType")
-    if strict and not response.patch and response.patch_type is not None:
+    if not response.patch and response.patch_type is not None:
         raise InvalidReview("webhook returned response.patchType but not response.patch")
-    if not response.patch:
-        return None
-    if strict and response.patch_type != "JSONPatch":
+    if response.patch_type not in {None, "JSONPatch"}:
         raise InvalidReview(f"webhook returned invalid response.patchType of {golang.quote(response.patch_type or '')}")
+
+
+def _decoded(patch: str) -> bytes:
     try:
-        return msgspec.json.decode(base64.b64decode(response.patch, validate=True))
-    except (binascii.Error, msgspec.DecodeError) as error:
-        raise InvalidReview(f"received undecodable patch in webhook response: {error}") from error
+        return base64.b64decode(patch, validate=True)
+    except binascii.Error as error:
+        raise InvalidReview(f"response.patch: illegal base64 data: {error}") from error
