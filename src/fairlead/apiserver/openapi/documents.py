@@ -65,7 +65,6 @@ class OpenApi:
             "info": {"title": "Fairlead, Kubernetes-compatible", "version": source_version()},
             "paths": paths,
             "components": {"schemas": collect_schemas(paths, resources), "securitySchemes": _SECURITY},
-            "security": [{"BearerToken": []}],
         }
 
     def swagger(self) -> Json:

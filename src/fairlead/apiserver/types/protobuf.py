@@ -93,7 +93,10 @@ class _Decoder:
     def _fill(self, name: str, start: int, end: int, out: Json) -> None:
         data, slots, position = self._data, _slots(name), start
         while position < end:
-            tag, position = wire.read_varint(data, position, end)
+            tag = data[position]
+            position += 1
+            if tag >= 0x80:  # a call for the rare long tag only: this loop is where the time goes
+                tag, position = wire.read_varint(data, position - 1, end)
             slot = slots.get(tag)
             if slot is not None:
                 field, read = slot

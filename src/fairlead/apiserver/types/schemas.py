@@ -80,6 +80,8 @@ def _resolve(reference: str) -> Json:
     if describe(name).fields is None and schema.get("type", "object") == "object" and "oneOf" not in schema:
         # Raw JSON (FieldsV1, RawExtension): OpenAPI calls it an object without fields, but nothing in it is unknown.
         schema["x-kubernetes-preserve-unknown-fields"] = True
+    if name.endswith("resource.Quantity"):
+        schema["x-fairlead-quantity"] = True
     return schema
 
 

@@ -32,6 +32,8 @@ class WireError(ValueError):
 
 def read_varint(data: bytes, position: int, end: int) -> tuple[int, int]:
     """An unsigned 64-bit number and where it ends."""
+    if position < end and data[position] < 0x80:
+        return data[position], position + 1  # most are small
     value = shift = 0
     while position < end:
         byte = data[position]
