@@ -62,6 +62,7 @@ class _Asked:
     pruned_defaults: bool = True
     review_version: bool = True
     many_selectable_fields: frozenset[str] = frozenset()  # versions that may keep too many of them
+    unchanged: frozenset[str] = frozenset()  # versions whose schema is the stored one
     webhooks: bool = False
 
 
@@ -242,6 +243,14 @@ def _asked_after(spec: Json, before: Json, *, webhooks: bool) -> _Asked:
         ),
         review_version=not review or any(name in {"v1", "v1beta1"} for name in review),
         many_selectable_fields=frozenset(kept),
+        unchanged=frozenset(
+            version["name"]
+            for version in spec.get("versions") or ()
+            if any(
+                other.get("name") == version["name"] and other.get("schema") == version.get("schema")
+                for other in old_versions
+            )
+        ),
         webhooks=webhooks,
     )
 
@@ -297,7 +306,9 @@ def _validate_spec(spec: Json, asked: _Asked) -> Iterator[FieldError]:
     has_status = any(
         (version.get("subresources") or {}).get("status") is not None for version in spec.get("versions") or ()
     )
-    yield from _validate_schema(shared.validation, _SPEC.child("validation"), asked, has_status=has_status)
+    first = next((version.get("name", "") for version in spec.get("versions") or ()), "")
+    where = _SPEC.child("validation")
+    yield from _validate_schema(shared.validation, where, asked, version=first, has_status=has_status)
     yield from validate_subresources(shared.subresources, _SPEC.child("subresources"))
     yield from validate_columns(shared.columns, _SPEC.child("additionalPrinterColumns"))
     if shared.selectable:
@@ -348,7 +359,8 @@ def _validate_version(version: Json, shared: _Shared, path: FieldPath, asked: _A
     subresources = version.get("subresources")
     effective = subresources if shared.subresources is None else shared.subresources
     has_status = (effective or {}).get("status") is not None
-    yield from _validate_schema(version.get("schema"), path.child("schema"), asked, has_status=has_status)
+    where = path.child("schema")
+    yield from _validate_schema(version.get("schema"), where, asked, version=name, has_status=has_status)
     yield from validate_subresources(subresources, path.child("subresources"))
     yield from validate_columns(version.get("additionalPrinterColumns") or [], path.child("additionalPrinterColumns"))
     if selectable := version.get("selectableFields"):
@@ -381,7 +393,7 @@ def _deprecation_problems(version: Json) -> Iterator[str]:
 
 
 def _validate_schema(
-    validation: Json | None, path: FieldPath, asked: _Asked, *, has_status: bool
+    validation: Json | None, path: FieldPath, asked: _Asked, *, version: str, has_status: bool
 ) -> Iterator[FieldError]:
     schema = (validation or {}).get("openAPIV3Schema")
     if schema is None:
@@ -404,10 +416,12 @@ def _validate_schema(
                 compile_schema(schema), where, require_pruned=asked.pruned_defaults
             )
             errors += problems
-            context = None if problems else RuleContext()
+            context = None if problems else RuleContext(limited=version not in asked.unchanged)
     errors += openapi.validate_openapi(schema, where, asked.limits, context)
     if unstructured and not errors:
         errors.append(FieldError.invalid(where, "", unstructured))
+    if context is not None:
+        errors += context.total.errors(where)
     yield from errors
 
 

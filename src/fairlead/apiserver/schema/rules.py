@@ -17,7 +17,7 @@ from fairlead.apiserver.schema.correlation import Pair
 from fairlead.apiserver.schema.field_paths import resolve_field_path
 from fairlead.apiserver.schema.model import ANYTHING, Node
 
-__all__ = ["Rule", "RuleTree", "compile_rule_list", "compile_rules", "validate_rules"]
+__all__ = ["Rule", "RuleTree", "compile_rule_list", "compile_rules", "rule_environments", "validate_rules"]
 
 Json = dict[str, Any]
 
@@ -128,10 +128,17 @@ def _is_typed(node: Node) -> bool:
     return bool(node.type)
 
 
+def rule_environments(self_type: types.CelType) -> tuple[environment.Environment, environment.Environment]:
+    """What plain rules, and rules with optionalOldSelf, are compiled against."""
+    return (
+        environment.Environment({"self": self_type, "oldSelf": self_type}),
+        environment.Environment({"self": self_type, "oldSelf": types.optional_of(self_type)}),
+    )
+
+
 def compile_rule_list(node: Node, self_type: types.CelType) -> Iterator[Rule]:
     """The rules of one node, in order, each compiled or with its problem."""
-    plain = environment.Environment({"self": self_type, "oldSelf": self_type})
-    optional = environment.Environment({"self": self_type, "oldSelf": types.optional_of(self_type)})
+    plain, optional = rule_environments(self_type)
     for source in node.source.get("x-kubernetes-validations") or ():
         yield _compile_rule(node, source, optional if source.get("optionalOldSelf") else plain)
 

@@ -228,3 +228,46 @@ def test_an_update_is_not_blamed_for_what_was_stored() -> None:
 def test_formats_that_mean_nothing_are_named() -> None:
     crd = _crd({"a": {"type": "string", "format": "speed"}, "b": {"type": "integer", "format": "int32"}})
     assert validation.unrecognized_formats(crd) == ["speed"]
+
+
+ADVICE = (
+    "(try simplifying the rule, or adding maxItems, maxProperties, and maxLength "
+    "where arrays, maps, and strings are declared)"
+)
+
+
+def test_a_rule_that_could_cost_too_much_is_refused_with_advice() -> None:
+    item = {"type": "string", "x-kubernetes-validations": [{"rule": "self.contains('x')"}]}
+    crd = _crd({"l": {"type": "array", "items": item}})
+    where = f"{SCHEMA}.properties[l].items.x-kubernetes-validations[0].rule"
+    assert _errors(crd) == [
+        f"{where}: Forbidden: estimated rule cost exceeds budget by factor of more than 100x {ADVICE}",
+        (
+            f"{where}: Forbidden: contributed to estimated rule cost total exceeding cost limit "
+            "for entire OpenAPIv3 schema"
+        ),
+        (
+            f"{SCHEMA}: Forbidden: x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema "
+            f"exceeds budget by factor of more than 100x {ADVICE}"
+        ),
+    ]
+    bounded = _crd({"l": {"type": "array", "maxItems": 100, "items": {**item, "maxLength": 100}}})
+    assert _errors(bounded) == []
+
+
+def test_a_stored_rule_may_stay_expensive_while_its_schema_stays() -> None:
+    item = {"type": "string", "maxLength": 3000, "x-kubernetes-validations": [{"rule": "self.matches('aaaaaaaaaa')"}]}
+    expensive = _crd({"l": {"type": "array", "maxItems": 4000, "items": item}})
+    (error,) = _errors(expensive)
+    assert "estimated rule cost exceeds budget by factor of 1.441600x" in error
+    assert _errors(copy.deepcopy(expensive), expensive) == []
+    changed = copy.deepcopy(expensive)
+    changed["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "new"
+    assert _errors(changed, expensive) == [error]
+
+
+def test_a_message_that_could_cost_too_much_is_refused() -> None:
+    rule = {"rule": "self == 'x'", "messageExpression": f"self.matches('^{'a' * 144}*$') ? 'a' : 'b'"}
+    (error,) = _errors(_crd({"x": {"type": "string", "x-kubernetes-validations": [rule]}}))
+    words = "messageExpression: Forbidden: estimated messageExpression cost exceeds budget by factor of 1.163920x"
+    assert words in error
