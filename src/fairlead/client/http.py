@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import urllib.parse
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 
 import aiohttp
 import multidict
@@ -203,7 +203,7 @@ class _Answer:
         self.status = response.status
         self.headers: Mapping[str, str] = {key.lower(): value for key, value in response.headers.items()}
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         try:
             async for chunk in self._response.content.iter_any():
                 yield chunk

@@ -6,7 +6,7 @@ import asyncio
 import collections
 import contextlib
 import urllib.parse
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from typing import Any
 
 from fairlead.base import tasks
@@ -176,7 +176,7 @@ class _Call:
             self._news.clear()
             await self._news.wait()
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         while True:
             while self._chunks:
                 chunk = self._chunks.popleft()

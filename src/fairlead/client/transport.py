@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -49,7 +49,7 @@ class StreamedResponse(Protocol):
         """Header values by lower-case name."""
         ...
 
-    def chunks(self) -> AsyncIterator[bytes]:
+    def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body as it arrives. Ends when the server ended it; raises ConnectionBroken when it was cut off."""
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 from collections.abc import AsyncGenerator, Callable, Iterator
@@ -85,9 +86,10 @@ async def events_of(
     """
     splitter = FrameSplitter()
     try:
-        async for chunk in response.chunks():
-            for frame in splitter.feed(chunk):
-                yield decode(frame)
+        async with contextlib.aclosing(response.chunks()) as chunks:
+            async for chunk in chunks:
+                for frame in splitter.feed(chunk):
+                    yield decode(frame)
     except errors.TransportError as error:
         raise errors.WatchBroken(f"the watch of {what} was cut off: {error}") from error
     if splitter.rest:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
 from fairlead.base.clock import Clock
@@ -146,7 +146,7 @@ class _Stream:
     async def read(self) -> bytes:
         return self._body
 
-    async def chunks(self) -> AsyncIterator[bytes]:
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
         while True:
             while self._waiting and not self._stop:
                 yield self._waiting.pop(0)
