@@ -8,7 +8,7 @@ from typing import Any
 from fairlead.api.gvk import GroupVersionKind
 from fairlead.apiserver.openapi.custom import custom_schema, list_schema
 from fairlead.apiserver.openapi.descriptions import describe_schema
-from fairlead.apiserver.openapi.models import kind_model, list_model, meta_model, own_kind, subresource_kind
+from fairlead.apiserver.openapi.models import is_builtin, kind_model, list_model, meta_model, own_kind, subresource_kind
 from fairlead.apiserver.openapi.parameters import Json
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.types.schemas import REFERENCE, definition, model_name
@@ -55,8 +55,8 @@ def references(value: Any) -> Iterator[str]:
 def _custom_schemas(resources: Iterable[Resource]) -> Json:
     schemas: Json = {}
     for resource in resources:
-        if resource.custom is not None:
-            schemas[kind_model(own_kind(resource))] = custom_schema(resource.custom)
+        if not is_builtin(resource):
+            schemas[kind_model(own_kind(resource))] = custom_schema(resource)
             schemas[list_model(resource)] = list_schema(resource)
     return schemas
 

@@ -1,10 +1,9 @@
-"""Schemas of custom resources as clients see them: the author's own, completed by what every object has."""
+"""Schemas of kinds that are not Kubernetes' own, as clients see them: completed by what every object has."""
 
 from __future__ import annotations
 
 import copy
 
-from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.openapi.models import kind_model, meta_model, own_kind, reference
 from fairlead.apiserver.openapi.parameters import Json
 from fairlead.apiserver.registry.resource import Resource
@@ -16,22 +15,22 @@ _KIND = {"type": "string", "description": "What this object is."}
 _METADATA_TEXT = "Name, labels and what else every object has."
 
 
-def custom_schema(kind: CustomResourceKind) -> Json:
-    """The schema of one version of a custom resource."""
-    schema: Json = copy.deepcopy(dict(kind.node.source)) or {
+def custom_schema(resource: Resource) -> Json:
+    """The schema of a kind as its author wrote it, made whole."""
+    schema: Json = copy.deepcopy(dict(resource.schema().source)) or {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
     }
     _complete(schema)
     schema["properties"] = {**schema.get("properties", {}), **_object_properties()}
-    if kind.selectable_fields:
-        paths = sorted(kind.selectable_fields)
+    if resource.custom is not None and resource.custom.selectable_fields:
+        paths = sorted(resource.custom.selectable_fields)
         schema["x-kubernetes-selectable-fields"] = [{"fieldPath": path} for path in paths]
     return schema
 
 
 def list_schema(resource: Resource) -> Json:
-    """The schema of a list of custom resources."""
+    """The schema of a list of them."""
     items = {"type": "array", "items": reference(kind_model(own_kind(resource)))}
     return {
         "description": f"A list of {resource.kind} objects.",

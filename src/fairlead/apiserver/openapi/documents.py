@@ -18,6 +18,7 @@ from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.openapi.components import collect_schemas
 from fairlead.apiserver.openapi.gnostic import CONTENT_TYPE as GNOSTIC
 from fairlead.apiserver.openapi.gnostic import encode_document
+from fairlead.apiserver.openapi.models import is_builtin
 from fairlead.apiserver.openapi.parameters import Json
 from fairlead.apiserver.openapi.paths import resource_paths, root
 from fairlead.apiserver.openapi.swagger import to_swagger
@@ -134,8 +135,8 @@ class OpenApi:
             for resource in self._resources(group, version):
                 facts.append(f"{resource.plural} {resource.kind} {resource.namespaced} {resource.verbs}")
                 facts += [f"{sub.name} {sub.kind} {sub.verbs}" for sub in resource.subresources.values()]
-                if resource.custom is not None:
-                    facts.append(msgspec.json.encode(resource.custom.node.source, order="deterministic").decode())
+                if not is_builtin(resource):
+                    facts.append(msgspec.json.encode(resource.schema().source, order="deterministic").decode())
             self._hashes[key] = hashlib.sha512("\n".join(facts).encode()).hexdigest().upper()
         return self._hashes[key]
 

@@ -6,7 +6,7 @@ from fairlead.api.gvk import GroupVersionKind
 from fairlead.apiserver.registry.resource import Resource, Subresource
 from fairlead.apiserver.types.schemas import META, REFERENCE, Json, model_name, type_name
 
-__all__ = ["kind_model", "list_model", "meta_model", "own_kind", "reference", "subresource_kind"]
+__all__ = ["is_builtin", "kind_model", "list_model", "meta_model", "own_kind", "reference", "subresource_kind"]
 
 
 def reference(model: str) -> Json:
@@ -22,6 +22,11 @@ def meta_model(kind: str) -> str:
 def own_kind(resource: Resource) -> GroupVersionKind:
     """The kind of a resource's objects."""
     return GroupVersionKind(resource.group, resource.version, resource.kind)
+
+
+def is_builtin(resource: Resource) -> bool:
+    """Whether the kind is one of Kubernetes' own, whose types are data here."""
+    return type_name(own_kind(resource)) is not None
 
 
 def subresource_kind(resource: Resource, sub: Subresource) -> GroupVersionKind:

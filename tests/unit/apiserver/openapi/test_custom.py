@@ -3,6 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.apiserver.openapi.documents import OpenApi
+from fairlead.apiserver.registry.catalog import Catalog
+from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.registry.strategy import Strategy
+from fairlead.apiserver.schema.model import compile_schema
 
 OBJECT_META = {"$ref": "#/components/schemas/io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"}
 
@@ -57,3 +61,14 @@ def test_lists_of_custom_resources(openapi: OpenApi) -> None:
     assert schema["x-kubernetes-group-version-kind"][0]["kind"] == "WidgetList"
     patch = document["paths"]["/apis/example.com/v1/namespaces/{namespace}/widgets/{name}"]["patch"]
     assert "application/strategic-merge-patch+json" not in patch["requestBody"]["content"]
+
+
+def test_kinds_of_our_own_need_no_definition() -> None:
+    node = compile_schema({"type": "object", "properties": {"spec": {"type": "object"}}})
+    resource = Resource(
+        "lifecycle.k8s.io", "v1alpha1", "things", "Thing", namespaced=False, strategy=Strategy(), schema=lambda: node
+    )
+    document = OpenApi(Catalog([resource])).document("lifecycle.k8s.io", "v1alpha1")
+    schema = document["components"]["schemas"]["io.k8s.lifecycle.v1alpha1.Thing"]
+    assert set(schema["properties"]) == {"apiVersion", "kind", "metadata", "spec"}
+    assert "/apis/lifecycle.k8s.io/v1alpha1/things/{name}" in document["paths"]
