@@ -14,11 +14,12 @@ from typing import Protocol
 from fairlead.api import errors
 from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.dispatch import Dispatcher
-from fairlead.apiserver.http.messages import Request, Response, status_response
+from fairlead.apiserver.http.messages import Request, Response, json_response, status_response
 from fairlead.apiserver.routing import RequestInfo, read_request
 from fairlead.apiserver.storage.interface import DiskFull
 from fairlead.apiserver.storage.store import StoreStopped
 from fairlead.base import logs
+from fairlead.base.identity import Ids
 
 __all__ = ["Application", "Authenticator", "Authorizer", "Observer", "PathHandler"]
 
@@ -69,18 +70,21 @@ class Application:
     authorizer: Authorizer
     paths: Mapping[str, PathHandler]
     prefixes: Mapping[str, PathHandler]
+    ids: Ids
     # Whom the request acts as: the caller, or somebody it may impersonate.
     impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
     observers: tuple[Observer, ...] = ()
 
     async def handle(self, request: Request) -> Response:
         """Answer one request. Never raises, except when it is cancelled."""
+        request.audit_id = request.header("audit-id") or self.ids.uuid()
         try:
             info = read_request(request)
         except errors.ApiError as error:
             return status_response(error)
         tokens = [observer.begin(request, info) for observer in self.observers]
         response = await self._answer(request, info, tokens)
+        response.headers += [("audit-id", request.audit_id), ("cache-control", "no-cache, private")]
         for observer, token in zip(self.observers, tokens, strict=True):
             response = observer.end(token, response)
         return response
@@ -125,6 +129,8 @@ class Application:
 
     async def _answer_path(self, request: Request, user: UserInfo) -> Response:
         path = request.path.rstrip("/") or "/"
+        if path == "/":
+            return json_response({"paths": sorted({*self.paths, *(prefix.rstrip("/") for prefix in self.prefixes)})})
         handler = self.paths.get(path)
         if handler is None:
             handler = next((found for prefix, found in self.prefixes.items() if path.startswith(prefix)), None)

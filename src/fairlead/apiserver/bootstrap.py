@@ -64,7 +64,7 @@ def _service(port: int) -> Json:
             "labels": {"component": "apiserver", "provider": "kubernetes"},
         },
         "spec": {
-            "clusterIP": "10.96.0.1",
+            "clusterIP": "10.0.0.1",
             "ports": [{"name": "https", "port": 443, "protocol": "TCP", "targetPort": port}],
         },
     }

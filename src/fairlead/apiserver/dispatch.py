@@ -77,11 +77,9 @@ class Dispatcher:
             return await self._creates[resource.table](call)
         if info.verb not in resource.verbs:
             raise errors.method_not_supported(resource.group_resource, info.verb)
-        if info.verb == "watch" or (info.verb == "get" and call.request.query.flag("watch")):
-            return await watch.watch(call, self._keeper)
         verb = _VERBS.get(info.verb)
-        if verb is None or (info.verb == "create" and info.name):
-            raise errors.method_not_supported(resource.group_resource, info.verb)
+        if verb is None:
+            raise _not_allowed()
         return await verb(call)
 
     async def _run_subresource(self, call: Call) -> Response:
@@ -97,6 +95,10 @@ class Dispatcher:
         if verb is None or info.verb not in resource.subresources[info.subresource].verbs:
             raise errors.method_not_supported(resource.group_resource, info.verb)
         return await verb(call)
+
+
+def _not_allowed() -> errors.MethodNotSupported:
+    return errors.MethodNotSupported("the server does not allow this method on the requested resource", details={})
 
 
 def _header_text(text: str) -> str:

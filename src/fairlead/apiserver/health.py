@@ -50,9 +50,14 @@ class Health:
             lines.append(f"[+]{name} ok" if problem is None else f"[-]{name} failed: {problem}")
         verdict = path.removeprefix("/") + " check " + ("failed" if failed else "passed")
         if failed:
-            return Response(500, "\n".join([*lines, verdict, ""]).encode(), "text/plain; charset=utf-8")
+            return Response(
+                500,
+                "\n".join([*lines, verdict, ""]).encode(),
+                "text/plain; charset=utf-8",
+                [("x-content-type-options", "nosniff")],
+            )
         body = "\n".join([*lines, verdict, ""]) if "verbose" in request.query else "ok"
-        return Response(200, body.encode(), "text/plain; charset=utf-8")
+        return Response(200, body.encode(), "text/plain; charset=utf-8", [("x-content-type-options", "nosniff")])
 
     async def _single(self, request: Request, _user: UserInfo) -> Response:
         name = request.path.rstrip("/").rpartition("/")[2]
@@ -61,8 +66,13 @@ class Health:
             raise errors.NotFound("the server could not find the requested resource", details={})
         problem = check()
         if problem is not None:
-            return Response(500, f"internal server error: {problem}\n".encode(), "text/plain; charset=utf-8")
-        return Response(200, b"ok", "text/plain; charset=utf-8")
+            return Response(
+                500,
+                f"internal server error: {problem}\n".encode(),
+                "text/plain; charset=utf-8",
+                [("x-content-type-options", "nosniff")],
+            )
+        return Response(200, b"ok", "text/plain; charset=utf-8", [("x-content-type-options", "nosniff")])
 
     async def _version(self, _request: Request, _user: UserInfo) -> Response:
         return json_response(version_info())

@@ -14,7 +14,7 @@ from fairlead.apiserver.security.authentication import read_token_file
 from fairlead.apiserver.security.kubeconfig import Kubeconfig
 from fairlead.apiserver.security.pki.authority import Authority
 from fairlead.apiserver.security.pki.signing import SigningKey
-from fairlead.apiserver.server import ApiServer, World
+from fairlead.apiserver.server import COMPACTION_SECONDS, ApiServer, World
 from fairlead.apiserver.storage.interface import Log
 from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.apiserver.storage.sqlite import SqliteLog
@@ -41,6 +41,14 @@ class Settings:
     in_memory: bool = False
     extra_names: Sequence[str] = ()
     gates: FeatureGates | None = None
+    controllers: Sequence[str] = ("*",)  # as kube-controller-manager's flag: names, -names, * for all
+    compaction_seconds: float = COMPACTION_SECONDS
+
+    def runs_controller(self, name: str) -> bool:
+        """Whether a controller is on: named, or not named and everything is."""
+        if f"-{name}" in self.controllers:
+            return False
+        return name in self.controllers or "*" in self.controllers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +67,7 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
     signing_key = SigningKey.open(settings.data_folder / "pki" / "service-account.key")
     tokens = {} if settings.token_auth_file is None else read_token_file(settings.token_auth_file)
     listener = listen(settings.bind_address, settings.port, share=settings.share_port)
-    audit = AuditLog(settings.audit_log_path, world.clock, world.ids) if settings.audit_log_path else None
+    audit = AuditLog(settings.audit_log_path, world.clock) if settings.audit_log_path else None
     try:
         url = f"https://{_host(settings.bind_address)}:{listener.getsockname()[1]}"
         disk: Log = MemoryLog() if settings.in_memory else SqliteLog(settings.data_folder / DATABASE)
@@ -69,6 +77,8 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
             lambda core: make_guard(core, world.clock, world.ids, authority, signing_key, tokens, url),
             address=url.removeprefix("https://"),
             observers=() if audit is None else (audit,),
+            controllers=settings.runs_controller,
+            compaction_seconds=settings.compaction_seconds,
         )
         server.open()
         certificate, key = authority.serving(_names(settings))
@@ -109,5 +119,5 @@ def _names(settings: Settings) -> list[str]:
     names = ["127.0.0.1", "::1", "localhost", socket.gethostname()]
     if settings.bind_address not in {"0.0.0.0", "::", ""}:  # noqa: S104 - compared, not bound
         names.append(settings.bind_address)
-    names += ["10.96.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+    names += ["10.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
     return [*dict.fromkeys([*names, "kubernetes.default.svc.cluster.local", *settings.extra_names])]

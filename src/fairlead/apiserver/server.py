@@ -18,6 +18,7 @@ from fairlead.apiserver.dispatch import Dispatcher
 from fairlead.apiserver.guard import Guard
 from fairlead.apiserver.housekeeping.definitions import DefinitionKeeper
 from fairlead.apiserver.housekeeping.disruption import DisruptionKeeper
+from fairlead.apiserver.housekeeping.furnishing import default_account, root_ca
 from fairlead.apiserver.housekeeping.garbage import GarbageCollector
 from fairlead.apiserver.housekeeping.loop import Housekeeper, HousekeepingLoop
 from fairlead.apiserver.housekeeping.namespaces import NamespaceKeeper
@@ -67,6 +68,8 @@ class ApiServer:
         *,
         address: str = "127.0.0.1:6443",
         observers: Sequence[Observer] = (),
+        controllers: Callable[[str], bool] = lambda _name: True,
+        compaction_seconds: float = COMPACTION_SECONDS,
     ) -> None:
         self._address = address
         self._port = int(address.rpartition(":")[2])
@@ -87,8 +90,11 @@ class ApiServer:
         self.core.admission = Chain([*chain.plugins, *self._guard.plugins])
         self._keeper = WatchKeeper(self.store, world.clock, world.randomness)
         self._definitions = DefinitionKeeper(self.core, self._reindex)
+        self._compaction_seconds = compaction_seconds
         self._loops = [
-            HousekeepingLoop(housekeeper, world.clock, world.randomness) for housekeeper in self._housekeepers()
+            HousekeepingLoop(housekeeper, world.clock, world.randomness)
+            for housekeeper in self._housekeepers()
+            if housekeeper is self._definitions or controllers(housekeeper.name)
         ]
         self._ready = asyncio.Event()
         self._observers = (RequestMetrics(world.metrics, world.clock), *observers)
@@ -97,7 +103,9 @@ class ApiServer:
     def _housekeepers(self) -> list[Housekeeper]:
         return [
             self._definitions,
-            NamespaceKeeper(self.core, root_ca=self._guard.root_ca),
+            NamespaceKeeper(self.core),
+            default_account(self.core),
+            root_ca(self.core, self._guard.root_ca),
             GarbageCollector(self.core),
             DisruptionKeeper(self.core),
         ]
@@ -123,6 +131,7 @@ class ApiServer:
             self._guard.authorizer,
             paths,
             prefixes,
+            self.world.ids,
             self._guard.impersonate,
             self._observers,
         )
@@ -183,10 +192,10 @@ class ApiServer:
         self.store.end_watches()
 
     async def _compact(self) -> None:
-        """Every five minutes forget what is older than the last five."""
+        """Now and then forget what was old already the last time."""
         previous = self.store.revision
         while True:
-            await self.world.clock.sleep(COMPACTION_SECONDS)
+            await self.world.clock.sleep(self._compaction_seconds)
             current = self.store.revision
             await self.store.compact(previous)
             previous = current

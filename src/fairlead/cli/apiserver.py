@@ -45,6 +45,20 @@ def default_data_folder(environment: Environment) -> pathlib.Path:
 @click.option("--audit-log-path", default="", help="Append one line per request to this file; - is standard output.")
 @click.option("--tls-san", multiple=True, help="Another name or address that the serving certificate is good for.")
 @click.option("--in-memory", is_flag=True, help="Keep objects in memory only: nothing outlives the process.")
+@click.option(
+    "--controllers",
+    default="*",
+    show_default=True,
+    help="Which of the built-in controllers run, as kube-controller-manager's flag: NAME, -NAME, * for all.",
+)
+@click.option(
+    "--compaction-interval",
+    "--etcd-compaction-interval",
+    default="5m",
+    show_default=True,
+    callback=options.duration,
+    help="How often history is forgotten that was old already the last time.",
+)
 @click.option("--permit-port-sharing", is_flag=True, help="Set SO_REUSEPORT on the listening socket.")
 @options.feature_gates
 @options.logging
@@ -61,6 +75,8 @@ def command(
     audit_log_path: str,
     tls_san: tuple[str, ...],
     in_memory: bool,
+    controllers: str,
+    compaction_interval: float,
     permit_port_sharing: bool,
     feature_gates: FeatureGates,
 ) -> None:
@@ -93,6 +109,8 @@ def command(
         in_memory=in_memory,
         extra_names=tls_san,
         gates=feature_gates,
+        controllers=[name.strip() for name in controllers.split(",") if name.strip()],
+        compaction_seconds=compaction_interval,
     )
     process.run(lambda: launch.serve(settings, world, _announce), loop_factory=_loop_factory())
 

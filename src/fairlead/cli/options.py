@@ -9,7 +9,7 @@ import click
 
 from fairlead.base import gates
 
-__all__ = ["feature_gates", "logging"]
+__all__ = ["duration", "feature_gates", "logging"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -22,6 +22,19 @@ class _Verbosity(click.IntRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         number: Any = value.removeprefix("=") if isinstance(value, str) else value
         return super().convert(number, param, ctx)
+
+
+def duration(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
+    """A callback for durations in Go's spelling (1m30s); the command gets seconds."""
+    from fairlead.api.time import parse_duration
+
+    try:
+        seconds = parse_duration(value).total_seconds()
+    except ValueError as error:
+        raise click.BadParameter(str(error), ctx, parameter) from error
+    if seconds <= 0:
+        raise click.BadParameter("must be positive, such as 90s or 5m", ctx, parameter)
+    return seconds
 
 
 def feature_gates(command: _F) -> _F:

@@ -18,6 +18,7 @@ from fairlead.apiserver.admission.builtin.namespace_lifecycle import NamespaceLi
 from fairlead.apiserver.admission.builtin.node_restriction import NodeRestriction
 from fairlead.apiserver.admission.builtin.priority import Priority
 from fairlead.apiserver.admission.builtin.service_account import ServiceAccount
+from fairlead.apiserver.admission.builtin.service_addresses import ServiceAddresses
 from fairlead.apiserver.admission.builtin.taint_nodes import TaintNodesByCondition
 from fairlead.apiserver.admission.chain import Chain
 from fairlead.apiserver.admission.expressions.evaluation import Authorize
@@ -45,6 +46,7 @@ def default_chain(
     authorize: Authorize,
     sender: Sender,
     resolver: ServiceResolver | None = None,
+    service_network: str = "10.0.0.0/16",
 ) -> Chain:
     """The plugins of a server, in the order of Kubernetes.
 
@@ -61,6 +63,7 @@ def default_chain(
             Priority(objects),
             DefaultTolerationSeconds(),
             DefaultStorageClass(objects),
+            ServiceAddresses(objects, service_network),
             MutatingWebhooks(objects, caller, authorize),
             ValidatingPolicies(objects, authorize),
             ValidatingWebhooks(objects, caller, authorize),

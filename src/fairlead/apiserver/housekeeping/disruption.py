@@ -37,7 +37,7 @@ class _Count:
 class DisruptionKeeper:
     """Housekeeper of budgets. Its keys are those of the budgets."""
 
-    name = "disruption"
+    name = "disruption-controller"
 
     def __init__(self, core: Core) -> None:
         self._core = core

@@ -63,7 +63,7 @@ _decoder = msgspec.json.Decoder(_Object)
 class GarbageCollector:
     """Housekeeper of ownership. Its keys are places: a table and a key in it."""
 
-    name = "garbage-collector"
+    name = "garbage-collector-controller"
 
     def __init__(self, core: Core) -> None:
         self._core = core

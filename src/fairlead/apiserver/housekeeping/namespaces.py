@@ -1,4 +1,4 @@
-"""What every namespace is given when it begins, and how it ends: emptied first, then gone."""
+"""The end of a namespace: it is emptied first, and gone when nothing is left."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from fairlead.apiserver.registry.resource import Resource, split_key
 from fairlead.apiserver.storage.records import Change
 from fairlead.apiserver.storage.selection import Selection
 
-__all__ = ["ROOT_CA", "NamespaceKeeper"]
+__all__ = ["NamespaceKeeper"]
 
-ROOT_CA = "kube-root-ca.crt"
 _HOLDER = "kubernetes"
 
 
@@ -64,12 +63,11 @@ def _condition(kind: str, detail: str, reason: str, message: str) -> Json:
 class NamespaceKeeper:
     """Housekeeper of namespaces. Its keys are their names."""
 
-    name = "namespaces"
+    name = "namespace-controller"
 
-    def __init__(self, core: Core, *, root_ca: str) -> None:
+    def __init__(self, core: Core) -> None:
         self._core = core
         self._inside = Inside(core, "namespace-controller")
-        self._root_ca = root_ca
         self._ending: dict[str, None] = {}
 
     def initial(self) -> Iterable[str]:
@@ -80,22 +78,20 @@ class NamespaceKeeper:
         """A namespace that changed, or one that ends and has lost something."""
         if table == "namespaces":
             return (change.last.key,)
-        if change.after is None or table in {"serviceaccounts", "configmaps"}:
+        if change.after is None:
             namespace, _ = split_key(change.last.key)
-            name = change.last.key.rpartition("/")[2]
-            if namespace in self._ending or (namespace and change.after is None and name in {"default", ROOT_CA}):
+            if namespace in self._ending:
                 return (namespace,)
         return ()
 
     async def put_right(self, key: str) -> float | None:
-        """Furnish a living namespace; empty a dying one."""
+        """Empty a namespace that ends."""
         namespaces = self._inside.resource("", "v1", "namespaces")
         namespace = self._inside.get(namespaces, "", key)
         if namespace is None:
             self._ending.pop(key, None)
             return None
         if not namespace["metadata"].get("deletionTimestamp"):
-            await self._furnish(key)
             return None
         self._ending[key] = None
         left = await self._empty(key)
@@ -104,23 +100,6 @@ class NamespaceKeeper:
             return None  # what is left wakes us when it goes
         await self._release(key)
         return None
-
-    async def _furnish(self, namespace: str) -> None:
-        """What every namespace has: a default service account, and the CA to trust this server by."""
-        accounts = self._inside.resource("", "v1", "serviceaccounts")
-        config_maps = self._inside.resource("", "v1", "configmaps")
-        account: Json = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
-        bundle: Json = {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": ROOT_CA},
-            "data": {"ca.crt": self._root_ca},
-        }
-        for resource, obj in ((accounts, account), (config_maps, bundle)):
-            if self._inside.newest(resource, namespace, obj["metadata"]["name"]) is None:
-                # A namespace that began to end meanwhile refuses new objects, and needs none.
-                with contextlib.suppress(errors.AlreadyExists, errors.Forbidden, errors.NotFound):
-                    await self._inside.create(resource, obj, namespace=namespace)
 
     async def _empty(self, namespace: str) -> _Left:
         """Ask everything in the namespace to go; what is still there."""

@@ -71,14 +71,14 @@ def _request(scope: Scope, receive: Receive) -> Request:
 async def _read_body(headers: dict[str, str], receive: Receive) -> bytes:
     declared = headers.get("content-length", "")
     if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
-        raise errors.RequestEntityTooLarge(f"limit is {MAX_BODY_BYTES}")
+        raise errors.request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
     message = await receive()
     if message["type"] == "http.disconnect":
         raise asyncio.CancelledError
     body: bytes = message.get("body", b"")
     if not message.get("more_body", False):
         if len(body) > MAX_BODY_BYTES:
-            raise errors.RequestEntityTooLarge(f"limit is {MAX_BODY_BYTES}")
+            raise errors.request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
         return body
     pieces = [body]
     size = len(body)
@@ -89,7 +89,7 @@ async def _read_body(headers: dict[str, str], receive: Receive) -> bytes:
         piece = message.get("body", b"")
         size += len(piece)
         if size > MAX_BODY_BYTES:
-            raise errors.RequestEntityTooLarge(f"limit is {MAX_BODY_BYTES}")
+            raise errors.request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
         pieces.append(piece)
     return b"".join(pieces)
 

@@ -14,7 +14,6 @@ from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.routing import RequestInfo
 from fairlead.base.clock import Clock
-from fairlead.base.identity import Ids
 
 __all__ = ["AuditLog"]
 
@@ -27,9 +26,8 @@ class _Begun:
 class AuditLog:
     """Appends to a file, or to standard output for "-". No bodies, no credentials: nothing secret can get in."""
 
-    def __init__(self, path: str, clock: Clock, ids: Ids) -> None:
+    def __init__(self, path: str, clock: Clock) -> None:
         self._clock = clock
-        self._ids = ids
         if path == "-":
             self._descriptor = os.dup(1)
         else:
@@ -46,7 +44,7 @@ class AuditLog:
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",
             "level": "Metadata",
-            "auditID": self._ids.uuid(),
+            "auditID": request.audit_id,
             "stage": "ResponseComplete",
             "requestURI": request.path,
             "verb": info.verb,

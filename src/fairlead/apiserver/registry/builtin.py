@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from fairlead.apiserver.registry.events import EVENT_CONVERSION
+from fairlead.apiserver.registry.events import EVENT_CONVERSION, EVENT_FIELD_ALIASES
 from fairlead.apiserver.registry.resource import Resource, Subresource
 from fairlead.apiserver.registry.strategies.table import strategy_for
 from fairlead.apiserver.schema.model import ANYTHING, Node
@@ -38,6 +38,7 @@ def _resource(known: resources.BuiltinResource) -> Resource:
         verbs=known.verbs,
         subresources=subresources,
         table="events" if known.group == "events.k8s.io" else "",
+        field_aliases=EVENT_FIELD_ALIASES if known.group == "events.k8s.io" else {},
         conversion=EVENT_CONVERSION if known.group == "events.k8s.io" else None,
     )
 

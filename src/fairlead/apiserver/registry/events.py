@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairlead.apiserver.registry.resource import Conversion
 from fairlead.apiserver.registry.strategy import Json
 
-__all__ = ["EVENT_CONVERSION"]
+__all__ = ["EVENT_CONVERSION", "EVENT_FIELD_ALIASES"]
 
 # events.k8s.io/v1 name -> v1 name
 _NAMES = {
@@ -33,4 +33,9 @@ def _to_served(obj: Json) -> None:
     _rename(obj, {other: name for name, other in _NAMES.items()})
 
 
+# What field selectors of events.k8s.io/v1 are called in the stored form.
+EVENT_FIELD_ALIASES = {
+    f"regarding.{field}": f"involvedObject.{field}"
+    for field in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+} | {"reportingController": "reportingComponent"}
 EVENT_CONVERSION = Conversion(_to_stored, _to_served)

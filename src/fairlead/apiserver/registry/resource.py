@@ -76,6 +76,7 @@ class Resource:
     subresources: Mapping[str, Subresource] = dataclasses.field(default_factory=dict)
     custom: CustomResourceKind | None = None  # set for what a CustomResourceDefinition defines
     scale: ScalePaths | None = None  # where replicas are kept, when that is not where most kinds keep them
+    field_aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)  # selector names of this version
     is_ending: bool = False  # its definition is being deleted: no new objects
     conversion: Conversion | None = None  # for a kind that is stored in another version's form
     table: str = ""  # where objects are kept; versions of one kind share a table

@@ -70,8 +70,9 @@ class AccessReviews:
     def _answer(self, review: Json, spec: Json, user: UserInfo) -> Response:
         decision = self._authorizer.decide(_attributes(spec, user))
         status: Json = {"allowed": decision.allowed}
-        if decision.reason:
-            status["reason"] = decision.reason
+        reason = decision.reason or (self._rbac.explain(_attributes(spec, user)) if decision.allowed else "")
+        if reason:
+            status["reason"] = reason
         review["status"] = status
         review.setdefault("metadata", {})
         return json_response(review, 201)

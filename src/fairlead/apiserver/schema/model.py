@@ -31,6 +31,7 @@ class Node:
     has_default: bool = False
     preserve_unknown_fields: bool = False
     int_or_string: bool = False
+    is_quantity: bool = False  # a built-in amount such as 500m or 2Gi
     embedded_resource: bool = False
     list_type: ListType = "atomic"
     list_map_keys: tuple[str, ...] = ()
@@ -96,6 +97,7 @@ def _fill(
     node.nullable = bool(source.get("nullable", False))
     node.preserve_unknown_fields = bool(source.get("x-kubernetes-preserve-unknown-fields", False))
     node.int_or_string = bool(source.get("x-kubernetes-int-or-string", False)) or node.format == "int-or-string"
+    node.is_quantity = bool(source.get("x-fairlead-quantity", False))
     node.embedded_resource = bool(source.get("x-kubernetes-embedded-resource", False))
     for name, schema in source.get("properties", {}).items():
         node.properties[name] = compile_schema(schema, resolve, compiled)

@@ -158,6 +158,20 @@ def _subjects(binding: Json, namespace: str) -> Iterator[str]:
             yield f"u:{identities.service_account_user(home, name)}"
 
 
+def _explanation(binding: Json, reference: Json, user: UserInfo, namespace: str) -> str:
+    kind, name = ("RoleBinding" if namespace else "ClusterRoleBinding"), binding["metadata"]["name"]
+    shown = f"{namespace}/{name}" if namespace else name
+    wanted = {f"u:{user.name}", *(f"g:{group}" for group in user.groups)}
+    subject = next(
+        subject
+        for subject in binding.get("subjects") or ()
+        if wanted & set(_subjects({"subjects": [subject]}, namespace))
+    )
+    who = f"{subject.get('kind')} {golang.quote(subject.get('name', ''))}"
+    role = f"{reference.get('kind')} {golang.quote(reference.get('name', ''))}"
+    return f"RBAC: allowed by {kind} {golang.quote(shown)} of {role} to {who}"
+
+
 class _Arranged(NamedTuple):
     rules: RuleSet
     problems: tuple[str, ...]
@@ -198,6 +212,19 @@ class Rbac:
             resolved = self.policy.resolve(user, namespace)
             known = self._arranged[key] = _Arranged(RuleSet(resolved.rules), tuple(resolved.problems))
         return known
+
+    def explain(self, attributes: Attributes) -> str:
+        """Which binding allows it, for those who review access; empty when none does."""
+        for namespace in dict.fromkeys(("", attributes.namespace)):
+            for binding in self.policy.bindings_of(attributes.user, namespace):
+                reference = binding.get("roleRef") or {}
+                try:
+                    rules = self.policy.rules_of(reference, namespace)
+                except errors.NotFound:
+                    continue
+                if RuleSet(rules).allows(attributes):
+                    return _explanation(binding, reference, attributes.user, namespace)
+        return ""
 
     def rules_for(self, user: UserInfo, namespace: str) -> ResolvedRules:
         """Everything a user may do in a namespace: for SelfSubjectRulesReview and for escalation checks."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fairlead.api import errors
-from fairlead.api.gvk import GroupVersionKind
+from fairlead.api import errors, golang
+from fairlead.api.gvk import GroupResource, GroupVersionKind
 from fairlead.api.time import format_time
 from fairlead.apiserver.http.messages import Json, Response, json_response
 from fairlead.apiserver.operations.update import update
@@ -43,21 +43,20 @@ async def _bind(call: Call, binding: Json, name: str) -> Response:
     pods = call.core.catalog.get("", "v1", "pods")
     if pods is None:
         raise errors.NotFound("pods are not served")
+    about = GroupResource("", "pods/binding")
     now = format_time(call.core.clock.now())
     wanted = binding.get("metadata") or {}
 
     async def mutation(pod: Json) -> Json:
         metadata = pod["metadata"]
         if wanted.get("uid") and wanted["uid"] != metadata["uid"]:
-            raise errors.conflict(pods.group_resource, name, "Precondition failed: UID of the binding is not the pod's")
+            raise errors.conflict(about, name, "Precondition failed: UID of the binding is not the pod's")
         if metadata.get("deletionTimestamp"):
-            raise errors.conflict(
-                pods.group_resource, name, f"pod {metadata['name']} is being deleted, cannot be assigned to a host"
-            )
+            raise errors.conflict(about, name, f"pod {metadata['name']} is being deleted, cannot be assigned to a host")
         spec = pod["spec"]
         if spec.get("nodeName"):
             raise errors.conflict(
-                pods.group_resource, name, f"pod {metadata['name']} is already assigned to node {spec['nodeName']!r}"
+                about, name, f"pod {name} is already assigned to node {golang.quote(spec['nodeName'])}"
             )
         spec["nodeName"] = node
         for field in ("annotations", "labels"):

@@ -9,11 +9,12 @@ import msgspec
 import yaml
 
 from fairlead.api import errors
-from fairlead.api.gvk import GroupVersionKind
+from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.http.messages import Json, Request
 from fairlead.apiserver.patch.depth import ensure_depth
-from fairlead.apiserver.schema.conformance import first_mismatch
+from fairlead.apiserver.schema.conformance import Unfit, conform
 from fairlead.apiserver.schema.duplicates import duplicate_fields
 from fairlead.apiserver.schema.model import Node
 from fairlead.apiserver.schema.pruning import prune
@@ -71,7 +72,8 @@ async def read_object(
 
 def parse(request: Request, data: bytes, expected: GroupVersionKind, *, custom: bool) -> Body:
     """Decode by content type."""
-    media = request.header("content-type").partition(";")[0].strip() or JSON
+    declared = request.header("content-type")
+    media = declared.partition(";")[0].strip() if declared else JSON
     if media == JSON:
         value = decode_json(data, expected.kind)
         return Body(value, tuple(duplicate_fields(data, value)))
@@ -125,9 +127,14 @@ def check_kind(obj: Json, expected: GroupVersionKind, *, required: bool = False)
         raise errors.BadRequest("apiVersion and kind must be strings")
     if version != expected.api_version:
         raise errors.BadRequest(
+            f'{kind} in version "{version.rpartition("/")[2]}" cannot be handled as a {expected.kind}: '
             f"the API version in the data ({version}) does not match the expected API version ({expected.api_version})"
         )
     if kind != expected.kind:
+        if required:
+            problem = FieldError.invalid(FieldPath("kind"), kind, f"must be {expected.kind}")
+            name = (obj.get("metadata") or {}).get("name") or ""
+            raise errors.invalid(GroupKind(expected.group, kind), name, [problem])
         raise errors.BadRequest(
             f'{kind} in version "{expected.version}" cannot be handled as a {expected.kind}: '
             f"the kind in the data ({kind}) does not match the expected kind ({expected.kind})"
@@ -144,9 +151,10 @@ def check_fields(
         if failure is not None:
             raise _undecodable(gvk, str(failure))
     else:
-        mismatch = first_mismatch(schema, obj)
-        if mismatch:
-            raise _undecodable(gvk, mismatch)
+        try:
+            conform(schema, obj)
+        except Unfit as error:
+            raise _undecodable(gvk, str(error)) from error
         metadata_node = schema.properties.get("metadata")
         metadata = obj.get("metadata")
         unknown = prune(schema, obj)

@@ -9,7 +9,7 @@ from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupKind
 from fairlead.apiserver.http.messages import Query
 
-__all__ = ["check_list_options", "check_write_options", "refuse"]
+__all__ = ["check_list_options", "check_watch_options", "check_write_options", "refuse"]
 
 _MANAGER_MAX = 128
 _VALIDATION = ("", "Ignore", "Strict", "Warn")
@@ -46,6 +46,9 @@ def check_write_options(kind: str, query: Query, *, applies: bool) -> None:
 
 def check_list_options(query: Query) -> None:
     """What resourceVersionMatch may be combined with."""
+    if "sendInitialEvents" in query:
+        problem = FieldError.forbidden(FieldPath("sendInitialEvents"), "sendInitialEvents is forbidden for list")
+        raise refuse("ListOptions", [problem])
     match, version = query.get("resourceVersionMatch"), query.get("resourceVersion")
     path = FieldPath("resourceVersionMatch")
     if not match:
@@ -61,5 +64,23 @@ def check_list_options(query: Query) -> None:
         problems.append(FieldError.not_supported(path, match, ("Exact", "NotOlderThan", "")))
     if match == "Exact" and version == "0":
         problems.append(FieldError.forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if problems:
+        raise refuse("ListOptions", problems)
+
+
+def check_watch_options(query: Query) -> None:
+    """SendInitialEvents and resourceVersionMatch need each other."""
+    match = query.get("resourceVersionMatch")
+    path = FieldPath("resourceVersionMatch")
+    problems: list[FieldError] = []
+    if "sendInitialEvents" not in query:
+        if match:
+            detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            problems.append(FieldError.forbidden(path, detail))
+    elif match != "NotOlderThan":
+        detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        problems.append(FieldError.forbidden(path, detail))
+        if match:
+            problems.append(FieldError.not_supported(path, match, ("NotOlderThan",)))
     if problems:
         raise refuse("ListOptions", problems)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -112,22 +113,25 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
             f"name in URL does not match name in the body: {call.info.name} is not {metadata['name']}"
         )
     force = query.flag("force")
-    if call.core.store.newest(resource.table, resource.key(call.info.namespace, call.info.name)) is None:
+    exists = call.core.store.newest(resource.table, resource.key(call.info.namespace, call.info.name)) is not None
+    if not exists:
         if call.info.subresource:
             raise errors.not_found(resource.group_resource, call.info.name)
         if metadata.get("uid") or metadata.get("resourceVersion"):
-            raise errors.conflict(
-                resource.group_resource, call.info.name, "uid mismatch: the provided object does not exist"
+            problem = "uid mismatch: the provided object does not exist"
+            raise errors.conflict(resource.group_resource, call.info.name, problem)
+        obj = ownership.apply_new(call.core, resource, copy_json(applied), manager)
+        # Somebody else may create it at this very moment; then this apply is about theirs.
+        with contextlib.suppress(errors.AlreadyExists):
+            made = await create_object(
+                call.core, resource, obj, namespace=call.info.namespace, options=options, tracked=True
             )
-        obj = ownership.apply_new(call.core, resource, applied, manager)
-        made = await create_object(
-            call.core, resource, obj, namespace=call.info.namespace, options=options, tracked=True
-        )
-        return presentation.outcome(call, form, made, 201)
+            return presentation.outcome(call, form, made, 201)
 
     async def change(current: Json) -> Json:
+        # Every attempt starts from what the client sent: defaults are filled into the result in place.
         return ownership.apply_existing(
-            call.core, resource, current, applied, manager, force=force, subresource=call.info.subresource
+            call.core, resource, current, copy_json(applied), manager, force=force, subresource=call.info.subresource
         )
 
     result = await update_object(

@@ -38,15 +38,6 @@ class Form:
         return not self.view and self.media == _JSON
 
     @property
-    def content_type(self) -> str:
-        """The media type of an answer in this form."""
-        if not self.view:
-            return self.media
-        return (
-            f"{self.media};as={self.view};g=meta.k8s.io;v={self.view_version}" if self.view == "Table" else self.media
-        )
-
-    @property
     def stream_type(self) -> str:
         """The media type of a watch in this form."""
         return f"{_JSON};stream=watch" if self.view else _JSON
@@ -92,7 +83,7 @@ def _form(media: str, parameters: Mapping[str, str]) -> Form | None:
 def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> Response:
     """A stored object."""
     if form.plain and call.resource.conversion is None:
-        return Response(status, entry.wire(call.resource.head))
+        return Response(status, _pretty(call, entry.wire(call.resource.head)))
     return one_object(call, form, call.resource.decode(entry), status)
 
 
@@ -109,7 +100,7 @@ def one_object(call: Call, form: Form, obj: Json, status: int = 200) -> Response
         obj = _table(call, form, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
     elif form.view:
         obj = _metadata_only(form, obj)
-    return Response(status, _encode(form, obj), form.content_type)
+    return Response(status, _encode(form, obj), form.media)
 
 
 def collection(call: Call, form: Form, entries: Sequence[Entry], meta: Mapping[str, Any]) -> Response:
@@ -119,7 +110,7 @@ def collection(call: Call, form: Form, entries: Sequence[Entry], meta: Mapping[s
         head = msgspec.json.encode({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": meta})
         item_head = resource.item_head
         items = b",".join([entry.wire(item_head) for entry in entries])
-        return Response(body=b'%b,"items":[%b]}' % (head[:-1], items))
+        return Response(body=_pretty(call, b'%b,"items":[%b]}' % (head[:-1], items)))
     if form.view == "Table":
         answer = _table(call, form, [resource.decode(entry) for entry in entries], meta)
     elif form.view:
@@ -136,7 +127,7 @@ def collection(call: Call, form: Form, entries: Sequence[Entry], meta: Mapping[s
             "metadata": dict(meta),
             "items": [resource.decode(entry) for entry in entries],
         }
-    return Response(body=_encode(form, answer), content_type=form.content_type)
+    return Response(body=_encode(form, answer), content_type=form.media)
 
 
 def event(call: Call, form: Form, kind: str, entry: Entry, change: Change | None) -> bytes:
@@ -187,6 +178,11 @@ def _table(call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, A
 
 def _metadata_only(form: Form, obj: Json) -> Json:
     return {"kind": "PartialObjectMetadata", "apiVersion": form.api_version, "metadata": obj["metadata"]}
+
+
+def _pretty(call: Call, body: bytes) -> bytes:
+    """Indented, for a person who asked for it."""
+    return msgspec.json.format(body, indent=2) if call.request.query.flag("pretty") else body
 
 
 def _encode(form: Form, value: Json) -> bytes:

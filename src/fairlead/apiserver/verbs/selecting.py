@@ -29,6 +29,9 @@ def read_selection(call: Call) -> Selection:
     name = call.info.name
     indexed = None
     if fields is not None:
+        aliases = call.resource.field_aliases
+        if aliases:
+            fields = fields.transform(lambda field, value: (aliases.get(field, field), value))
         _check_fields(call.resource, fields)
         name = name or fields.exact("metadata.name") or ""
         indexed = _indexable(fields)

@@ -15,6 +15,7 @@ from fairlead.apiserver.storage.store import HistoryGone, Store
 from fairlead.apiserver.storage.watching import Notice, Watcher
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.call import Call
+from fairlead.apiserver.verbs.options import check_watch_options
 from fairlead.apiserver.verbs.selecting import read_selection
 from fairlead.apiserver.verbs.versions import parse_version
 from fairlead.base.clock import Clock
@@ -24,6 +25,7 @@ __all__ = ["BOOKMARK_SECONDS", "MIN_TIMEOUT_SECONDS", "WatchKeeper", "bookmark",
 
 BOOKMARK_SECONDS = 60
 MIN_TIMEOUT_SECONDS = 1800
+_LAST_BOOKMARK_SECONDS = 2
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -52,7 +54,8 @@ class WatchKeeper:
                 if kept.ends_at <= now:
                     kept.watcher.end()
                 elif kept.bookmark_at is not None and kept.bookmark_at <= now:
-                    kept.bookmark_at = now + BOOKMARK_SECONDS
+                    last = kept.ends_at - _LAST_BOOKMARK_SECONDS
+                    kept.bookmark_at = min(now + BOOKMARK_SECONDS, last) if now < last else None
                     kept.watcher.offer(bookmark(self._store.revision))
 
     def keep(self, watcher: Watcher, *, timeout_seconds: int, bookmarks: bool) -> _Open:
@@ -60,7 +63,10 @@ class WatchKeeper:
         now = self._clock.monotonic()
         # Clients that name no end are spread out, so that they do not all come back at once.
         timeout = timeout_seconds or MIN_TIMEOUT_SECONDS * (1 + self._randomness.random())
-        kept = _Open(watcher, now + timeout, now + BOOKMARK_SECONDS if bookmarks else None)
+        ends_at = now + timeout
+        # One bookmark comes shortly before the end, so that whoever resumes need not hear of the past again.
+        first = min(now + BOOKMARK_SECONDS, max(now, ends_at - _LAST_BOOKMARK_SECONDS))
+        kept = _Open(watcher, ends_at, first if bookmarks else None)
         self._open[kept] = None
         return kept
 
@@ -103,15 +109,8 @@ async def watch(call: Call, keeper: WatchKeeper) -> Response:
 
 def _wants_initial_events(call: Call) -> bool | None:
     query = call.request.query
-    if "sendInitialEvents" not in query:
-        if query.get("resourceVersionMatch"):
-            raise errors.BadRequest("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
-        return None
-    if query.get("resourceVersionMatch") != "NotOlderThan":
-        raise errors.BadRequest("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-    if not query.flag("allowWatchBookmarks") and query.flag("sendInitialEvents"):
-        raise errors.BadRequest("sendInitialEvents requires setting allowWatchBookmarks to true")
-    return query.flag("sendInitialEvents")
+    check_watch_options(query)
+    return query.flag("sendInitialEvents") if "sendInitialEvents" in query else None
 
 
 def _opening(

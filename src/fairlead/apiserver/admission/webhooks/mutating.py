@@ -17,7 +17,7 @@ from fairlead.apiserver.admission.webhooks.calling import Caller, CallFailed, de
 from fairlead.apiserver.admission.webhooks.hooks import GROUP, Webhook, read_hooks, target_of
 from fairlead.apiserver.patch.json_patch import apply_json_patch
 from fairlead.apiserver.registry.resource import Resource
-from fairlead.apiserver.schema.conformance import first_mismatch
+from fairlead.apiserver.schema.conformance import Unfit, conform
 from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.apiserver.types import schemas
 from fairlead.base import logs
@@ -119,10 +119,12 @@ def _patch(hook: Webhook, operation: Operation, target: Resource, patch: bytes) 
     except errors.ApiError as error:
         reason = str(error).removeprefix("error decoding patch: ")
         raise CallFailed(hook.name, f"received undecodable patch in webhook response: {reason}") from error
-    _check(patched, shown, operation, target)
-    if patched == shown:
+    result: Json = copy_json(patched)
+    _conform(result, shown, operation, target)
+    if result == shown:
         return False
-    result: Json = convert(patched, target, own) if converts else copy_json(patched)
+    if converts:
+        result = convert(result, target, own)
     for field in _SERVER_OWNED:
         if field in obj["metadata"]:
             result["metadata"][field] = obj["metadata"][field]
@@ -133,7 +135,7 @@ def _patch(hook: Webhook, operation: Operation, target: Resource, patch: bytes) 
     return True
 
 
-def _check(patched: Any, before: Json, operation: Operation, target: Resource) -> None:
+def _conform(patched: Any, before: Json, operation: Operation, target: Resource) -> None:
     """What comes back must still be an object of its kind, or nothing after this could read it."""
     if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
         raise errors.internal_error("the patch of a webhook leaves no object")
@@ -141,8 +143,10 @@ def _check(patched: Any, before: Json, operation: Operation, target: Resource) -
         if patched.get(field) != before.get(field):
             raise errors.internal_error(f"the patch of a webhook changes {field}")
     metadata = schemas.node(_OBJECT_META)
-    mismatch = None if metadata is None else first_mismatch(metadata, patched["metadata"], "ObjectMeta.metadata")
-    if mismatch is None and operation.kind is None and not target.is_custom:
-        mismatch = first_mismatch(target.schema(), patched)
-    if mismatch is not None:
-        raise errors.internal_error(mismatch)
+    try:
+        if metadata is not None:
+            conform(metadata, patched["metadata"], "ObjectMeta.metadata")
+        if operation.kind is None and not target.is_custom:
+            conform(target.schema(), patched)
+    except Unfit as error:
+        raise errors.internal_error(error) from error

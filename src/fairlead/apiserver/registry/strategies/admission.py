@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from fairlead.api.fielderrors import FieldError
+from fairlead.apiserver.admission.validation.policies import validate_binding, validate_policy
+from fairlead.apiserver.admission.validation.webhook_configurations import validate_webhook_configuration
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
@@ -33,6 +36,14 @@ class WebhookConfigurationStrategy(Strategy):
             if service is not None:
                 service.setdefault("port", 443)
 
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Everything that a call relies on."""
+        return validate_webhook_configuration(obj)
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """What was accepted once may stay."""
+        return validate_webhook_configuration(obj, old)
+
     def generation_changed(self, obj: Json, old: Json) -> bool:
         """The webhooks are what counts."""
         return bool(obj.get("webhooks") != old.get("webhooks"))
@@ -62,6 +73,14 @@ class PolicyStrategy(Strategy):
         if constraints is not None:
             default_match_resources(constraints)
 
+    def validate(self, obj: Json) -> list[FieldError]:
+        """The spec, with every expression compiled."""
+        return validate_policy(obj)
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """The same."""
+        return validate_policy(obj, old)
+
 
 class PolicyBindingStrategy(Strategy):
     """ValidatingAdmissionPolicyBinding."""
@@ -73,6 +92,10 @@ class PolicyBindingStrategy(Strategy):
         resources = (obj.get("spec") or {}).get("matchResources")
         if resources is not None:
             default_match_resources(resources)
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """The policy's name, parameters and actions."""
+        return validate_binding(obj)
 
 
 def default_match_resources(resources: Json) -> None:

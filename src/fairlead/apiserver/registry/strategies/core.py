@@ -83,7 +83,12 @@ class NodeStrategy(Strategy):
             status["allocatable"] = dict(status["capacity"])
 
     def prepare_create(self, obj: Json) -> None:
-        """A kubelet registers with its status; Kubernetes keeps it."""
+        """A kubelet registers with its status; Kubernetes keeps it, and shows what it does not know as empty."""
+        status = obj.get("status")
+        if not isinstance(status, dict):
+            status = obj["status"] = {}
+        status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+        status["nodeInfo"] = {**dict.fromkeys(_NODE_INFO, ""), **(status.get("nodeInfo") or {})}
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """The provider id is set once."""
@@ -133,6 +138,20 @@ class NodeStrategy(Strategy):
     def fields(self, obj: Json) -> dict[str, str]:
         """Whether it is cordoned."""
         return {"spec.unschedulable": "true" if (obj.get("spec") or {}).get("unschedulable") else "false"}
+
+
+_NODE_INFO = (
+    "machineID",
+    "systemUUID",
+    "bootID",
+    "kernelVersion",
+    "osImage",
+    "containerRuntimeVersion",
+    "kubeletVersion",
+    "kubeProxyVersion",
+    "operatingSystem",
+    "architecture",
+)
 
 
 class _DataStrategy(Strategy):

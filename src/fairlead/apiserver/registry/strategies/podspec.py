@@ -12,7 +12,9 @@ Json = dict[str, Any]
 def default_pod_spec(spec: Json) -> None:
     """Fill in what Kubernetes fills in, so that clients read what they would read from any API server."""
     spec.setdefault("restartPolicy", "Always")
-    spec.setdefault("terminationGracePeriodSeconds", 30)
+    grace = spec.setdefault("terminationGracePeriodSeconds", 30)
+    if isinstance(grace, int) and grace < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     spec.setdefault("dnsPolicy", "ClusterFirst")
     if spec.get("securityContext") is None:
         spec["securityContext"] = {}

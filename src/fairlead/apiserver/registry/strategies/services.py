@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
-import zlib
 from collections.abc import Callable
 
 from fairlead.api import names
@@ -13,16 +11,10 @@ from fairlead.apiserver.registry.strategy import Json, Strategy
 __all__ = ["EndpointSliceStrategy", "EndpointsStrategy", "ServiceStrategy"]
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_SERVICE_NETWORK = ipaddress.ip_network("10.96.0.0/12")
-_NODE_PORTS = range(30000, 32768)
 
 
 class ServiceStrategy(Strategy):
-    """Services as data, with the addresses that clients expect to find in them.
-
-    Nothing routes to these addresses: the embedded control plane has no service proxy. They are drawn from the uid, so
-    that no allocator has to be kept; two services may share one, which Kubernetes would not allow.
-    """
+    """Services; their addresses are given by admission, which knows which are free."""
 
     has_status: bool = True
     returns_deleted_object: bool = True
@@ -43,23 +35,10 @@ class ServiceStrategy(Strategy):
         spec.setdefault("internalTrafficPolicy", "Cluster")
         spec.setdefault("ipFamilyPolicy", "SingleStack")
         spec.setdefault("ipFamilies", ["IPv4"])
-        if not spec.get("clusterIP"):
-            spec["clusterIP"] = _address(obj["metadata"].get("uid") or "")
-        spec["clusterIPs"] = [spec["clusterIP"]] if not spec.get("clusterIPs") else spec["clusterIPs"]
         if spec["type"] in {"NodePort", "LoadBalancer"}:
             spec.setdefault("externalTrafficPolicy", "Cluster")
-            self._default_node_ports(obj, spec)
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
-
-    @staticmethod
-    def _default_node_ports(obj: Json, spec: Json) -> None:
-        if spec.get("allocateLoadBalancerNodePorts") is False and spec["type"] == "LoadBalancer":
-            return
-        for port in spec.get("ports") or ():
-            if not port.get("nodePort"):
-                seed = f"{obj['metadata'].get('uid')}/{port.get('name')}/{port.get('port')}".encode()
-                port["nodePort"] = _NODE_PORTS[zlib.crc32(seed) % len(_NODE_PORTS)]
 
     def prepare_create(self, obj: Json) -> None:
         """No load balancer yet."""
@@ -105,11 +84,6 @@ class ServiceStrategy(Strategy):
         """Address and type."""
         spec = obj.get("spec") or {}
         return {"spec.clusterIP": spec.get("clusterIP") or "", "spec.type": spec.get("type") or ""}
-
-
-def _address(uid: str) -> str:
-    offset = 10 + zlib.crc32(uid.encode()) % (_SERVICE_NETWORK.num_addresses - 20)
-    return str(_SERVICE_NETWORK[offset])
 
 
 def _port(port: Json, path: FieldPath, *, named: bool) -> list[FieldError]:

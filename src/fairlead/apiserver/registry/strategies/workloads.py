@@ -94,6 +94,15 @@ class _WorkloadStrategy(Strategy):
 class DeploymentStrategy(_WorkloadStrategy):
     """apps/v1 Deployment."""
 
+    def prepare_status_update(self, obj: Json, old: Json) -> None:
+        """Labels of a Deployment do not change through its status."""
+        super().prepare_status_update(obj, old)
+        labels = old["metadata"].get("labels")
+        if labels is None:
+            obj["metadata"].pop("labels", None)
+        else:
+            obj["metadata"]["labels"] = labels
+
     def default_spec(self, spec: Json) -> None:
         """One replica, rolled a quarter at a time."""
         spec.setdefault("replicas", 1)

@@ -1,0 +1,111 @@
+"""Addresses and ports of services: given once, from the cluster's range, to one service each."""
+
+from __future__ import annotations
+
+import collections
+import ipaddress
+import itertools
+from collections.abc import Iterator
+
+from fairlead.api import errors
+from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.gvk import GroupKind
+from fairlead.apiserver.admission.interface import AdmissionPlugin, Json, Operation
+from fairlead.apiserver.admission.objects import Objects
+
+__all__ = ["ServiceAddresses"]
+
+_NODE_PORTS = range(30000, 32768)
+
+
+class ServiceAddresses(AdmissionPlugin):
+    """Fills in clusterIP and nodePort. Nothing routes to them here: they are what clients expect to find."""
+
+    def __init__(self, objects: Objects, network: str) -> None:
+        self._objects = objects
+        self._network = ipaddress.ip_network(network)
+        # Given a moment ago to services that are not durable yet.
+        self._given: collections.deque[str] = collections.deque(maxlen=64)
+
+    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
+        """Services that are created or changed."""
+        return (group, plural, subresource) == ("", "services", "") and operation in {"CREATE", "UPDATE"}
+
+    async def admit(self, operation: Operation) -> None:
+        """Give what is missing; refuse what is taken."""
+        obj = operation.obj
+        if obj is None:
+            return
+        spec = obj.setdefault("spec", {})
+        before = (operation.old or {}).get("spec") or {}
+        if spec.get("type") == "ExternalName":
+            return
+        self._give_address(obj, spec, before)
+        if spec.get("type") in {"NodePort", "LoadBalancer"}:
+            self._give_ports(operation, spec, before)
+
+    def _give_address(self, obj: Json, spec: Json, before: Json) -> None:
+        wanted = spec.get("clusterIP")
+        if not wanted:
+            wanted = spec["clusterIP"] = self._free_address()
+        elif wanted not in {"None", before.get("clusterIP")}:
+            self._check_address(obj, wanted)
+        if not spec.get("clusterIPs"):
+            spec["clusterIPs"] = [wanted]
+
+    def _free_address(self) -> str:
+        taken = {spec.get("clusterIP") for spec in self._specs()} | set(self._given)
+        # The first is the network itself, the second belongs to the server's own service.
+        for address in itertools.islice(self._network.hosts(), 1, None):
+            if str(address) not in taken:
+                self._given.append(str(address))
+                return str(address)
+        raise errors.InternalError("failed to allocate a serviceIP: range is full")
+
+    def _check_address(self, obj: Json, wanted: str) -> None:
+        path = FieldPath("spec").child("clusterIPs")
+        problem = None
+        try:
+            inside = ipaddress.ip_address(wanted) in self._network
+        except ValueError:
+            problem = FieldError.invalid(
+                path.index(0), wanted, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+            )
+        else:
+            if not inside:
+                problem = FieldError.invalid(
+                    path,
+                    [wanted],
+                    f"failed to allocate IP {wanted}: the provided IP ({wanted}) is not in the valid range",
+                )
+            elif any(spec.get("clusterIP") == wanted for spec in self._specs()):
+                problem = FieldError.invalid(
+                    path, [wanted], f"failed to allocate IP {wanted}: provided IP is already allocated"
+                )
+        if problem is not None:
+            raise errors.invalid(_kind(), obj["metadata"].get("name") or "", [problem])
+
+    def _give_ports(self, operation: Operation, spec: Json, before: Json) -> None:
+        if spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+            return
+        own = {port.get("nodePort") for port in before.get("ports") or ()}
+        taken = {port.get("nodePort") for other in self._specs() for port in other.get("ports") or ()} - own
+        kept = {(p.get("name"), p.get("port"), p.get("protocol")): p.get("nodePort") for p in before.get("ports") or ()}
+        for index, port in enumerate(spec.get("ports") or ()):
+            number = port.get("nodePort") or kept.get((port.get("name"), port.get("port"), port.get("protocol")))
+            if number in taken:
+                at = FieldPath("spec").child("ports").index(index).child("nodePort")
+                problem = FieldError.invalid(at, number, "provided port is already allocated")
+                raise errors.invalid(_kind(), operation.name, [problem])
+            port["nodePort"] = number or next(free for free in _NODE_PORTS if free not in taken | own)
+            taken.add(port["nodePort"])
+
+    def _specs(self) -> Iterator[Json]:
+        services = self._objects.catalog.get("", "v1", "services")
+        if services is not None:
+            for service in self._objects.list(services):
+                yield service.get("spec") or {}
+
+
+def _kind() -> GroupKind:
+    return GroupKind("", "Service")
