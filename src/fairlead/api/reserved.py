@@ -8,6 +8,7 @@ __all__ = [
     "ANNOTATION_API_APPROVED",
     "ANNOTATION_DRAIN_PREFIX",
     "ANNOTATION_GRACE_DEADLINE",
+    "ANNOTATION_GRACE_REQUESTED",
     "ANNOTATION_PLATFORM",
     "API_UNAPPROVED",
     "CONDITION_DRAINED",
@@ -61,8 +62,10 @@ NAMESPACE_NODE_LEASE: Final = "fairlead-node-lease"
 
 # On a LifecycleEvent: `drain.fairlead.dev/<flag>`, with the flags of kubectl drain.
 ANNOTATION_DRAIN_PREFIX: Final = "drain.fairlead.dev/"
-# On a custom resource that a stock API server deletes: the deadline of its grace period, RFC 3339.
+# On a custom resource that a stock API server deletes: the deadline of its grace period, RFC 3339, and the seconds of
+# the request that set it. The deadline alone could not tell a forced deletion from one of a second.
 ANNOTATION_GRACE_DEADLINE: Final = "grace.fairlead.dev/deadline"
+ANNOTATION_GRACE_REQUESTED: Final = "grace.fairlead.dev/requested-seconds"
 # On a Node: which cloud it runs on, for a node without a providerID.
 ANNOTATION_PLATFORM: Final = "cloudprovider.kubernetes.io/platform"
 # On a CRD in a *.k8s.io group, without which Kubernetes refuses it.
