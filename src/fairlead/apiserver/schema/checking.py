@@ -6,6 +6,7 @@ Each node becomes one closure, made once, that answers yes or no and stops at th
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -52,6 +53,8 @@ def _compile(node: Node) -> Check:
     rest = _compile_rest(node)
     accepts_null = (node.nullable or not types) and not node.source.get("enum")
     if len(types) == 1 and len(by_class) == 1 and rest is None:
+        if types[0] == "string" and not node.source.get("pattern") and not format_name:
+            return _compile_text(node, accepts_null=accepts_null)
         return _compile_single(by_class, accepts_null=accepts_null)
 
     def check(value: Any) -> bool:
@@ -73,6 +76,19 @@ def _compile_single(by_class: dict[type, Check | None], *, accepts_null: bool) -
 
     def check(value: Any) -> bool:
         return test(value) if value.__class__ is cls else value is None and accepts_null
+
+    return check
+
+
+def _compile_text(node: Node, *, accepts_null: bool) -> Check:
+    """The most common leaf of all: text of bounded length."""
+    longest, shortest = node.source.get("maxLength"), node.source.get("minLength")
+    if longest is None and shortest is None:
+        return lambda value: value.__class__ is str or (value is None and accepts_null)
+    low, high = shortest or 0, sys.maxsize if longest is None else longest
+
+    def check(value: Any) -> bool:
+        return low <= len(value) <= high if value.__class__ is str else value is None and accepts_null
 
     return check
 
