@@ -13,8 +13,10 @@ from fairlead.apiserver.crd.printing import Columns
 from fairlead.apiserver.crd.reading import read_schema
 from fairlead.apiserver.jsonpath import print_value
 from fairlead.apiserver.schema import rules, validation
+from fairlead.apiserver.schema.correlation import Pair
 from fairlead.apiserver.schema.defaulting import apply_defaults
 from fairlead.apiserver.schema.embedded import coerce_embedded
+from fairlead.apiserver.schema.lists import validate_lists
 from fairlead.apiserver.schema.model import Node, compile_schema
 from fairlead.apiserver.schema.pruning import prune
 
@@ -94,17 +96,35 @@ class CustomResourceKind:
     def validate(self, obj: Json, old: Json | None = None, *, warnings: list[str] | None = None) -> list[FieldError]:
         """All errors of schema and rules; metadata is the registry's business."""
         errors = validation.validate(self.node, obj, old=old)
-        errors += self._validate_scale(obj)
-        if self.rules is not None:
-            blocked = validation.blocks_rules(errors)
-            errors += [blocked] if blocked else self.rules.validate(obj, old=old, warnings=warnings)
-        return errors
+        errors += self._validate_scale(obj, spec=True)
+        return self._with_rules(errors, obj, old, warnings)
 
-    def _validate_scale(self, obj: Json) -> list[FieldError]:
+    def validate_status(self, obj: Json, old: Json, *, warnings: list[str] | None = None) -> list[FieldError]:
+        """Errors of an update of the status subresource: its own part of the schema, and every rule."""
+        errors: list[FieldError] = []
+        status = self.node.properties.get("status")
+        if status is not None and "status" in obj:
+            pair = Pair(self.node, obj, old).field("status")
+            errors += validation.validate_schema(status, obj["status"], FieldPath("status"), pair)
+        errors += self._validate_scale(obj, spec=False)
+        if not validate_lists(self.node, old):
+            errors += validate_lists(self.node, obj)
+        return self._with_rules(errors, obj, old, warnings)
+
+    def _with_rules(
+        self, errors: list[FieldError], obj: Json, old: Json | None, warnings: list[str] | None
+    ) -> list[FieldError]:
+        if self.rules is None:
+            return errors
+        blocked = validation.blocks_rules(errors)
+        return errors + ([blocked] if blocked else self.rules.validate(obj, old=old, warnings=warnings))
+
+    def _validate_scale(self, obj: Json, *, spec: bool) -> list[FieldError]:
         if self.scale is None:
             return []
         errors: list[FieldError] = []
-        for path in (self.scale.spec_replicas, self.scale.status_replicas):
+        paths = (self.scale.spec_replicas, self.scale.status_replicas)
+        for path in paths if spec else paths[1:]:
             shown = "." + ".".join(path)
             value = _nested(obj, path)
             if value is None:

@@ -8,7 +8,7 @@ import pytest
 from fairlead.apiserver.crd import definition
 from fairlead.apiserver.crd.definition import compile_kinds, version_order
 
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {
         "spec": {
@@ -131,6 +131,21 @@ def test_an_object_is_validated_by_schema_and_rules() -> None:
     warnings: list[str] = []
     assert kind.validate({**broken, "status": {}}, broken, warnings=warnings) == []
     assert warnings == ["spec: Invalid value: too big"]
+
+
+def test_a_status_update_is_judged_by_the_status_and_every_rule() -> None:
+    status = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    schema = {**SCHEMA, "properties": {**SCHEMA["properties"], "status": status}}
+    kind = compile_kinds(_crd(schema={"openAPIV3Schema": schema}, subresources={"status": {}}))["v1"]
+    old = {**_object(size=3, limit=2), "status": {"n": "old"}}
+    assert kind.validate_status({**old, "metadata": {}}, old) == []
+    assert [str(error) for error in kind.validate_status({**old, "status": {"n": "new"}}, old)] == [
+        'status.n: Invalid value: "string": n in body must be of type integer: "string"',
+        (
+            "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
+            "correct the existing errors to complete validation"
+        ),
+    ]
 
 
 @pytest.mark.parametrize(

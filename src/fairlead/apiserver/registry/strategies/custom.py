@@ -45,8 +45,8 @@ class CustomStrategy(Strategy):
         return self._kind.validate(obj, old)
 
     def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """The whole object is looked at, as for any update."""
-        return self._kind.validate(obj, old)
+        """The status by its own part of the schema, and every rule."""
+        return self._kind.validate_status(obj, old)
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
         """Everything counts but metadata, and status where it is a subresource."""
