@@ -67,6 +67,7 @@ async def _create_once(
     )
     await core.admission.admit(operation)
     if operation.patched:
+        strategy.prepare_create(obj)
         strategy.default(obj)
     if not tracked:
         ownership.track(core, resource, None, obj, options, "")

@@ -86,12 +86,7 @@ async def _update_once(
         )
     metadata_rules.begin_update(resource, obj, old, namespace, replaces=replaces)
     obj["metadata"]["name"] = name
-    if subresource == "status":
-        strategy.prepare_status_update(obj, old)
-    elif not subresource:
-        strategy.prepare_update(obj, old)
-    strategy.default(obj)
-    _count_generation(resource, obj, old)
+    _prepare(resource, obj, old, subresource)
     operation = Operation(
         operation="UPDATE",
         resource=resource,
@@ -108,7 +103,7 @@ async def _update_once(
     )
     await core.admission.admit(operation)
     if operation.patched:
-        strategy.default(obj)
+        _prepare(resource, obj, old, subresource)
     if not tracked:
         ownership.track(core, resource, old, obj, options, subresource)
     validation.check_update(resource, obj, old, subresource)
@@ -117,9 +112,17 @@ async def _update_once(
     return await _commit(core, resource, entry, obj, old, options)
 
 
-def _count_generation(resource: Resource, obj: Json, old: Json) -> None:
-    if resource.strategy.tracks_generation and resource.strategy.generation_changed(obj, old):
-        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+def _prepare(resource: Resource, obj: Json, old: Json, subresource: str) -> None:
+    """What the kind's rules make of a change. May be done again when the object has changed since."""
+    strategy = resource.strategy
+    if subresource == "status":
+        strategy.prepare_status_update(obj, old)
+    elif not subresource:
+        strategy.prepare_update(obj, old)
+    strategy.default(obj)
+    if strategy.tracks_generation:
+        counted = strategy.generation_changed(obj, old)
+        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + counted
 
 
 async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: Json, options: WriteOptions) -> Outcome:

@@ -132,7 +132,7 @@ def configuration(kind: str, name: str, *webhooks: Json) -> Json:
     }
 
 
-def webhook(name: str, client: Json, **fields: Any) -> Json:
+def webhook(name: str, client: Json, /, **fields: Any) -> Json:
     """A webhook for config maps and pods, with what the API requires."""
     rule = {
         "operations": ["CREATE", "UPDATE", "DELETE"],

@@ -180,3 +180,12 @@ async def test_a_delete_cannot_be_patched(plane: Plane, hooks: HookServer) -> No
         f'Internal error occurred: admission webhook "{NAME}" attempted to modify the object, '
         "which is not supported for this operation"
     )
+
+
+async def test_a_webhook_that_changes_a_spec_counts_as_a_generation(plane: Plane, hooks: HookServer) -> None:
+    await plane.create(pod("a"))
+    hooks.on("change", patch(add("/spec/activeDeadlineSeconds", 60)))
+    await install(plane, hooks)
+    changed = await plane.change("Pod", "a", lambda obj: obj["metadata"].update(labels={"x": "y"}), namespace="work")
+    assert changed["spec"]["activeDeadlineSeconds"] == 60
+    assert changed["metadata"]["generation"] == 2
