@@ -97,7 +97,7 @@ def _allows(cls: type, types: tuple[str, ...], format_name: str) -> bool:
     if not types:
         # A format without a type still refuses what is neither text nor of that format.
         return not format_name or cls in {str, list}
-    if any(_CLASSES[name] is cls for name in types):
+    if any(_CLASSES.get(name) is cls for name in types):
         return True
     if cls is float:
         return "integer" in types
