@@ -40,14 +40,21 @@ def translate(error: Exception, request: Request, server: str, proxy: str) -> er
             return timed_out(request)
         case ssl.SSLError():
             return _handshake(error, server)
+        case aiohttp.ServerDisconnectedError():
+            return _broken(request, server, "the server closed it")
+        case aiohttp.ClientPayloadError():
+            return _broken(request, server, "the answer was cut off")
         case _:
-            detail = "the server closed it" if isinstance(error, aiohttp.ServerDisconnectedError) else _reason(error)
-            return errors.ConnectionBroken(f"the connection to {server} broke during {request}: {detail}")
+            return _broken(request, server, _reason(error))
 
 
 def timed_out(request: Request) -> errors.RequestTimedOut:
     """No answer within the request's own time."""
     return errors.RequestTimedOut(f"{request} was not answered within {request.timeout_seconds:g} s")
+
+
+def _broken(request: Request, server: str, detail: str) -> errors.ConnectionBroken:
+    return errors.ConnectionBroken(f"the connection to {server} broke during {request}: {detail}")
 
 
 def _untrusted(error: Exception, server: str) -> errors.CertificateRejected:

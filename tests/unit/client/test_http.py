@@ -199,7 +199,7 @@ async def test_a_connection_that_breaks_before_the_answer() -> None:
 async def test_a_connection_that_breaks_inside_the_answer() -> None:
     async with scripted.serving() as server, scripted.client_for(server.url, policy=retry.NEVER) as client:
         server.script(scripted.streams(b'{"items":[', then="cut"))
-        with pytest.raises(errors.ConnectionBroken):
+        with pytest.raises(errors.ConnectionBroken, match=r"GET /api/v1/nodes: the answer was cut off$"):
             await client.request("GET", "/api/v1/nodes")
 
 
