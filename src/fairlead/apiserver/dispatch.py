@@ -70,9 +70,7 @@ class Dispatcher:
         if info.subresource:
             return await self._run_subresource(call)
         if resource.namespaced and not info.namespace and info.verb not in {"list", "watch"}:
-            raise errors.MethodNotSupported(
-                "the server does not allow this method on the requested resource", details={}
-            )
+            raise _not_allowed()
         if info.verb == "create" and resource.table in self._creates:
             return await self._creates[resource.table](call)
         if info.verb not in resource.verbs:
@@ -80,8 +78,8 @@ class Dispatcher:
         if info.verb == "watch" or (info.verb == "get" and call.request.query.flag("watch")):
             return await watch.watch(call, self._keeper)
         verb = _VERBS.get(info.verb)
-        if verb is None:
-            raise _not_allowed()
+        if verb is None or bool(info.name) == (info.verb in {"create", "list", "deletecollection"}):
+            raise _not_allowed()  # what is done to a collection is not done to an object, nor the other way round
         return await verb(call)
 
     async def _run_subresource(self, call: Call) -> Response:
