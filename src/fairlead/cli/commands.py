@@ -21,4 +21,5 @@ class Entry:
 
 COMMANDS: tuple[Entry, ...] = (
     Entry("apiserver", "fairlead.cli.apiserver", "Serve the Kubernetes API from one process, over SQLite."),
+    Entry("webhook", "fairlead.cli.webhook", "Record the deletion grace of custom resources on stock Kubernetes."),
 )

@@ -61,7 +61,6 @@ async def test_it_wakes_when_the_deadline_moves_earlier() -> None:
 async def test_it_wakes_at_once_when_forced() -> None:
     clock = VirtualClock()
     countdown = grace.Countdown(clock, deleting(clock, 300), native=True)
-    assert not countdown.is_forced
     waiting = Waiting(clock, countdown)
     async with tasks.TaskScope("test") as scope:
         scope.start(waiting.run(), name="wait")

@@ -1,0 +1,114 @@
+"""`fairlead webhook`: the shim for stock Kubernetes as a process, and the manifests that register it."""
+
+from __future__ import annotations
+
+import pathlib
+
+import click
+
+from fairlead.api.gvk import GroupResource
+from fairlead.cli import options, process
+from fairlead.cli.invocation import Invocation
+
+__all__ = ["command", "manifests"]
+
+_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+
+
+@click.group(invoke_without_command=True)
+@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@click.option("--bind-address", default="", help="The address to listen on [default: all].")
+@click.option(
+    "--secure-port",
+    type=click.IntRange(0, 65535),
+    default=9443,
+    show_default=True,
+    help="The port to listen on; 0 takes a free one.",
+)
+@click.option("--tls-cert-file", type=_FILE, help="The certificate to show to API servers; read again when it changes.")
+@click.option("--tls-private-key-file", type=_FILE, help="Its key.")
+@click.option("--client-ca-file", type=_FILE, help="Answer only callers with a certificate of this CA.")
+@options.logging
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    kubeconfig: pathlib.Path | None,
+    kube_context: str,
+    bind_address: str,
+    secure_port: int,
+    tls_cert_file: pathlib.Path | None,
+    tls_private_key_file: pathlib.Path | None,
+    client_ca_file: pathlib.Path | None,
+) -> None:
+    """Record the deletion grace of custom resources on stock Kubernetes.
+
+    A DELETE admission webhook for controllers that use fairlead.grace. It notes on the object until when its clean-up
+    may take, under the rule that a deadline only ever moves earlier, and never refuses a delete.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if tls_cert_file is None or tls_private_key_file is None:
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file are needed: API servers only speak HTTPS")
+    from fairlead import client
+    from fairlead.base.metrics import PrometheusMetrics
+    from fairlead.webhook import server
+
+    invocation: Invocation = context.find_root().obj
+    settings = server.Settings(
+        certificate=tls_cert_file,
+        key=tls_private_key_file,
+        bind_address=bind_address,
+        port=secure_port,
+        client_ca=client_ca_file,
+    )
+
+    async def serve() -> None:
+        async with client.connect(
+            kubeconfig_path=kubeconfig,
+            context=kube_context,
+            component="fairlead-webhook",
+            environment=invocation.environment,
+        ) as api_server:
+            await server.serve(api_server, PrometheusMetrics(process_metrics=True), settings, _announce)
+
+    process.run(serve)
+
+
+def _announce(port: int) -> None:
+    click.echo(f"fairlead webhook listens on port {port}")
+
+
+@command.command("manifests")
+@click.option(
+    "--resource",
+    "resources",
+    multiple=True,
+    required=True,
+    metavar="PLURAL.GROUP",
+    help="A custom resource to record grace periods of, e.g. virtualmachines.example.com. May be repeated.",
+)
+@click.option("--namespace", default="fairlead-system", show_default=True, help="Where the webhook runs.")
+@click.option("--url", default="", help="Where the API server finds it, with the path /delete [default: its Service].")
+@click.option("--ca-file", type=_FILE, help="The certificate that signed the webhook's.")
+def manifests(*, resources: tuple[str, ...], namespace: str, url: str, ca_file: pathlib.Path | None) -> None:
+    """Print the service account, its least rights, and the registration, for `kubectl apply -f -`."""
+    import yaml
+
+    from fairlead.webhook import manifests as made
+
+    named = [_resource(text) for text in resources]
+    authority = b"" if ca_file is None else ca_file.read_bytes()
+    documents = [
+        *made.access_manifests(named, namespace=namespace),
+        made.registration(named, namespace=namespace, url=url, authority=authority),
+    ]
+    click.echo(yaml.safe_dump_all(documents, sort_keys=False), nl=False)
+
+
+def _resource(text: str) -> GroupResource:
+    plural, _, group = text.partition(".")
+    if not plural or "." not in group:
+        raise click.BadParameter(f"{text!r} is not PLURAL.GROUP, e.g. virtualmachines.example.com")
+    return GroupResource(group, plural)

@@ -1,0 +1,8 @@
+"""The shim that records deletion grace on stock Kubernetes, which drops it for custom resources.
+
+A DELETE admission webhook: it is shown every delete of the resources it is registered for, and notes on the object
+until when its clean-up may take, where `fairlead.grace` finds it. Whether and what to note is a pure decision over the
+table in `lifecycle.deletion`; here are the note, the HTTPS server and the manifests to register it.
+It never refuses a delete, and it touches nothing but its own two annotations.
+Before: `client`, `lifecycle`. After: `cli`.
+"""

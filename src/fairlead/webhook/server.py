@@ -1,0 +1,156 @@
+"""The webhook over HTTPS: /delete for the API server, and what an operator wants to ask."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import pathlib
+import ssl
+from collections.abc import Callable
+
+from aiohttp import web
+
+from fairlead.api import errors as api_errors
+from fairlead.api import wire
+from fairlead.api.admission_v1 import AdmissionReview
+from fairlead.base import logs
+from fairlead.base.backoff import Backoff
+from fairlead.base.metrics import CONTENT_TYPE, Metrics
+from fairlead.base.tasks import OnExit, TaskScope
+from fairlead.client import errors
+from fairlead.client.client import Client
+from fairlead.webhook.recorder import Recorder
+
+__all__ = ["PATH", "Settings", "make_application", "serve"]
+
+_log = logs.get_logger(__name__)
+
+PATH = "/delete"
+# An object of 3 MiB, which is the most that Kubernetes takes, and the envelope around it.
+_LARGEST_BODY = 4 << 20
+_CERTIFICATE_SECONDS = 10.0
+_CONNECT = Backoff(initial_seconds=0.2, factor=2.0, cap_seconds=10.0, jitter=0.3)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator can choose."""
+
+    certificate: pathlib.Path
+    key: pathlib.Path
+    bind_address: str = ""
+    port: int = 9443
+    client_ca: pathlib.Path | None = None  # when set, only callers with its certificates are heard
+
+
+async def serve(
+    client: Client, metrics: Metrics, settings: Settings, on_listening: Callable[[int], None] = lambda _port: None
+) -> None:
+    """Serve until cancelled; requests in flight are answered first.
+
+    Args:
+        client: how objects are annotated.
+        metrics: what /metrics shows.
+        settings: where to listen, and with which certificate.
+        on_listening: told the port once requests are answered.
+    """
+    context = _tls(settings)
+    ready = asyncio.Event()
+    runner = web.AppRunner(make_application(client, metrics, ready.is_set), access_log=None, shutdown_timeout=10)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, settings.bind_address or None, settings.port, ssl_context=context)
+        await site.start()
+        on_listening(runner.addresses[0][1])
+        async with TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
+            scope.start(_wait_for_api(client, ready), name="connect")
+            await scope.start(_renew_certificate(client, settings, context), name="certificate")
+    finally:
+        await runner.cleanup()
+
+
+def make_application(client: Client, metrics: Metrics, is_ready: Callable[[], bool]) -> web.Application:
+    """The paths of the webhook."""
+    recorder = Recorder(client, metrics)
+    seconds = metrics.histogram("fairlead_webhook_request_duration_seconds", "How long answers took.")
+
+    async def delete(request: web.Request) -> web.Response:
+        began = client.clock.monotonic()
+        try:
+            review = wire.decode(AdmissionReview, await request.read())
+        except wire.DecodeError as error:
+            return web.Response(status=400, text=f"this is no AdmissionReview: {error}\n")
+        if review.request is None:
+            return web.Response(status=400, text="this AdmissionReview has no request\n")
+        response = await recorder.answer(review.request)
+        seconds.observe(client.clock.monotonic() - began)
+        answer = AdmissionReview(response=response)
+        return web.Response(body=wire.encode(answer), content_type="application/json")
+
+    async def healthy(_request: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def ready(_request: web.Request) -> web.Response:
+        if is_ready():
+            return web.Response(text="ok")
+        return web.Response(status=503, text="the API server has not answered yet\n")
+
+    async def measured(_request: web.Request) -> web.Response:
+        return web.Response(body=metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+    application = web.Application(client_max_size=_LARGEST_BODY)
+    application.router.add_post(PATH, delete)
+    application.router.add_get("/healthz", healthy)
+    application.router.add_get("/livez", healthy)
+    application.router.add_get("/readyz", ready)
+    application.router.add_get("/metrics", measured)
+    return application
+
+
+async def _wait_for_api(client: Client, ready: asyncio.Event) -> None:
+    """Ready is who can write: the API server must have answered us once."""
+    delays = _CONNECT.delays(client.randomness)
+    while not ready.is_set():
+        try:
+            await client.request("GET", "/version")
+        except (api_errors.ApiError, errors.ClientError) as error:
+            _log.warning("the API server does not answer", error=str(error))
+            await client.clock.sleep(next(delays))
+        else:
+            ready.set()
+
+
+def _tls(settings: Settings) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(settings.certificate, settings.key)
+    if settings.client_ca is not None:
+        context.load_verify_locations(settings.client_ca)
+        context.verify_mode = ssl.CERT_REQUIRED
+    return context
+
+
+async def _renew_certificate(client: Client, settings: Settings, context: ssl.SSLContext) -> None:
+    """Certificates are replaced on disk while we run; connections from then on get the new one."""
+    shown = _content(settings)
+    while True:
+        await client.clock.sleep(_CERTIFICATE_SECONDS)
+        found = _content(settings)
+        if found in {shown, None}:
+            continue
+        try:
+            context.load_cert_chain(settings.certificate, settings.key)
+        except (ssl.SSLError, OSError) as error:
+            # The two files are replaced one after the other; the next look finds both.
+            _log.warning("the new certificate cannot be used", error=str(error))
+        else:
+            shown = found
+            _log.info("certificate renewed", file=str(settings.certificate))
+
+
+def _content(settings: Settings) -> tuple[bytes, bytes] | None:
+    try:
+        return settings.certificate.read_bytes(), settings.key.read_bytes()
+    except OSError as error:
+        _log.warning("cannot read the certificate", error=str(error))
+        return None
