@@ -247,6 +247,10 @@ EVENT_FIELDS: Final[Mapping[str, Field]] = {
     "status.transition.uid": Field("Its uid.", keywords={"maxLength": 128}),
     "status.transition.start": Field("Its start state.", keywords={"maxLength": rules.STATE_MAX_LENGTH}),
     "status.transition.end": Field("Its end state.", keywords={"maxLength": rules.STATE_MAX_LENGTH}),
+    "status.options": Field(
+        "What the event's annotations told the driver at the claim.", keywords={"maxProperties": rules.OPTIONS_MAX}
+    ),
+    "status.options{}": Field("", keywords={"maxLength": rules.OPTION_MAX_LENGTH}),
     "status.firstSeenTime": Field("When a claimant first saw the event; the wait for a driver counts from here."),
     "status.claimTime": Field("When it was claimed."),
     "status.startTime": Field("When the driver had started."),

@@ -184,13 +184,17 @@ def _schema(hint: Any, path: str, fields: Mapping[str, crdrules.Field]) -> dict[
     if typing.get_origin(hint) is tuple:
         item = typing.get_args(hint)[0]
         return _described({"type": "array", "items": _schema(item, f"{path}[]", fields)}, fields.get(path))
+    if typing.get_origin(hint) is dict:
+        value = typing.get_args(hint)[1]
+        entries = {"type": "object", "additionalProperties": _schema(value, f"{path}{{}}", fields)}
+        return _described(entries, fields.get(path))
     if isinstance(hint, type) and issubclass(hint, Part):
         return _object(hint, path, fields)
     return _described(dict(_SCALARS[hint]), fields.get(path))
 
 
 def _described(schema: dict[str, Any], field: crdrules.Field | None) -> dict[str, Any]:
-    if field is None:  # the items of a list may speak for themselves
+    if field is None:  # the items of a list or map may speak for themselves
         return schema
     described = {"description": field.description} if field.description else {}
     out = {**described, **schema, **field.keywords}

@@ -18,7 +18,7 @@ from fairlead.api import nodeselectors, reserved
 from fairlead.api import time as api_time
 from fairlead.api.core_v1 import NodeSelector
 from fairlead.api.meta import KubeObject
-from fairlead.api.parts import Part, Time, always, named
+from fairlead.api.parts import Part, Time, always, mapping, named
 
 __all__ = [
     "LEGAL_MOVES",
@@ -128,6 +128,7 @@ class LifecycleEventStatus(Part):
     claimed_by: str = ""
     node_uid: str = named("nodeUID")
     transition: FrozenTransition | None = None
+    options: dict[str, str] = mapping()  # what the event's annotations told the driver at the claim
     first_seen_time: Time | None = None
     claim_time: Time | None = None
     start_time: Time | None = None

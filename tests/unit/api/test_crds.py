@@ -58,6 +58,8 @@ def _paths(schema: dict[str, Any], path: str = "") -> Iterator[str]:
             yield from _paths(inner, f"{path}.{name}" if path else name)
     if "items" in schema:
         yield from _paths(schema["items"], f"{path}[]")
+    if "additionalProperties" in schema:
+        yield from _paths(schema["additionalProperties"], f"{path}{{}}")
 
 
 @pytest.mark.parametrize(

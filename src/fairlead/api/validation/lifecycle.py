@@ -23,6 +23,8 @@ __all__ = [
     "FROZEN_STATUS_FIELDS",
     "MESSAGE_MAX_LENGTH",
     "ONE_NODE_CHOICE",
+    "OPTIONS_MAX",
+    "OPTION_MAX_LENGTH",
     "RESERVED_NAME_DETAIL",
     "RESERVED_STATE_DETAIL",
     "STATE_MAX_LENGTH",
@@ -35,6 +37,8 @@ __all__ = [
 
 STATE_MAX_LENGTH: Final = 128
 MESSAGE_MAX_LENGTH: Final = 32_768
+OPTIONS_MAX: Final = 64
+OPTION_MAX_LENGTH: Final = 1024
 ONE_NODE_CHOICE: Final = "exactly one of `nodeName`, `nodeSelector`, `allNodes` is required"
 RESERVED_NAME_DETAIL: Final = (
     f"the transition {NODE_SHUTDOWN.name} is reserved: it goes from {NODE_SHUTDOWN.start} to {NODE_SHUTDOWN.end} "
@@ -48,6 +52,7 @@ FROZEN_STATUS_FIELDS: Final = (
     "claimedBy",
     "nodeUID",
     "transition",
+    "options",
     "firstSeenTime",
     "claimTime",
     "startTime",
@@ -188,6 +193,14 @@ def _sizes(status: LifecycleEventStatus) -> list[FieldError]:
     if len(status.message) > MESSAGE_MAX_LENGTH:
         path = _STATUS.child("message")
         errors.append(FieldError.too_long_characters(path, status.message, MESSAGE_MAX_LENGTH))
+    path = _STATUS.child("options")
+    if len(status.options) > OPTIONS_MAX:
+        errors.append(FieldError.too_many(path, len(status.options), OPTIONS_MAX))
+    errors += [
+        FieldError.too_long_characters(path.key(name), value, OPTION_MAX_LENGTH)
+        for name, value in status.options.items()
+        if len(value) > OPTION_MAX_LENGTH
+    ]
     numbers: dict[str, Any] = {}
     if status.progress is not None:
         numbers = {"done": status.progress.done, "total": status.progress.total}
