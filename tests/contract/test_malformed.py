@@ -121,7 +121,8 @@ async def test_methods_that_do_not_fit(api: RawApi, namespace: str, method: str)
 
 async def test_a_method_nobody_knows(api: RawApi, path: str) -> None:
     answer = await api.request("BREW", path)
-    assert answer.code in {403, 405}
+    # The embedded server's HTTP parser knows the registered methods only, and calls any other malformed.
+    assert answer.code in {400, 403, 405}
 
 
 @pytest.mark.parametrize(

@@ -130,7 +130,7 @@ class Application:
     async def _answer_path(self, request: Request, user: UserInfo) -> Response:
         path = request.path.rstrip("/") or "/"
         if path == "/":
-            return json_response({"paths": sorted({*self.paths, *(prefix.rstrip("/") for prefix in self.prefixes)})})
+            return json_response({"paths": sorted({*self.paths, *self.dispatcher.roots()})})
         handler = self.paths.get(path)
         if handler is None:
             handler = next((found for prefix, found in self.prefixes.items() if path.startswith(prefix)), None)

@@ -46,6 +46,16 @@ class Dispatcher:
         self._subresources = subresources
         self._creates = creates  # kinds that are asked and answered, never stored (reviews)
 
+    def roots(self) -> set[str]:
+        """The paths below which resources are served, for whoever looks around."""
+        found: set[str] = set()
+        for resource in self._core.catalog:
+            if resource.group:
+                found |= {f"/apis/{resource.group}", f"/apis/{resource.group}/{resource.version}"}
+            else:
+                found.add(f"/api/{resource.version}")
+        return found
+
     def find(self, info: RequestInfo) -> Resource:
         """The resource a request names, or the error that says it is not served."""
         resource = self._core.catalog.get(info.group, info.version, info.resource)

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from fairlead.api import reserved
 from fairlead.apiserver.guard import make_guard
 from fairlead.apiserver.http.server import HttpServer, listen, tls_context
 from fairlead.apiserver.observing.audit import AuditLog
@@ -18,7 +19,7 @@ from fairlead.apiserver.server import COMPACTION_SECONDS, ApiServer, World
 from fairlead.apiserver.storage.interface import Log
 from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.apiserver.storage.sqlite import SqliteLog
-from fairlead.base.gates import FeatureGates
+from fairlead.base.gates import SPECIALIZED_LIFECYCLE_MANAGEMENT, FeatureGates
 from fairlead.base.tasks import OnExit, TaskScope
 
 __all__ = ["DATABASE", "Running", "Settings", "serve"]
@@ -43,6 +44,13 @@ class Settings:
     gates: FeatureGates | None = None
     controllers: Sequence[str] = ("*",)  # as kube-controller-manager's flag: names, -names, * for all
     compaction_seconds: float = COMPACTION_SECONDS
+
+    lifecycle_group: str = reserved.LIFECYCLE_GROUP
+
+    def served_lifecycle_group(self) -> str:
+        """Where the lifecycle kinds are served; empty when their gate is off. Stored objects stay either way."""
+        on = self.gates is None or self.gates.enabled(SPECIALIZED_LIFECYCLE_MANAGEMENT)
+        return self.lifecycle_group if on else ""
 
     def runs_controller(self, name: str) -> bool:
         """Whether a controller is on: named, or not named and everything is."""
@@ -79,6 +87,7 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
             observers=() if audit is None else (audit,),
             controllers=settings.runs_controller,
             compaction_seconds=settings.compaction_seconds,
+            lifecycle_group=settings.served_lifecycle_group(),
         )
         server.open()
         certificate, key = authority.serving(_names(settings))

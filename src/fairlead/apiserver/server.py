@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
+from fairlead.api import reserved
 from fairlead.apiserver import health
 from fairlead.apiserver.admission.chain import Chain
 from fairlead.apiserver.admission.plugins import default_chain
@@ -30,6 +31,7 @@ from fairlead.apiserver.operations import storing
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.builtin import builtin_resources
 from fairlead.apiserver.registry.catalog import Catalog
+from fairlead.apiserver.registry.lifecycle import lifecycle_resources
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.registry.strategy import Json
 from fairlead.apiserver.storage.interface import Log
@@ -70,12 +72,15 @@ class ApiServer:
         observers: Sequence[Observer] = (),
         controllers: Callable[[str], bool] = lambda _name: True,
         compaction_seconds: float = COMPACTION_SECONDS,
+        lifecycle_group: str = reserved.LIFECYCLE_GROUP,  # empty: the lifecycle kinds are not served
     ) -> None:
         self._address = address
         self._port = int(address.rpartition(":")[2])
         self.world = world
         self.store = Store(disk)
-        self.catalog = Catalog(builtin_resources())
+        self.catalog = Catalog(
+            [*builtin_resources(), *(lifecycle_resources(lifecycle_group) if lifecycle_group else ())]
+        )
         self.core = Core(self.store, self.catalog, world.clock, world.ids, Chain())
         self._guard = guard(self.core)
         self._webhooks = HttpSender()

@@ -59,6 +59,12 @@ def default_data_folder(environment: Environment) -> pathlib.Path:
     callback=options.duration,
     help="How often history is forgotten that was old already the last time.",
 )
+@click.option(
+    "--lifecycle-api-group",
+    default="lifecycle.k8s.io",
+    show_default=True,
+    help="The API group of LifecycleTransition and LifecycleEvent; lifecycle.fairlead.dev is the alternative.",
+)
 @click.option("--permit-port-sharing", is_flag=True, help="Set SO_REUSEPORT on the listening socket.")
 @options.feature_gates
 @options.logging
@@ -77,6 +83,7 @@ def command(
     in_memory: bool,
     controllers: str,
     compaction_interval: float,
+    lifecycle_api_group: str,
     permit_port_sharing: bool,
     feature_gates: FeatureGates,
 ) -> None:
@@ -111,6 +118,7 @@ def command(
         gates=feature_gates,
         controllers=[name.strip() for name in controllers.split(",") if name.strip()],
         compaction_seconds=compaction_interval,
+        lifecycle_group=lifecycle_api_group,
     )
     process.run(lambda: launch.serve(settings, world, _announce), loop_factory=_loop_factory())
 

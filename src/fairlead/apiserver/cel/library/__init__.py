@@ -1,7 +1,8 @@
 """Functions that expressions can call, a module per library.
 
 A library declares names, signatures, costs and plain Python functions; it never touches syntax trees or frames.
-``KUBERNETES`` is exactly what Kubernetes 1.36 offers; ``EXTENDED`` adds what cel-go has beyond that.
+``STANDARD`` is the language itself, ``KUBERNETES`` exactly what Kubernetes 1.36 offers, ``EXTENDED`` adds what cel-go has
+beyond that.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ STANDARD: tuple[declarations.Library, ...] = (
     operators.OPERATORS,
     conversions.CONVERSIONS,
     calendar.CALENDAR,
+    strings.TEXT_TESTS,
+    patterns.MATCHING,
 )
 KUBERNETES: tuple[declarations.Library, ...] = (
     *STANDARD,
     declarations.Library("two-variable comprehensions", macros=macros.TWO_VARIABLES),
     optionals.OPTIONALS,
-    patterns.PATTERNS,
+    patterns.KUBERNETES_REGEX,
     lists.KUBERNETES_LISTS,
     strings.STRINGS,
     sets.SETS,

@@ -13,7 +13,7 @@ from fairlead.apiserver.cel.declarations import Library, Overload, PlannedArgume
 from fairlead.apiserver.cel.library import costs
 from fairlead.apiserver.cel.types import BOOL, INT, STRING, list_of
 
-__all__ = ["PATTERNS"]
+__all__ = ["KUBERNETES_REGEX", "MATCHING"]
 
 
 def _matches(text: str, pattern: str) -> bool:
@@ -65,11 +65,16 @@ def _specialized(overload: Overload, specialize: Specialize) -> Overload:
 
 _SEARCH = _with_pattern_compiled(_searching)
 
-PATTERNS = Library(
-    "regex",
+MATCHING = Library(
+    "matching",
     overloads=(
         _specialized(function("matches", (STRING, STRING), BOOL, _matches, costs.pattern), _SEARCH),
         _specialized(member("matches", (STRING, STRING), BOOL, _matches, costs.pattern), _SEARCH),
+    ),
+)
+KUBERNETES_REGEX = Library(
+    "kubernetes.regex",
+    overloads=(
         member("find", (STRING, STRING), STRING, _find, costs.pattern),
         member("findAll", (STRING, STRING), list_of(STRING), _find_all, costs.pattern),
         member("findAll", (STRING, STRING, INT), list_of(STRING), _find_all, costs.pattern),

@@ -10,7 +10,7 @@ from fairlead.apiserver.cel.declarations import Library, function, member
 from fairlead.apiserver.cel.library import costs, formatting
 from fairlead.apiserver.cel.types import BOOL, INT, STRING, list_of
 
-__all__ = ["REVERSE", "STRINGS"]
+__all__ = ["REVERSE", "STRINGS", "TEXT_TESTS"]
 
 # Go's idea of white space; Python's strip() would also take the information separators \x1c to \x1f.
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -88,12 +88,17 @@ def _quote(text: str) -> str:
 _one = functools.partial(member, cost=costs.traversal)
 _two = functools.partial(member, cost=costs.twice)
 
-STRINGS = Library(
-    "strings",
+TEXT_TESTS = Library(
+    "text tests",
     overloads=(
         member("contains", (STRING, STRING), BOOL, str.__contains__, costs.product),
         member("endsWith", (STRING, STRING), BOOL, str.endswith, costs.traversal),
         member("startsWith", (STRING, STRING), BOOL, str.startswith, costs.traversal),
+    ),
+)
+STRINGS = Library(
+    "strings",
+    overloads=(
         member("charAt", (STRING, INT), STRING, _char_at),
         member("indexOf", (STRING, STRING), INT, _index_of, costs.elements),
         member("indexOf", (STRING, STRING, INT), INT, _index_of, costs.elements),
