@@ -61,11 +61,15 @@ def unique_name() -> Callable[[str], str]:
 
 @pytest.fixture
 async def namespace(api: RawApi, unique_name: Callable[[str], str]) -> AsyncIterator[str]:
-    """A namespace of the test's own, with its default service account, so that pods may be made in it."""
+    """A namespace of the test's own, furnished: pods may be made in it, and nothing else appears by itself."""
     name = unique_name("test")
-    accounts = f"/api/v1/namespaces/{name}/serviceaccounts"
-    async with api.watch(accounts, fieldSelector="metadata.name=default", resourceVersion="0") as watch:
+    path = f"/api/v1/namespaces/{name}"
+    async with (
+        api.watch(f"{path}/serviceaccounts", fieldSelector="metadata.name=default") as accounts,
+        api.watch(f"{path}/configmaps", fieldSelector="metadata.name=kube-root-ca.crt") as bundles,
+    ):
         (await api.post("/api/v1/namespaces", {"metadata": {"name": name}})).expect(201)
-        await watch.until(lambda event: event["type"] == "ADDED")
+        await accounts.until(lambda event: event["type"] == "ADDED")
+        await bundles.until(lambda event: event["type"] == "ADDED")
     yield name
     (await api.delete(f"/api/v1/namespaces/{name}")).expect(200)

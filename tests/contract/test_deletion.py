@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map, success
+from fairlead.testing.manifests import secret, success
 from fairlead.testing.rawhttp import RawApi
 
 INVALID = 'DeleteOptions.meta.k8s.io "" is invalid: '
@@ -14,9 +14,9 @@ INVALID = 'DeleteOptions.meta.k8s.io "" is invalid: '
 
 @pytest.fixture
 async def path(api: RawApi, namespace: str) -> str:
-    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    path = f"/api/v1/namespaces/{namespace}/secrets"
     for name in ("a", "b", "c"):
-        (await api.post(path, config_map(name, labels={"name": name, "all": "yes"}))).expect(201)
+        (await api.post(path, secret(name, labels={"name": name, "all": "yes"}))).expect(201)
     return path
 
 
@@ -62,7 +62,7 @@ async def test_options_may_name_their_kind(api: RawApi, path: str) -> None:
     uid = (await api.get(f"{path}/a")).expect(200)["metadata"]["uid"]
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": -5}
     gone = (await api.delete(f"{path}/a", options)).expect(200)
-    assert gone == success({"name": "a", "kind": "configmaps", "uid": uid})
+    assert gone == success({"name": "a", "kind": "secrets", "uid": uid})
 
 
 async def test_a_grace_period_means_nothing_without_finalizers(api: RawApi, path: str) -> None:
@@ -72,7 +72,7 @@ async def test_a_grace_period_means_nothing_without_finalizers(api: RawApi, path
 
 async def test_a_collection(api: RawApi, path: str, namespace: str) -> None:
     deleted = (await api.delete(path, labelSelector="name in (a,b)")).expect(200)
-    assert deleted["kind"] == "ConfigMapList"
+    assert deleted["kind"] == "SecretList"
     assert [item["metadata"]["name"] for item in deleted["items"]] == ["a", "b"]
     left = (await api.get(path)).expect(200)["items"]
     assert [item["metadata"]["name"] for item in left] == ["c"]
@@ -93,6 +93,6 @@ async def test_a_collection_dry(api: RawApi, path: str) -> None:
 
 
 async def test_no_collection_across_namespaces(api: RawApi) -> None:
-    status = (await api.delete("/api/v1/configmaps", labelSelector="nobody=has")).expect(405)
+    status = (await api.delete("/api/v1/secrets", labelSelector="nobody=has")).expect(405)
     assert status["reason"] == "MethodNotAllowed"
     assert status["message"] == "the server does not allow this method on the requested resource"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map, failure, success
+from fairlead.testing.manifests import config_map, failure, secret, success
 from fairlead.testing.rawhttp import RawApi
 
 SUBDOMAIN = (
@@ -49,19 +49,20 @@ async def test_read_back_is_what_create_answered(api: RawApi, path: str) -> None
     assert (await api.get(f"{path}/a")).expect(200) == made
 
 
-async def test_list_has_items_in_name_order_and_a_version(api: RawApi, path: str) -> None:
+async def test_list_has_items_in_name_order_and_a_version(api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/secrets"
     for name in ("b", "c", "a"):
-        (await api.post(path, config_map(name))).expect(201)
+        (await api.post(path, secret(name))).expect(201)
     listed = (await api.get(path)).expect(200)
-    assert (listed["kind"], listed["apiVersion"]) == ("ConfigMapList", "v1")
+    assert (listed["kind"], listed["apiVersion"]) == ("SecretList", "v1")
     assert [item["metadata"]["name"] for item in listed["items"]] == ["a", "b", "c"]
     assert all("kind" not in item and "apiVersion" not in item for item in listed["items"])
     newest = max(int(item["metadata"]["resourceVersion"]) for item in listed["items"])
     assert int(listed["metadata"]["resourceVersion"]) >= newest
 
 
-async def test_an_empty_list_has_an_empty_array(api: RawApi, path: str) -> None:
-    assert (await api.get(path)).expect(200)["items"] == []
+async def test_an_empty_list_has_an_empty_array(api: RawApi, namespace: str) -> None:
+    assert (await api.get(f"/api/v1/namespaces/{namespace}/secrets")).expect(200)["items"] == []
 
 
 async def test_generate_name(api: RawApi, path: str) -> None:

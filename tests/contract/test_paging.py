@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.testing.manifests import config_map
+from fairlead.testing.manifests import secret
 from fairlead.testing.rawhttp import RawApi
 
 
 @pytest.fixture
 async def path(api: RawApi, namespace: str) -> str:
-    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    path = f"/api/v1/namespaces/{namespace}/secrets"
     for n in range(7):
-        (await api.post(path, config_map(f"c{n}", labels={"odd": str(n % 2)}))).expect(201)
+        (await api.post(path, secret(f"c{n}", labels={"odd": str(n % 2)}))).expect(201)
     return path
 
 
@@ -35,8 +35,8 @@ async def test_pages_add_up_and_share_one_version(api: RawApi, path: str) -> Non
 async def test_later_pages_show_the_world_of_the_first(api: RawApi, path: str) -> None:
     first = (await api.get(path, limit=3)).expect(200)
     (await api.delete(f"{path}/c5")).expect(200)
-    (await api.post(path, config_map("c55"))).expect(201)
-    (await api.patch(f"{path}/c6", {"data": {"new": "yes"}})).expect(200)
+    (await api.post(path, secret("c55"))).expect(201)
+    (await api.patch(f"{path}/c6", {"stringData": {"new": "yes"}})).expect(200)
     second = (await api.get(path, limit=10, **{"continue": first["metadata"]["continue"]})).expect(200)
     assert [item["metadata"]["name"] for item in second["items"]] == ["c3", "c4", "c5", "c6"]
     assert "data" not in second["items"][-1]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map, pod
+from fairlead.testing.manifests import pod, secret
 from fairlead.testing.rawhttp import RawApi
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -20,9 +20,9 @@ METADATA_LIST = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.i
 
 @pytest.fixture
 async def path(api: RawApi, namespace: str) -> str:
-    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    path = f"/api/v1/namespaces/{namespace}/secrets"
     for name in ("a", "b"):
-        (await api.post(path, config_map(name, {"k": "v", "l": "w"}, labels={"x": name}))).expect(201)
+        (await api.post(path, secret(name, {"k": "v", "l": "w"}, labels={"x": name}))).expect(201)
     return path
 
 
@@ -36,9 +36,9 @@ async def test_table_of_a_list(api: RawApi, path: str, accept: str) -> None:
     table = answer.expect(200)
     assert (table["kind"], table["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert answer.headers["Content-Type"] == "application/json"
-    assert columns(table) == ["Name", "Data", "Age"]
+    assert columns(table) == ["Name", "Type", "Data", "Age"]
     assert table["columnDefinitions"][0]["format"] == "name"
-    assert [row["cells"][:2] for row in table["rows"]] == [["a", 2], ["b", 2]]
+    assert [row["cells"][:3] for row in table["rows"]] == [["a", "Opaque", 2], ["b", "Opaque", 2]]
     assert table["rows"][0]["object"]["kind"] == "PartialObjectMetadata"
     assert table["rows"][0]["object"]["metadata"]["labels"] == {"x": "a"}
     assert table["metadata"]["resourceVersion"].isdigit()
@@ -50,7 +50,7 @@ async def test_table_of_one(api: RawApi, path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("include", "kind"), [("None", None), ("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata")]
+    ("include", "kind"), [("None", None), ("Object", "Secret"), ("Metadata", "PartialObjectMetadata")]
 )
 async def test_what_comes_with_each_row(api: RawApi, path: str, include: str, kind: str | None) -> None:
     table = (await api.with_headers(accept=TABLE).get(path, includeObject=include)).expect(200)
@@ -62,10 +62,10 @@ async def test_table_in_a_watch(api: RawApi, path: str) -> None:
     version = (await api.get(path)).expect(200)["metadata"]["resourceVersion"]
     async with api.with_headers(accept=TABLE).watch(path, resourceVersion=version) as watch:
         for name in ("c", "d"):
-            (await api.post(path, config_map(name))).expect(201)
+            (await api.post(path, secret(name))).expect(201)
         first, second = await watch.next(), await watch.next()
     assert first["type"] == "ADDED"
-    assert columns(first["object"]) == ["Name", "Data", "Age"]
+    assert columns(first["object"]) == ["Name", "Type", "Data", "Age"]
     assert second["object"]["columnDefinitions"] is None  # said once
     assert second["object"]["rows"][0]["cells"][0] == "d"
 
@@ -166,7 +166,7 @@ async def test_bare_metadata(api: RawApi, path: str) -> None:
 async def test_bare_metadata_in_a_watch(api: RawApi, path: str) -> None:
     version = (await api.get(path)).expect(200)["metadata"]["resourceVersion"]
     async with api.with_headers(accept=METADATA).watch(path, resourceVersion=version) as watch:
-        (await api.patch(f"{path}/a", {"data": {"k": "w"}})).expect(200)
+        (await api.patch(f"{path}/a", {"stringData": {"k": "w"}})).expect(200)
         event = await watch.next()
     assert event["object"]["kind"] == "PartialObjectMetadata"
     assert "data" not in event["object"]
@@ -176,10 +176,10 @@ async def test_yaml(api: RawApi, path: str) -> None:
     answer = await api.with_headers(accept="application/yaml").get(f"{path}/a")
     assert answer.code == 200
     assert answer.headers["Content-Type"] == "application/yaml"
-    assert "kind: ConfigMap" in answer.text
-    body = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: yam\ndata:\n  k: v\n"
+    assert "kind: Secret" in answer.text
+    body = b"apiVersion: v1\nkind: Secret\nmetadata:\n  name: yam\nstringData:\n  k: v1\n"
     made = await api.request("POST", path, body, content_type="application/yaml")
-    assert made.expect(201)["data"] == {"k": "v"}
+    assert made.expect(201)["data"] == {"k": "djE="}
 
 
 async def test_pretty(api: RawApi, path: str) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.testing.manifests import config_map, node, pod
+from fairlead.testing.manifests import node, pod, secret
 from fairlead.testing.rawhttp import RawApi
 
 
 @pytest.fixture
 async def path(api: RawApi, namespace: str) -> str:
-    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    path = f"/api/v1/namespaces/{namespace}/secrets"
     labels = {"a": {"tier": "web", "env": "prod"}, "b": {"tier": "web", "env": "test"}, "c": {"tier": "db"}, "d": {}}
     for name, values in labels.items():
-        (await api.post(path, config_map(name, labels=values))).expect(201)
+        (await api.post(path, secret(name, labels=values))).expect(201)
     return path
 
 
@@ -73,11 +73,12 @@ async def test_field_selectors(api: RawApi, path: str, selector: str, names: str
 
 
 async def test_field_selector_by_namespace_over_all_namespaces(api: RawApi, path: str, namespace: str) -> None:
-    listed = (await api.get("/api/v1/configmaps", fieldSelector=f"metadata.namespace={namespace}")).expect(200)
+    listed = (await api.get("/api/v1/secrets", fieldSelector=f"metadata.namespace={namespace}")).expect(200)
     assert len(listed["items"]) == 4
 
 
-async def test_an_unknown_field_is_refused(api: RawApi, path: str) -> None:
+async def test_an_unknown_field_is_refused(api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
     status = (await api.get(path, fieldSelector="data.k=v")).expect(400)
     known = 'only "metadata.name", "metadata.namespace"'
     assert status["message"] == f'"data.k" is not a known field selector: {known}'

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map
+from fairlead.testing.manifests import config_map, secret
 from fairlead.testing.rawhttp import RawApi
 
 
@@ -54,14 +54,15 @@ async def test_a_deletion_shows_the_last_state_at_the_version_of_the_deletion(ap
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
 async def test_without_a_version_the_present_comes_first_as_added(
-    api: RawApi, path: str, query: dict[str, str]
+    api: RawApi, namespace: str, query: dict[str, str]
 ) -> None:
+    path = f"/api/v1/namespaces/{namespace}/secrets"
     for name in ("b", "a"):
-        (await api.post(path, config_map(name))).expect(201)
+        (await api.post(path, secret(name))).expect(201)
     await api.get(path)  # a consistent read: "0" may be served from a cache that is behind, but not after this
     async with api.watch(path, **query) as watch:
         first = {told(await watch.next()), told(await watch.next())}
-        (await api.post(path, config_map("c"))).expect(201)
+        (await api.post(path, secret("c"))).expect(201)
         assert told(await watch.next()) == ("ADDED", "c")
     assert first == {("ADDED", "a"), ("ADDED", "b")}
 

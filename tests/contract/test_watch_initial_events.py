@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map
+from fairlead.testing.manifests import secret
 from fairlead.testing.rawhttp import RawApi
 
 INVALID = 'ListOptions.meta.k8s.io "" is invalid: '
@@ -16,9 +16,9 @@ STREAM = {"sendInitialEvents": "true", "allowWatchBookmarks": "true", "resourceV
 
 @pytest.fixture
 async def path(api: RawApi, namespace: str) -> str:
-    path = f"/api/v1/namespaces/{namespace}/configmaps"
+    path = f"/api/v1/namespaces/{namespace}/secrets"
     for name in ("a", "b"):
-        (await api.post(path, config_map(name))).expect(201)
+        (await api.post(path, secret(name))).expect(201)
     return path
 
 
@@ -31,7 +31,7 @@ async def test_the_present_then_a_bookmark_then_what_happens(api: RawApi, path: 
     async with api.watch(path, resourceVersion=version, **STREAM) as watch:
         present = [await watch.next(), await watch.next()]
         bookmark = await watch.next()
-        (await api.post(path, config_map("c"))).expect(201)
+        (await api.post(path, secret("c"))).expect(201)
         later = await watch.next()
     assert [told(event) for event in present] == [("ADDED", "a"), ("ADDED", "b")]
     assert bookmark["type"] == "BOOKMARK"
@@ -39,12 +39,12 @@ async def test_the_present_then_a_bookmark_then_what_happens(api: RawApi, path: 
     assert metadata["annotations"] == {"k8s.io/initial-events-end": "true"}
     newest = max(int(event["object"]["metadata"]["resourceVersion"]) for event in present)
     assert int(metadata["resourceVersion"]) >= newest
-    assert (bookmark["object"]["kind"], bookmark["object"]["apiVersion"]) == ("ConfigMap", "v1")
+    assert (bookmark["object"]["kind"], bookmark["object"]["apiVersion"]) == ("Secret", "v1")
     assert told(later) == ("ADDED", "c")
 
 
 async def test_nothing_there_is_a_bookmark_at_once(api: RawApi, namespace: str) -> None:
-    path = f"/api/v1/namespaces/{namespace}/secrets"
+    path = f"/api/v1/namespaces/{namespace}/services"
     async with api.watch(path, **STREAM) as watch:
         event = await watch.next()
     assert event["type"] == "BOOKMARK"
@@ -60,14 +60,14 @@ async def test_without_initial_events_only_what_happens(api: RawApi, path: str) 
     version = (await api.get(path)).expect(200)["metadata"]["resourceVersion"]
     query = {**STREAM, "sendInitialEvents": "false"}
     async with api.watch(path, resourceVersion=version, **query) as watch:
-        (await api.post(path, config_map("c"))).expect(201)
+        (await api.post(path, secret("c"))).expect(201)
         assert told(await watch.next()) == ("ADDED", "c")
 
 
 async def test_a_bookmark_before_the_end(api: RawApi, path: str) -> None:
     """A watch with bookmarks that ends by itself says shortly before how far it came."""
     version = (await api.get(path)).expect(200)["metadata"]["resourceVersion"]
-    (await api.post("/api/v1/namespaces/default/configmaps", {"metadata": {"generateName": "other-"}})).expect(201)
+    (await api.post("/api/v1/namespaces/default/secrets", {"metadata": {"generateName": "other-"}})).expect(201)
     query = {"resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": 15}
     async with api.watch(path, **query) as watch:
         event = await watch.next()

@@ -20,6 +20,7 @@ EMBEDDED_CONTROLLERS = (
     "disruption-controller",
     "garbage-collector-controller",
     "namespace-controller",
+    "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
 )
 """The controllers of kube-controller-manager whose work the embedded API server does by itself.

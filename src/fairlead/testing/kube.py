@@ -132,7 +132,8 @@ class KubeControlPlane:
         if hard:
             self.apiserver.kill()
         else:
-            await self.apiserver.stop(grace_seconds=30)
+            # It would wait for its clients to hang up, for half a minute and more.
+            await self.apiserver.stop(grace_seconds=5)
 
     async def start_server(self) -> None:
         """Start the API server and wait until it is ready."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["config_map", "custom_resource_definition", "failure", "node", "pod", "success"]
+__all__ = ["config_map", "custom_resource_definition", "failure", "node", "pod", "secret", "success"]
 
 Json = dict[str, Any]
 
@@ -14,6 +14,14 @@ def config_map(name: str, /, data: dict[str, str] | None = None, **metadata: Any
     made: Json = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **metadata}}
     if data is not None:
         made["data"] = data
+    return made
+
+
+def secret(name: str, /, data: dict[str, str] | None = None, **metadata: Any) -> Json:
+    """A Secret, of text. A new namespace holds ConfigMaps but no Secrets: lists of these hold only what a test made."""
+    made: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, **metadata}}
+    if data is not None:
+        made["stringData"] = data
     return made
 
 
