@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
@@ -71,8 +71,15 @@ class Client:
 
     def with_retry(self, policy: retry.RetryPolicy) -> Client:
         """The same connection under another policy, e.g. `retry.NEVER` where the caller has a loop of its own."""
+        return self._like(self.transport, policy)
+
+    def with_transport(self, wrap: Callable[[Transport], Transport]) -> Client:
+        """The same client with something between it and its connection, e.g. a check before each write."""
+        return self._like(wrap(self.transport), self._retry)
+
+    def _like(self, transport: Transport, policy: retry.RetryPolicy) -> Client:
         return Client(
-            self.transport,
+            transport,
             clock=self.clock,
             randomness=self.randomness,
             namespace=self.namespace,
