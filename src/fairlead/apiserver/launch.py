@@ -109,13 +109,10 @@ async def _run(server: ApiServer, http: HttpServer, on_ready: Callable[[], None]
     async with TaskScope("apiserver", on_exit=OnExit.CANCEL) as behind:
         behind.start(server.run(), name="server")
         await server.wait_ready()
-        try:
-            async with TaskScope("apiserver") as face:
-                face.start(http.run(), name="http")
-                await http.wait_started()
-                on_ready()
-        finally:
-            server.end_watches()
+        async with TaskScope("apiserver") as face:
+            face.start(http.run(server.end_watches), name="http")
+            await http.wait_started()
+            on_ready()
 
 
 def _host(address: str) -> str:

@@ -20,6 +20,7 @@ class Entry:
 
 
 COMMANDS: tuple[Entry, ...] = (
+    Entry("demo", "fairlead.cli.demo", "Show what Fairlead does, on a control plane of its own; ends by itself."),
     Entry("apiserver", "fairlead.cli.apiserver", "Serve the Kubernetes API from one process, over SQLite."),
     Entry("webhook", "fairlead.cli.webhook", "Record the deletion grace of custom resources on stock Kubernetes."),
 )

@@ -11,7 +11,7 @@ import asyncio
 import email.utils
 import socket
 import ssl
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -92,8 +92,11 @@ class HttpServer:
         """Return once connections are answered."""
         await self._started.wait()
 
-    async def run(self) -> None:
-        """Serve until cancelled; then take no new connections and let requests in flight finish."""
+    async def run(self, on_stop: Callable[[], None] = lambda: None) -> None:
+        """Serve until cancelled; then take no new connections and let requests in flight finish.
+
+        ``on_stop`` is called when that begins: it ends what would never finish by itself.
+        """
         loop = asyncio.get_running_loop()
 
         def protocol() -> asyncio.Protocol:
@@ -107,6 +110,7 @@ class HttpServer:
                 await scope.start(self._keep_date(), name="date header")
         finally:
             server.close()
+            on_stop()
             await self._finish()
 
     def _date(self) -> None:

@@ -1,0 +1,34 @@
+"""The scenes, in the order they are played. Each module has a `SCENE`; the table imports none of them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+__all__ = ["SCENES", "SceneEntry"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SceneEntry:
+    """One scene: its module defines `async def play(stage)`."""
+
+    name: str
+    module: str
+    title: str
+    proves: str
+
+
+_ENTRIES = (
+    SceneEntry(
+        "api-server",
+        "fairlead.cli.demo.scenes.api_server",
+        "A Kubernetes API server in one process",
+        "objects are created, watched and deleted as on any Kubernetes; nothing else is installed",
+    ),
+    SceneEntry(
+        "graceful-deletion",
+        "fairlead.cli.demo.scenes.graceful_deletion",
+        "A custom resource is deleted with a grace period",
+        "the grace reaches the controller, can only get shorter, and the object goes when the controller is done",
+    ),
+)
+SCENES = {entry.name: entry for entry in _ENTRIES}
