@@ -122,16 +122,21 @@ def _field_equal(field_type: CelType, left: Any, right: Any) -> bool:
     return (equality_for(field_type) or equals)(left, right)
 
 
-def is_plain(cel_type: CelType, _within: frozenset[str] = frozenset()) -> bool:
+def is_plain(cel_type: CelType) -> bool:
     """Whether JSON of this type is already its value, all the way down, so that Python's ``==`` is right."""
-    if cel_type.adapter is not None and cel_type != types.DOUBLE:
-        return False
-    if isinstance(cel_type, types.ObjectType):
-        if cel_type.name in _within:
-            return True  # recursive: decided where it first appeared
-        within = _within | {cel_type.name}
-        return all(is_plain(field.type, within) for field in cel_type.fields.values())
-    return all(is_plain(each, _within) for each in cel_type.parameters)
+    pending = [cel_type]
+    seen: set[int] = set()
+    while pending:
+        current = pending.pop()
+        if current.adapter is not None and current != types.DOUBLE:
+            return False
+        if isinstance(current, types.ObjectType):
+            if id(current.origin) in seen:
+                continue
+            seen.add(id(current.origin))
+            pending.extend(field.type for field in current.fields.values())
+        pending.extend(current.parameters)
+    return True
 
 
 def to_dynamic(value: Any, cel_type: CelType) -> Any:

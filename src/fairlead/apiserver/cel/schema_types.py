@@ -33,13 +33,14 @@ def from_schema(node: model.Node, *, name: str = "object", resource_root: bool =
 def _exposed(node: model.Node, name: str, *, resource_root: bool) -> types.CelType | None:
     if node.int_or_string:
         return types.DYN
+    origin = node
     if resource_root:
         node = _with_object_meta(node)
     match node.type:
         case "array":
             return _list_type(node, name)
         case "object":
-            return _map_type(node, name) if _is_map(node) else _object_type(node, name)
+            return _map_type(node, name) if _is_map(node) else _object_type(node, name, origin)
         case "string":
             return _STRING_FORMATS.get(node.format, types.STRING)
         case scalar:
@@ -110,7 +111,7 @@ def _map_type(node: model.Node, name: str) -> types.CelType | None:
     return types.map_of(types.STRING, value, adapter=_expecting(dict, "a map", "object", adapt_values))
 
 
-def _object_type(node: model.Node, name: str) -> types.ObjectType:
+def _object_type(node: model.Node, name: str, origin: model.Node) -> types.ObjectType:
     def load() -> Mapping[str, types.Field]:
         fields: dict[str, types.Field] = {}
         for json_name, property_node in node.properties.items():
@@ -125,7 +126,7 @@ def _object_type(node: model.Node, name: str) -> types.ObjectType:
                 fields.setdefault(json_name, fields[identifier])  # `self.namespace` needs no escape after a dot
         return fields
 
-    return types.ObjectType(name, load)
+    return types.ObjectType(name, load, origin=origin)
 
 
 def _expecting(kind: type, noun: str, type_name: str, convert: Callable[[Any], Any]) -> types.Adapter:

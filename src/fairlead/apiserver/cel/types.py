@@ -118,12 +118,22 @@ class Field:
 
 
 class ObjectType(CelType):
-    """An object with known fields. They are looked up on demand, since schemas may be recursive."""
+    """An object with known fields. They are looked up on demand, since schemas may be recursive.
 
-    __slots__ = ("_fields", "_load")
+    ``origin`` is the same for types made from the same place of a schema, which may have many names.
+    """
 
-    def __init__(self, name: str, fields: Mapping[str, Field] | Callable[[], Mapping[str, Field]]) -> None:
+    __slots__ = ("_fields", "_load", "origin")
+
+    def __init__(
+        self,
+        name: str,
+        fields: Mapping[str, Field] | Callable[[], Mapping[str, Field]],
+        *,
+        origin: object | None = None,
+    ) -> None:
         super().__init__(Kind.OBJECT, name)
+        self.origin = self if origin is None else origin
         self._fields: Mapping[str, Field] | None = None if callable(fields) else fields
         self._load = fields if callable(fields) else None
 

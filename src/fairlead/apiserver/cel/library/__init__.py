@@ -1,8 +1,8 @@
 """Functions that expressions can call, a module per library.
 
 A library declares names, signatures, costs and plain Python functions; it never touches syntax trees or frames.
-``STANDARD`` is the language itself, ``KUBERNETES`` exactly what Kubernetes 1.36 offers, ``EXTENDED`` adds what cel-go has
-beyond that.
+``STANDARD`` is the language itself, ``KUBERNETES`` exactly what Kubernetes 1.36 offers, ``EXTENDED`` adds what else
+cel-go has.
 """
 
 from __future__ import annotations
