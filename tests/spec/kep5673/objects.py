@@ -1,0 +1,106 @@
+"""Custom resources to delete, and looking at what came of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from typing import Any
+
+from fairlead.api.time import parse_time
+from fairlead.base.clock import RealClock
+from fairlead.testing.manifests import custom_resource_definition
+from fairlead.testing.rawhttp import Answer, RawApi
+
+__all__ = ["CRDS", "FINALIZER", "Deadline", "Json", "Kind", "define", "near"]
+
+Json = dict[str, Any]
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+FINALIZER = "example.com/cleanup"
+
+
+@dataclasses.dataclass(frozen=True)
+class Deadline:
+    """What an object says about its deletion."""
+
+    stamp: dt.datetime | near
+    seconds: int | None
+
+    @classmethod
+    def of(cls, obj: Json) -> Deadline:
+        metadata = obj["metadata"]
+        return cls(parse_time(metadata["deletionTimestamp"]), metadata.get("deletionGracePeriodSeconds"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """A custom resource definition that is served, and what a user does with its objects."""
+
+    api: RawApi
+    group: str
+    plural: str
+    kind: str
+    namespace: str
+
+    def path(self, name: str = "") -> str:
+        collection = f"/apis/{self.group}/v1/namespaces/{self.namespace}/{self.plural}"
+        return f"{collection}/{name}" if name else collection
+
+    async def create(self, name: str, *finalizers: str, **metadata: Any) -> Json:
+        made = {
+            "apiVersion": f"{self.group}/v1",
+            "kind": self.kind,
+            "metadata": {"name": name, "finalizers": list(finalizers), **metadata},
+            "spec": {"size": 1},
+        }
+        return (await self.api.post(self.path(), made)).expect(201)
+
+    async def delete(self, name: str, grace: object = None, /, **options: Any) -> Answer:
+        """Delete with DeleteOptions in the body, as every client of Kubernetes does."""
+        asked = {"gracePeriodSeconds": grace, **options} if grace is not None else options
+        return await self.api.delete(self.path(name), asked or None)
+
+    async def get(self, name: str) -> Json:
+        return (await self.api.get(self.path(name))).expect(200)
+
+    async def deadline(self, name: str) -> Deadline:
+        return Deadline.of(await self.get(name))
+
+    async def is_gone(self, name: str) -> bool:
+        return (await self.api.get(self.path(name))).code == 404
+
+    async def set_finalizers(self, name: str, *finalizers: str) -> None:
+        (await self.api.patch(self.path(name), {"metadata": {"finalizers": list(finalizers)}})).expect(200)
+
+
+class near:  # noqa: N801 - reads as the word it is: stamp == near(now, 30)
+    """Equals the moment that many seconds after now, give or take how long the request took."""
+
+    def __init__(self, seconds: float = 0, *, since: dt.datetime | None = None, tolerance: float = 5) -> None:
+        self.moment = (since or RealClock().now()) + dt.timedelta(seconds=seconds)
+        self.tolerance = tolerance
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, dt.datetime) and abs((other - self.moment).total_seconds()) <= self.tolerance
+
+    def __hash__(self) -> int:
+        return hash(self.moment)
+
+    def __repr__(self) -> str:
+        return f"near {self.moment:%H:%M:%S}"
+
+
+async def define(api: RawApi, group: str, namespace: str, **options: Any) -> Kind:
+    """Have a kind served; returns when it is."""
+    manifest = custom_resource_definition("machines", group, kind="Machine", **options)
+    name = manifest["metadata"]["name"]
+    version = (await api.post(CRDS, manifest)).expect(201)["metadata"]["resourceVersion"]
+    async with api.watch(CRDS, fieldSelector=f"metadata.name={name}", resourceVersion=version) as watch:
+        await watch.until(lambda event: _is_established(event["object"]))
+    # kube-apiserver serves a new definition a moment after it says so; nothing announces that moment.
+    await api.poll(f"/apis/{group}/v1/machines", lambda answer: answer.code != 404)
+    return Kind(api, group, "machines", "Machine", namespace)
+
+
+def _is_established(definition: Json) -> bool:
+    conditions = definition.get("status", {}).get("conditions", [])
+    return any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions)
