@@ -113,6 +113,9 @@ class Program:
             value = self._plan.run(frame)
         except RecursionError:
             raise errors.EvaluationError("expression nested too deeply") from None
+        except (AttributeError, TypeError) as error:
+            # Typed code trusts the schema; null in a list of ints, or data older than its schema, breaks that trust.
+            raise errors.EvaluationError(f"invalid data, not of the type its schema says: {error}") from error
         finally:
             if allowance is not None:
                 allowance.remaining -= limit - frame[0]

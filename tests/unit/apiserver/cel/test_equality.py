@@ -69,11 +69,12 @@ def _port_key(port: dict[str, Any]) -> tuple[Any, Any]:
     return port["port"], port["protocol"]
 
 
-_OBJECT = st.fixed_dictionaries(
+_PORTS: st.SearchStrategy[list[dict[str, Any]]] = st.lists(_PORT, unique_by=_port_key)
+_OBJECT: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "tags": st.lists(st.sampled_from("abcd"), unique=True),
         "when": st.sampled_from(["2020-01-01T00:00:00Z", "2020-01-01T01:00:00+01:00"]),
-        "ports": st.lists(_PORT, unique_by=_port_key),
+        "ports": _PORTS,
     }
 )
 

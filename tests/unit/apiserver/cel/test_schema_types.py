@@ -77,6 +77,30 @@ def test_data_that_breaks_its_schema_is_an_error(schema: dict[str, object], valu
 
 
 @pytest.mark.parametrize(
+    ("expression", "value"),
+    [
+        ("self.numbers.all(n, n > 0)", {"numbers": [1, None]}),
+        ("self.count + 1 == 2", {"count": "one"}),
+        ("self.names.all(n, n.size() > 1)", {"names": [5]}),
+        ("self.labels.a.startsWith('x')", {"labels": {"a": None}}),
+    ],
+)
+def test_typed_code_survives_data_of_another_type(expression: str, value: dict[str, object]) -> None:
+    schema = {
+        "type": "object",
+        "properties": {
+            "numbers": {"type": "array", "items": {"type": "integer", "nullable": True}},
+            "count": {"type": "integer"},
+            "names": {"type": "array", "items": {"type": "string"}},
+            "labels": {"type": "object", "additionalProperties": {"type": "string", "nullable": True}},
+        },
+    }
+    program = cel.Environment({"self": cel.from_schema(model.compile_schema(schema))}).compile(expression)
+    with pytest.raises(cel.EvaluationError, match="invalid data"):
+        program.evaluate({"self": value})
+
+
+@pytest.mark.parametrize(
     ("text", "nanoseconds"),
     [("1h", 3600 * 10**9), ("3 days", 3 * 86400 * 10**9), ("2 hours 5 min", 7500 * 10**9), ("10ms", 10**7)],
 )
