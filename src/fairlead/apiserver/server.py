@@ -25,6 +25,7 @@ from fairlead.apiserver.housekeeping.loop import Housekeeper, HousekeepingLoop
 from fairlead.apiserver.housekeeping.namespaces import NamespaceKeeper
 from fairlead.apiserver.http.asgi import AsgiApp
 from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.observing.deletions import GracefulDeletions
 from fairlead.apiserver.observing.metrics import RequestMetrics
 from fairlead.apiserver.openapi.documents import OpenApi
 from fairlead.apiserver.operations import storing
@@ -81,7 +82,9 @@ class ApiServer:
         self.catalog = Catalog(
             [*builtin_resources(), *(lifecycle_resources(lifecycle_group) if lifecycle_group else ())]
         )
-        self.core = Core(self.store, self.catalog, world.clock, world.ids, Chain())
+        self.core = Core(
+            self.store, self.catalog, world.clock, world.ids, Chain(), GracefulDeletions(world.metrics).count
+        )
         self._guard = guard(self.core)
         self._webhooks = HttpSender()
         chain = default_chain(

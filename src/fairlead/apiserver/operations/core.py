@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 from fairlead.apiserver.admission.chain import Chain
@@ -28,6 +29,8 @@ class Core:
     clock: Clock
     ids: Ids
     admission: Chain
+    # Told of every delete that recorded a grace period on a custom resource.
+    on_graceful_deletion: Callable[[Resource], None] = lambda _resource: None
 
 
 @dataclasses.dataclass(slots=True)

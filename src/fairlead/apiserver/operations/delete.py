@@ -25,7 +25,7 @@ _ATTEMPTS = 16
 async def delete(
     core: Core, resource: Resource, *, namespace: str, name: str, request: DeleteRequest, options: WriteOptions
 ) -> Outcome:
-    """Delete an object, or begin to. ``Outcome.entry`` is set while the object is still there."""
+    """Delete an object, or begin to. ``Outcome.removed`` tells which."""
     for _ in range(_ATTEMPTS):
         entry = core.store.newest(resource.table, resource.key(namespace, name))
         if entry is None:
@@ -53,7 +53,7 @@ async def _delete_once(
         resource=resource,
         user=options.user,
         namespace=namespace,
-        name=name,
+        name="" if request.of_collection else name,
         obj=None,
         old=old,
         options=request.wire,
@@ -130,8 +130,10 @@ async def _mark(
     else:
         metadata.pop("finalizers", None)
     if options.dry_run:
-        return Outcome(resource, obj, entry)
+        return Outcome(resource, obj)
     written = await storing.put(core, resource, entry.key, obj, expected=entry.revision)
+    if mark is not None and mark.grace_seconds is not None and resource.is_custom:
+        core.on_graceful_deletion(resource)
     return Outcome(resource, obj, written)
 
 

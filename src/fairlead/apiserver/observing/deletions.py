@@ -1,0 +1,26 @@
+"""The metric that KEP-5673 asks for: is the grace period of custom resources in use, and for which?"""
+
+from __future__ import annotations
+
+from fairlead.apiserver.registry.resource import Resource
+from fairlead.base.metrics import Metrics
+
+__all__ = ["GracefulDeletions"]
+
+
+class GracefulDeletions:
+    """`apiserver_crd_graceful_deletion_total`: deletes that recorded a grace period, the first and shorter ones after.
+
+    A delete that changes nothing, has no grace period or only rehearses is not counted.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._total = metrics.counter(
+            "apiserver_crd_graceful_deletion_total",
+            "Deletes of custom resources that recorded a grace period.",
+            ("group", "resource"),
+        )
+
+    def count(self, resource: Resource) -> None:
+        """One more."""
+        self._total.labels(group=resource.group, resource=resource.plural).inc()
