@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
-KUBE_VERSIONS ?= 1.36
+KUBE_VERSIONS ?= 1.36 1.34:kubectl
 PYTEST_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
@@ -38,7 +38,7 @@ test: $(READY) ## Run every test that needs nothing but Python
 	@$(BIN)/pytest -q -n auto -m "not kube and not long" $(PYTEST_ARGS)
 
 .PHONY: kube
-kube: ## Build real Kubernetes and etcd for the tests (cached; KUBE_VERSIONS="1.34 1.36" for others)
+kube: ## Build real Kubernetes and etcd for the tests (cached; KUBE_VERSIONS="1.35 1.37" for others)
 	@hack/kube/build.sh $(KUBE_VERSIONS)
 
 .PHONY: test-kube

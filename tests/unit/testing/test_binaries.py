@@ -46,3 +46,8 @@ def test_nothing_built(tmp_path: Path) -> None:
     found = KubeBinaries.find(environment=Environment({"HOME": str(tmp_path)}))
     assert found.missing("etcd", "kubectl") == ["etcd", "kubectl"]
     assert cache_folder(Environment({"HOME": "/home/x"})) == Path("/home/x/.cache/fairlead")
+
+
+def test_another_etcd(cache: Path) -> None:
+    variables = {"XDG_CACHE_HOME": str(cache), "FAIRLEAD_ETCD": "/opt/etcd"}
+    assert KubeBinaries.find(environment=Environment(variables)).component("etcd") == Path("/opt/etcd")
