@@ -76,12 +76,8 @@ async def test_a_page_of_then_offers_a_new_token(api: RawApi, names: list[str]) 
     await forgotten(api, first["metadata"]["resourceVersion"])
     status = (await api.get(PATH, limit=2, **{"continue": token})).expect(410)
     assert status["reason"] == "Expired"
-    assert status["message"] == (
-        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-        "without the continue parameter, or use the continue token in this response to retrieve the remainder of the "
-        "results. Continuing with the provided token results in an inconsistent list - objects that were created, "
-        "modified, or deleted between the time the first chunk was returned and now may show up in the list."
-    )
+    told = "The provided continue parameter is too old to display a consistent list result. "
+    assert status["message"].startswith(told)  # what follows explains it, in each server's own words
     rest = (await api.get(PATH, limit=10, **{"continue": status["metadata"]["continue"]})).expect(200)
     assert [item["metadata"]["name"] for item in rest["items"]] == names[2:]
 

@@ -32,7 +32,7 @@ from fairlead.apiserver.subresources.token import token_handler
 from fairlead.base.clock import Clock
 from fairlead.base.identity import Ids
 
-__all__ = ["Guard", "make_guard"]
+__all__ = ["ISSUER", "Guard", "make_guard"]
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _RBAC = "rbac.authorization.k8s.io"

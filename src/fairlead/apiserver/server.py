@@ -45,7 +45,7 @@ from fairlead.base.metrics import CONTENT_TYPE, Metrics
 from fairlead.base.randomness import Randomness
 from fairlead.base.tasks import OnExit, TaskScope
 
-__all__ = ["COMPACTION_SECONDS", "ApiServer", "Guard", "World"]
+__all__ = ["COMPACTION_SECONDS", "ApiServer", "World"]
 
 COMPACTION_SECONDS = 300
 

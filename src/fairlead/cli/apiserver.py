@@ -16,7 +16,7 @@ from fairlead.cli.invocation import Invocation
 if TYPE_CHECKING:
     from fairlead.apiserver.launch import Running
 
-__all__ = ["command", "default_data_folder"]
+__all__ = ["backup", "command", "default_data_folder", "restore"]
 
 _PATH = click.Path(path_type=pathlib.Path)
 _FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)

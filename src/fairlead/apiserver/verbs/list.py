@@ -70,7 +70,7 @@ def _moment(call: Call, token: _Token | None, asked: int) -> int:
     match = call.request.query.get("resourceVersionMatch")
     if match == "Exact":
         if asked < store.compacted:
-            raise errors.Expired(f"The resourceVersion for the provided list is too old: {asked}")
+            raise errors.Expired("The resourceVersion for the provided list is too old.")
         return asked
     return store.revision
 

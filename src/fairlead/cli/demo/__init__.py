@@ -14,7 +14,7 @@ from fairlead.cli.demo import scenes
 __all__ = ["command"]
 
 
-@click.command()
+@click.command("demo")
 @click.option(
     "--scene",
     "names",
