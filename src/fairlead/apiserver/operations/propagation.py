@@ -29,6 +29,8 @@ class DeleteRequest:
     wire: dict[str, Any] = dataclasses.field(default_factory=dict)
     # The long deprecated orphanDependents=false asks for the status code of an unfinished deletion.
     wants_accepted: bool = False
+    # One of a collection: admission is told no name, as in Kubernetes.
+    of_collection: bool = False
 
 
 def read_delete_options(wire: dict[str, Any]) -> DeleteRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable
 
 from fairlead.api import errors
@@ -13,12 +14,23 @@ from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import WriteConflict
 
-__all__ = ["Mutation", "remove", "update"]
+__all__ = ["Mutation", "View", "remove", "update"]
 
 # Given the object as it is now (its own copy), the object as it shall be. Called again when somebody else was faster.
 Mutation = Callable[[Json], Awaitable[Json]]
 
 _ATTEMPTS = 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class View:
+    """What admission is shown instead of the object itself, where a subresource has a kind of its own (Scale)."""
+
+    kind: tuple[str, str, str]
+    show: Callable[[Json], Json]
+    # Carry what admission changed in the view over to the object.
+    take: Callable[[Json, Json], None]
+    operation: str = "UPDATE"  # or CREATE, for what is posted to an object (Binding)
 
 
 async def update(
@@ -32,6 +44,7 @@ async def update(
     subresource: str = "",
     tracked: bool = False,
     replaces: bool = False,
+    view: View | None = None,
 ) -> Outcome:
     """Change an object.
 
@@ -54,6 +67,7 @@ async def update(
                 subresource,
                 tracked=tracked,
                 replaces=replaces,
+                view=view,
             )
         except WriteConflict:
             continue
@@ -76,6 +90,7 @@ async def _update_once(
     *,
     tracked: bool,
     replaces: bool,
+    view: View | None,
 ) -> Outcome:
     strategy = resource.strategy
     old = resource.decode(entry)
@@ -101,8 +116,12 @@ async def _update_once(
         warnings=options.warnings,
         audit_annotations=options.audit_annotations,
     )
+    if view is not None:
+        _show(operation, view, obj, old)
     await core.admission.admit(operation)
     if operation.patched:
+        if view is not None and operation.obj is not None:
+            view.take(obj, operation.obj)
         _prepare(resource, obj, old, subresource)
     if not tracked:
         ownership.track(core, resource, old, obj, options, subresource)
@@ -110,6 +129,13 @@ async def _update_once(
     options.warnings += strategy.warnings(obj, old)
     await core.admission.validate(operation)
     return await _commit(core, resource, entry, obj, old, options)
+
+
+def _show(operation: Operation, view: View, obj: Json, old: Json) -> None:
+    operation.operation = view.operation
+    operation.kind = view.kind
+    operation.obj = view.show(obj)
+    operation.old = view.show(old) if view.operation == "UPDATE" else None
 
 
 def _prepare(resource: Resource, obj: Json, old: Json, subresource: str) -> None:

@@ -6,7 +6,7 @@ from fairlead.api import errors, golang
 from fairlead.api.gvk import GroupResource, GroupVersionKind
 from fairlead.api.time import format_time
 from fairlead.apiserver.http.messages import Json, Response, json_response
-from fairlead.apiserver.operations.update import update
+from fairlead.apiserver.operations.update import View, update
 from fairlead.apiserver.types import schemas
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
@@ -73,6 +73,12 @@ async def _bind(call: Call, binding: Json, name: str) -> Response:
         mutation=mutation,
         options=call.write_options("CreateOptions"),
         subresource="binding",
+        view=View(
+            (BINDING.group, BINDING.version, BINDING.kind),
+            show=lambda _pod: binding,
+            take=lambda pod, shown: pod["spec"].update(nodeName=shown["target"]["name"]),
+            operation="CREATE",
+        ),
     )
     return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 

@@ -8,7 +8,7 @@ from fairlead.api import errors, selectors
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.apiserver.http.messages import Json, Response
-from fairlead.apiserver.operations.update import update
+from fairlead.apiserver.operations.update import View, update
 from fairlead.apiserver.patch.json_patch import apply_json_patch
 from fairlead.apiserver.patch.merge_patch import apply_merge_patch
 from fairlead.apiserver.registry.resource import ScalePaths
@@ -56,6 +56,11 @@ async def scale(call: Call) -> Response:
         mutation=mutation,
         options=call.write_options("UpdateOptions" if body is not None else "PatchOptions"),
         subresource="scale",
+        view=View(
+            (SCALE.group, SCALE.version, SCALE.kind),
+            show=lambda obj: _scale_of(obj, paths),
+            take=lambda obj, shown: _write(obj, paths.spec_replicas, (shown.get("spec") or {}).get("replicas", 0)),
+        ),
     )
     return presentation.one_object(call, form, _scale_of(result.obj, paths))
 

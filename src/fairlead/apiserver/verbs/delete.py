@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 
 from fairlead.api import errors
 from fairlead.apiserver.http.messages import Json, Response, json_response
@@ -41,7 +42,7 @@ async def delete_collection(call: Call) -> Response:
     """Delete every selected object; answers with the list as it was."""
     form = presentation.negotiate(call.request)
     selection = read_selection(call)
-    request = await _read_request(call)
+    request = dataclasses.replace(await _read_request(call), of_collection=True)
     options = call.write_options("DeleteOptions", dry_run=request.dry_run)
     store = call.core.store
     revision = store.revision

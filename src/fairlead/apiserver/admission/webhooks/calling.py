@@ -18,6 +18,8 @@ from fairlead.base.identity import Ids
 
 __all__ = ["CallFailed", "Caller", "denial"]
 
+Json = dict[str, Any]
+
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
@@ -51,7 +53,7 @@ class Caller:
             reason = "webhook does not accept known AdmissionReview versions (v1, v1beta1)"
             raise CallFailed(hook.name, f"could not create admission objects: {reason}")
         uid = self._ids.uuid()
-        body = review.write_review(operation, target, uid=uid, version=version)
+        body = review.write_review(operation, target, uid=uid, version=version, mutating=mutating)
         reply = await self._send(hook, body)
         verdict = _read(hook, reply, uid=uid, version=version, mutating=mutating)
         for key, value in verdict.audit_annotations.items():
@@ -60,10 +62,9 @@ class Caller:
         return verdict
 
     async def _send(self, hook: Webhook, body: bytes) -> Reply:
-        url = hook.url
+        url = hook.url if hook.service is None else _service_url(hook.service)
         try:
-            endpoint = self._endpoint(hook)
-            url = endpoint.url
+            endpoint = self._endpoint(hook, url)
             async with self._clock.timeout(hook.timeout_seconds):
                 return await self._sender.post(endpoint, body, timeout_seconds=hook.timeout_seconds)
         except (SendFailed, TimeoutError) as error:
@@ -71,26 +72,31 @@ class Caller:
             shown = golang.quote(f"{url}?timeout={hook.timeout_seconds}s")
             raise CallFailed(hook.name, f"failed to call webhook: Post {shown}: {reason}") from error
 
-    def _endpoint(self, hook: Webhook) -> Endpoint:
+    def _endpoint(self, hook: Webhook, url: str) -> Endpoint:
         service = hook.service
         if service is None:
-            return Endpoint(hook.url, hook.ca_bundle)
-        name, namespace, port = service.get("name", ""), service.get("namespace", ""), service.get("port") or 443
-        path = "/" + (service.get("path") or "").lstrip("/")
-        url = f"https://{name}.{namespace}.svc:{port}{path}"
+            return Endpoint(url, hook.ca_bundle)
+        namespace, name, port = service.get("namespace", ""), service.get("name", ""), service.get("port") or 443
         return Endpoint(url, hook.ca_bundle, self._resolver.resolve(namespace, name, port))
+
+
+def _service_url(service: Json) -> str:
+    path = "/" + (service.get("path") or "").lstrip("/")
+    return f"https://{service.get('name')}.{service.get('namespace')}.svc:{service.get('port') or 443}{path}"
 
 
 def _read(hook: Webhook, reply: Reply, *, uid: str, version: str, mutating: bool) -> Verdict:
     if not 200 <= reply.status < 300:
         raise CallFailed(hook.name, f"failed to call webhook: {_refusal(reply)}")
+    if not reply.body:
+        reason = f"0-length response with status code: {reply.status} and content type: {reply.content_type}"
+        raise CallFailed(hook.name, f"failed to call webhook: {reason}")
     try:
         return review.read_review(reply.body, uid=uid, version=version, mutating=mutating)
+    except review.UndecodableReview as error:
+        raise CallFailed(hook.name, f"failed to call webhook: {error}") from error
     except review.InvalidReview as error:
         raise CallFailed(hook.name, f"received invalid webhook response: {error}") from error
-    except msgspec.MsgspecError as error:
-        reason = f"couldn't get version/kind; json parse error: {error}"
-        raise CallFailed(hook.name, f"failed to call webhook: {reason}") from error
 
 
 def _refusal(reply: Reply) -> errors.ApiError:
@@ -102,10 +108,10 @@ def _refusal(reply: Reply) -> errors.ApiError:
     if isinstance(status, dict) and status.get("kind") == "Status":
         return errors.from_status(status)
     text = reply.body[:2048].decode("utf-8", "replace").strip()
-    return errors.from_response(reply.status, verb="POST", body=text or "unknown")
+    return errors.from_response(reply.status, verb="POST", body=text)
 
 
-def denial(webhook: str, status: dict[str, Any] | None) -> errors.ApiError:
+def denial(webhook: str, status: Json | None) -> errors.ApiError:
     """The error that a client gets when a webhook says no."""
     told = dict(status or {})
     denied = f"admission webhook {golang.quote(webhook)} denied the request"

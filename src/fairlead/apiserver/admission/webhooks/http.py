@@ -48,7 +48,8 @@ class HttpSender:
                 server_hostname=host,
                 allow_redirects=False,
             ) as response:
-                return Reply(response.status, await _read(response.content))
+                content_type = response.headers.get("Content-Type", "")
+                return Reply(response.status, await _read(response.content), content_type)
         except aiohttp.ClientError as error:
             raise SendFailed(_explain(error)) from error
         except (ssl.SSLError, OSError, ValueError) as error:

@@ -15,6 +15,7 @@ from fairlead.apiserver.admission.objects import Objects
 from fairlead.apiserver.admission.versions import convert
 from fairlead.apiserver.admission.webhooks.calling import Caller, CallFailed, denial
 from fairlead.apiserver.admission.webhooks.hooks import GROUP, Webhook, read_hooks, target_of
+from fairlead.apiserver.admission.webhooks.review import Verdict
 from fairlead.apiserver.patch.json_patch import apply_json_patch
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.schema.conformance import Unfit, conform
@@ -28,7 +29,6 @@ Json = dict[str, Any]
 
 # What a webhook can see and not decide.
 _SERVER_OWNED = (
-    "namespace",
     "uid",
     "resourceVersion",
     "generation",
@@ -83,7 +83,7 @@ class MutatingWebhooks(AdmissionPlugin):
             verdict = await self._caller.ask(hook, operation, target, mutating=True)
             if not verdict.allowed:
                 raise denial(hook.name, verdict.status)
-            changed = bool(verdict.patch) and _patch(hook, operation, target, verdict.patch)
+            changed = bool(verdict.patch) and _patch(hook, operation, target, verdict)
         except CallFailed as error:
             if not hook.fail_open:
                 raise errors.internal_error(error) from error
@@ -99,32 +99,34 @@ class MutatingWebhooks(AdmissionPlugin):
             memory.asked.add(hook.uid)
 
 
-def _patch(hook: Webhook, operation: Operation, target: Resource, patch: bytes) -> bool:
+def _patch(hook: Webhook, operation: Operation, target: Resource, verdict: Verdict) -> bool:
     """Carry out a patch on the object, in the version the webhook knows; whether that changed anything."""
+    patch = _decode(hook, verdict.patch)
+    if not patch:
+        return False
     obj = operation.obj
     if obj is None:
         raise errors.internal_error(
             f"admission webhook {golang.quote(hook.name)} attempted to modify the object, "
             "which is not supported for this operation"
         )
+    if verdict.patch_type != "JSONPatch":
+        raise CallFailed(hook.name, f"unsupported patch type {golang.quote(verdict.patch_type)}")
     own = operation.resource
     converts = operation.kind is None and target is not own
     shown = convert(obj, own, target) if converts else obj
     try:
-        patched = apply_json_patch(shown, msgspec.json.decode(patch))
-    except msgspec.DecodeError as error:
-        raise CallFailed(hook.name, f"received undecodable patch in webhook response: {error}") from error
-    except errors.Invalid as error:
-        raise errors.internal_error(error.causes[0]["message"] if error.causes else error) from error
+        patched = apply_json_patch(shown, patch)
     except errors.ApiError as error:
-        reason = str(error).removeprefix("error decoding patch: ")
-        raise CallFailed(hook.name, f"received undecodable patch in webhook response: {reason}") from error
+        raise errors.internal_error(error.causes[0]["message"] if error.causes else error) from error
     result: Json = copy_json(patched)
     _conform(result, shown, operation, target)
     if result == shown:
         return False
     if converts:
         result = convert(result, target, own)
+    if result["metadata"].get("namespace") != obj["metadata"].get("namespace"):
+        raise errors.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
     for field in _SERVER_OWNED:
         if field in obj["metadata"]:
             result["metadata"][field] = obj["metadata"][field]
@@ -135,10 +137,23 @@ def _patch(hook: Webhook, operation: Operation, target: Resource, patch: bytes) 
     return True
 
 
+def _decode(hook: Webhook, patch: bytes) -> list[Any]:
+    try:
+        decoded = msgspec.json.decode(patch)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise CallFailed(hook.name, f"received undecodable patch in webhook response: {error}") from error
+    if not isinstance(decoded, list):
+        reason = "json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+        raise CallFailed(hook.name, f"received undecodable patch in webhook response: {reason}")
+    return decoded
+
+
 def _conform(patched: Any, before: Json, operation: Operation, target: Resource) -> None:
     """What comes back must still be an object of its kind, or nothing after this could read it."""
-    if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
+    if not isinstance(patched, dict):
         raise errors.internal_error("the patch of a webhook leaves no object")
+    if not isinstance(patched.get("metadata"), dict):
+        raise errors.internal_error("the patch of a webhook leaves no metadata")
     for field in ("apiVersion", "kind"):
         if patched.get(field) != before.get(field):
             raise errors.internal_error(f"the patch of a webhook changes {field}")
@@ -147,6 +162,6 @@ def _conform(patched: Any, before: Json, operation: Operation, target: Resource)
         if metadata is not None:
             conform(metadata, patched["metadata"], "ObjectMeta.metadata")
         if operation.kind is None and not target.is_custom:
-            conform(target.schema(), patched)
+            conform(target.schema(), patched, target.kind)
     except Unfit as error:
         raise errors.internal_error(error) from error

@@ -23,6 +23,7 @@ class Reply:
 
     status: int
     body: bytes
+    content_type: str = "application/json"
 
 
 class SendFailed(Exception):

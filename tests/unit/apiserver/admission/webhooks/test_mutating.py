@@ -101,7 +101,7 @@ def encoded(text: str) -> Any:
 
 
 UNUSABLE: list[tuple[Any, str]] = [
-    (encoded("!"), "received invalid webhook response: response.patch: illegal base64 data"),
+    (encoded("!"), "failed to call webhook: illegal base64 data at input byte 0"),
     (encoded("eA=="), "received undecodable patch in webhook response: "),
     (encoded("e30="), "received undecodable patch in webhook response: json: cannot unmarshal object"),
     (lambda _: {"allowed": True, "patch": "W10="}, "webhook returned response.patch but not response.patchType"),
@@ -110,8 +110,8 @@ UNUSABLE: list[tuple[Any, str]] = [
         "webhook returned response.patchType but not response.patch",
     ),
     (
-        lambda _: {"allowed": True, "patchType": "MergePatch", "patch": "W10="},
-        'webhook returned invalid response.patchType of "MergePatch"',
+        lambda _: {"allowed": True, "patchType": "MergePatch", "patch": "W3t9XQ=="},
+        'unsupported patch type "MergePatch"',
     ),
 ]
 
@@ -158,7 +158,6 @@ async def test_what_is_the_servers_stays_the_servers(plane: Plane, hooks: HookSe
         "change",
         patch(
             add("/metadata/uid", "fake"),
-            add("/metadata/namespace", "elsewhere"),
             add("/metadata/resourceVersion", "1"),
             add("/data/added", "yes"),
         ),
@@ -166,8 +165,11 @@ async def test_what_is_the_servers_stays_the_servers(plane: Plane, hooks: HookSe
     await install(plane, hooks)
     made = await plane.create(config_map("a"))
     assert made["metadata"]["uid"] != "fake"
-    assert made["metadata"]["namespace"] == "work"
     assert made["data"] == {"added": "yes"}
+    assert "uid" not in hooks.asked("change")[0]["object"]["metadata"]
+    hooks.on("change", patch(add("/metadata/namespace", "elsewhere")))
+    with pytest.raises(errors.BadRequest, match="does not match the namespace sent on the request"):
+        await plane.create(config_map("b"))
 
 
 async def test_a_delete_cannot_be_patched(plane: Plane, hooks: HookServer) -> None:
