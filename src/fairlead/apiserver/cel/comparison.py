@@ -54,6 +54,8 @@ def _equality(planner: Planner, node: nodes.Call, *, negated: bool) -> Step:
 
     def run(frame: Frame) -> bool:
         first, second = run_left(frame), run_right(frame)
+        if type(first) is str and type(second) is str and len(first) <= _UNIT_CHARACTERS:
+            return (first == second) is not negated
         extra = min(values.size(first), values.size(second)) // _UNIT_CHARACTERS
         if extra:
             steps.charge(frame, extra)
@@ -159,6 +161,8 @@ def containment(planner: Planner, node: nodes.Call) -> Step:
 def _contains(frame: Frame, value: Any, container: Any) -> bool:
     if isinstance(container, list):
         steps.charge(frame, len(container))
+        if type(value) is str:
+            return value in container  # a string equals nothing but strings, in Python too
         return any(equality.equals(each, value) for each in container)
     if isinstance(container, dict):
         try:

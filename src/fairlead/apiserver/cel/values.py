@@ -219,6 +219,8 @@ def plain(value: Any) -> Any:
         return [plain(element) for element in value]
     if isinstance(value, dict):
         return {key: plain(value[_stored(key)]) for key in map_keys(value)}
+    if isinstance(value, Optional) and value is not NONE:
+        return Optional(plain(value.value))
     return value
 
 

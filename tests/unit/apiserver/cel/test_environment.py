@@ -44,6 +44,7 @@ def test_a_dotted_variable_hides_the_field_of_that_name() -> None:
 
 def test_results_are_plain_python() -> None:
     assert _DYNAMIC.compile("{true: [1]}").evaluate({}) == {True: [1]}
+    assert _DYNAMIC.compile("optional.of({true: 1})").evaluate({}).value == {True: 1}
     first = _DYNAMIC.compile("[1, 2]").evaluate({})
     first.append(3)
     assert _DYNAMIC.compile("[1, 2]").evaluate({}) == [1, 2]
