@@ -29,7 +29,7 @@ def default_data_folder(environment: Environment) -> pathlib.Path:
     return home / "fairlead" / "apiserver"
 
 
-@click.group(invoke_without_command=True)
+@click.group("apiserver", invoke_without_command=True)
 @click.option("--data-dir", type=_PATH, help="Where everything is kept [default: the user's data folder].")
 @click.option("--bind-address", default="127.0.0.1", show_default=True, help="The address to listen on.")
 @click.option(
