@@ -1,0 +1,121 @@
+"""The two control planes that are compared, and what the kernel says about their processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import pathlib
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+
+from bench.apiserver_load import Endpoint
+from fairlead.testing import EmbeddedControlPlane, KubeControlPlane, KubeOptions
+from fairlead.testing.processes import ManagedProcess
+from fairlead.testing.rawhttp import RawApi
+
+__all__ = ["Plane", "embedded", "kube"]
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Plane:
+    """A control plane as its processes: started, frozen, weighed."""
+
+    def __init__(
+        self,
+        plane: EmbeddedControlPlane | KubeControlPlane,
+        processes: Sequence[ManagedProcess],
+        made: Sequence[pathlib.Path],
+    ) -> None:
+        self.name = plane.kind
+        self._plane = plane
+        self._processes = processes
+        self._made = made
+
+    @property
+    def endpoint(self) -> Endpoint:
+        access = self._plane.access()
+        return Endpoint(access.url, str(access.ca_file), access.token or "")
+
+    def empty(self) -> None:
+        """Forget everything that was stored."""
+        for path in self._made:
+            if path.is_dir():
+                shutil.rmtree(path)
+            else:
+                path.unlink(missing_ok=True)
+
+    async def start(self) -> float:
+        """Start every process; returns, when the server answers ready, how many seconds that took."""
+        began = time.perf_counter()
+        await self._plane.start()
+        return time.perf_counter() - began
+
+    async def stop(self) -> None:
+        """End every process; the data stays."""
+        for process in reversed(self._processes):
+            await process.stop(grace_seconds=10)
+
+    def close(self) -> None:
+        """End it for good."""
+        for process in self._processes:
+            process.kill()
+        asyncio.run(self._plane.stop())
+
+    def freeze(self) -> None:
+        for process in self._processes:
+            process.freeze()
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Runs inside, is frozen outside."""
+        for process in self._processes:
+            process.thaw()
+        time.sleep(0.5)  # timers that came due while it was frozen fire first
+        yield
+        self.freeze()
+
+    def wait_furnished(self, namespace: str) -> None:
+        """Return when pods may be made in a new namespace: the embedded server makes accounts, as a cluster does."""
+        if self.name == "kube":
+            return  # nobody beside it does, and nobody asks for one
+
+        async def wait() -> None:
+            accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
+            async with RawApi(self._plane.access()) as api, api.watch(accounts, resourceVersion="0") as watch:
+                await watch.next()
+
+        asyncio.run(wait())
+
+    def resident_megabytes(self) -> float:
+        return sum(_resident_megabytes(process.pid) for process in self._processes)
+
+    def cpu_seconds(self) -> float:
+        return sum(_cpu_seconds(process.pid) for process in self._processes)
+
+
+def embedded(folder: pathlib.Path) -> Plane:
+    folder.mkdir()
+    # As after an installation: byte code is there from the second start on, whatever this shell has set.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+    plane = EmbeddedControlPlane(folder)
+    return Plane(plane, [plane.apiserver], [folder / "data", folder / "server-ca.crt", plane.kubeconfig])
+
+
+def kube(folder: pathlib.Path) -> Plane:
+    folder.mkdir()
+    plane = KubeControlPlane(folder, KubeOptions(durable=True))
+    return Plane(plane, [plane.etcd, plane.apiserver], [folder / "etcd"])
+
+
+def _resident_megabytes(pid: int) -> float:
+    lines = pathlib.Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
