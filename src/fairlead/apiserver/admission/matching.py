@@ -39,7 +39,7 @@ def is_configuration(group: str, plural: str) -> bool:
 class _Rule:
     """One rule: operations, groups, versions, resources with subresources, scope and names."""
 
-    __slots__ = ("_groups", "_names", "_operations", "_resources", "_scope", "_versions")
+    __slots__ = ("_groups", "_operations", "_resources", "_scope", "_versions", "names")
 
     def __init__(self, rule: Json) -> None:
         self._operations = frozenset(rule.get("operations") or ())
@@ -47,17 +47,16 @@ class _Rule:
         self._versions = frozenset(rule.get("apiVersions") or ())
         self._resources = [str(one).partition("/")[::2] for one in rule.get("resources") or ()]
         self._scope = rule.get("scope") or "*"
-        self._names = frozenset(rule.get("resourceNames") or ())
+        self.names = frozenset(rule.get("resourceNames") or ())  # empty: all
 
     def matches(self, operation: Operation, resource: Resource) -> bool:
-        """Whether the write, seen as one of this resource, is meant."""
+        """Whether the write, seen as one of this resource, is meant, if its name is."""
         return (
             _named(self._operations, operation.operation)
             and _named(self._groups, resource.group)
             and _named(self._versions, resource.version)
             and self._matches_resource(resource.plural, operation.subresource)
             and self._matches_scope(operation)
-            and (not self._names or operation.name in self._names)
         )
 
     def _matches_resource(self, plural: str, subresource: str) -> bool:
@@ -72,6 +71,42 @@ class _Rule:
 
 def _named(allowed: frozenset[str], asked: str) -> bool:
     return asked in allowed or "*" in allowed
+
+
+class _Rules:
+    """Several rules. Which of them are about a kind of write is worked out once."""
+
+    def __init__(self, rules: Sequence[Json], *, equivalent: bool) -> None:
+        self._rules = [_Rule(rule) for rule in rules]
+        self._equivalent = equivalent
+        self._generation = -1
+        self._known: dict[tuple[str, str, str, str, str, bool], list[tuple[Resource, frozenset[str]]]] = {}
+
+    def find(self, operation: Operation, objects: Objects) -> Resource | None:
+        """The resource as which the write is meant; None: it is not."""
+        if not self._rules:
+            return None
+        if self._generation != objects.catalog.generation:
+            self._generation = objects.catalog.generation
+            self._known.clear()
+        own = operation.resource
+        key = (operation.operation, own.group, own.version, own.plural, operation.subresource, bool(operation.scope))
+        candidates = self._known.get(key)
+        if candidates is None:
+            candidates = self._known[key] = self._candidates(operation, objects)
+        for resource, names in candidates:
+            if not names or operation.name in names:
+                return resource
+        return None
+
+    def _candidates(self, operation: Operation, objects: Objects) -> list[tuple[Resource, frozenset[str]]]:
+        """The write as it is, by any rule, comes before what it is equivalent to."""
+        own = operation.resource
+        found = [(own, rule.names) for rule in self._rules if rule.matches(operation, own)]
+        if self._equivalent:
+            others = objects.equivalents(own)
+            found += [(other, rule.names) for rule in self._rules for other in others if rule.matches(operation, other)]
+        return found
 
 
 class Criteria:
@@ -91,9 +126,9 @@ class Criteria:
         object_selector: Json | None,
         without_rules: bool = False,
     ) -> None:
-        self._rules = [_Rule(rule) for rule in rules]
-        self._excluded = [_Rule(rule) for rule in excluded]
-        self._equivalent = match_policy == "Equivalent"
+        equivalent = match_policy == "Equivalent"
+        self._rules = _Rules(rules, equivalent=equivalent)
+        self._excluded = _Rules(excluded, equivalent=equivalent)
         self._without_rules = without_rules and not rules
         self._namespace_selector = _selector(namespace_selector)
         self._object_selector = _selector(object_selector)
@@ -114,23 +149,12 @@ class Criteria:
         """The resource as which the write is meant: its own, or another version of it. None: not meant."""
         if not self._object_selector.empty and not _labelled(operation, self._object_selector):
             return None
-        if self._find(self._excluded, operation, objects) is not None:
+        if self._excluded.find(operation, objects) is not None:
             return None
-        found = operation.resource if self._without_rules else self._find(self._rules, operation, objects)
+        found = operation.resource if self._without_rules else self._rules.find(operation, objects)
         if found is None or not self._selects_namespace(operation, objects):
             return None
         return found
-
-    def _find(self, rules: list[_Rule], operation: Operation, objects: Objects) -> Resource | None:
-        if not rules:
-            return None
-        own = operation.resource
-        if any(rule.matches(operation, own) for rule in rules):
-            return own
-        if not self._equivalent:
-            return None
-        others = objects.equivalents(own)
-        return next((other for rule in rules for other in others if rule.matches(operation, other)), None)
 
     def _selects_namespace(self, operation: Operation, objects: Objects) -> bool:
         if self._namespace_selector.empty or (not operation.scope and operation.resource.plural != "namespaces"):

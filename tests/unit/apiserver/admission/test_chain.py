@@ -90,9 +90,9 @@ async def test_an_idle_chain_costs_microseconds(plane: Plane) -> None:
     await plane.chain.validate(asked)
     best = float("inf")
     for _ in range(20):
-        begun = time.perf_counter()
+        begun = time.process_time()
         for _ in range(200):
             await plane.chain.admit(asked)
             await plane.chain.validate(asked)
-        best = min(best, (time.perf_counter() - begun) / 200)
+        best = min(best, (time.process_time() - begun) / 200)
     assert best < 50e-6, f"{best * 1e6:.1f} microseconds for one write"

@@ -33,7 +33,10 @@ class OutOfBudget(Exception):
 
 
 class Activation:
-    """The variables of one write, shared by all expressions that are asked about it."""
+    """The variables of one write, shared by all expressions that are asked about it.
+
+    Each is made when an expression first reads it; most expressions read few.
+    """
 
     def __init__(
         self,
@@ -42,23 +45,21 @@ class Activation:
         *,
         authorize: Authorize,
         params: Json | None = None,
-        namespace: Json | None = None,
+        namespace: Callable[[], Json | None] = lambda: None,
         variables: Mapping[str, Expression] | None = None,
     ) -> None:
-        asker = authorization.Authorizer(operation.user, _asking(authorize))
-        own = operation.resource
-        self._bindings: dict[str, Any] = {
-            "object": request.shown_object(operation, target),
-            "oldObject": request.shown_old_object(operation, target),
-            "request": request.describe(operation, target),
-            "namespaceObject": None if namespace is None else _shown_namespace(namespace),
-            "params": params,
-            "authorizer": asker,
-            REQUEST_RESOURCE: authorization.ResourceCheck(
-                asker, own.group, own.plural, operation.subresource, operation.namespace, operation.name
-            ),
-            "variables": _Variables(variables or {}, self._variable),
-        }
+        self._bindings = _Bindings(
+            {
+                "object": lambda: request.shown_object(operation, target),
+                "oldObject": lambda: request.shown_old_object(operation, target),
+                "request": lambda: request.describe(operation, target),
+                "namespaceObject": lambda: _shown_namespace(namespace()),
+                "params": lambda: params,
+                "authorizer": lambda: authorization.Authorizer(operation.user, _asking(authorize)),
+                REQUEST_RESOURCE: lambda: _own_resource(operation, self._bindings["authorizer"]),
+                "variables": lambda: _Variables(variables or {}, self._variable),
+            }
+        )
         self._allowance = budget.Budget()
 
     def spend(self, allowance: budget.Budget) -> None:
@@ -93,6 +94,21 @@ class Activation:
             raise errors.EvaluationError(f'composited variable "{name}" fails to evaluate: {error}') from error
 
 
+class _Bindings(dict[str, Any]):
+    """Variables by name, made when they are first asked for."""
+
+    def __init__(self, make: Mapping[str, Callable[[], Any]]) -> None:
+        super().__init__()
+        self._make = make
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._make
+
+    def __missing__(self, name: str) -> Any:
+        value = self[name] = self._make[name]()
+        return value
+
+
 class _Variables(dict[str, Any]):
     """The composed variables: each is evaluated when it is first read."""
 
@@ -109,8 +125,17 @@ class _Variables(dict[str, Any]):
         return value
 
 
-def _shown_namespace(namespace: Json) -> Json:
+def _own_resource(operation: Operation, asker: authorization.Authorizer) -> authorization.ResourceCheck:
+    own = operation.resource
+    return authorization.ResourceCheck(
+        asker, own.group, own.plural, operation.subresource, operation.namespace, operation.name
+    )
+
+
+def _shown_namespace(namespace: Json | None) -> Json | None:
     """A namespace without what expressions have no business with, such as managedFields."""
+    if namespace is None:
+        return None
     metadata = namespace["metadata"]
     shown: Json = {"metadata": {key: metadata[key] for key in NAMESPACE_FIELDS if key in metadata}}
     for part in ("spec", "status"):

@@ -144,7 +144,7 @@ class ValidatingPolicies(AdmissionPlugin):
             target,
             authorize=self._authorize,
             params=param,
-            namespace=self._namespace(operation),
+            namespace=lambda: self._namespace(operation),
             variables=policy.variables,
         )
         answer = evaluate(policy, activation)
