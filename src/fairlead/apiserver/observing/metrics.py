@@ -77,9 +77,7 @@ class RequestMetrics:
 
     def _series(self, token: _Begun, status: int) -> tuple[Counter, Histogram]:
         info = token.info
-        scope = (
-            "" if not info.is_resource else "resource" if info.name else "namespace" if info.namespace else "cluster"
-        )
+        scope = _scope(info)
         place = (
             token.verb,
             token.dry_run,
@@ -117,3 +115,12 @@ class RequestMetrics:
             close = getattr(body, "aclose", None)
             if close is not None:
                 await close()
+
+
+def _scope(info: RequestInfo) -> str:
+    """What a request is about, as Kubernetes sorts it: a new object is one object, though its name is not in the path."""
+    if not info.is_resource:
+        return ""
+    if info.name or info.verb == "create":
+        return "resource"
+    return "namespace" if info.namespace else "cluster"
