@@ -118,7 +118,7 @@ class RequestMetrics:
 
 
 def _scope(info: RequestInfo) -> str:
-    """What a request is about, as Kubernetes sorts it: a new object is one object, though its name is not in the path."""
+    """What a request is about, as Kubernetes sorts it: a new object is one, though its name is not in the path."""
     if not info.is_resource:
         return ""
     if info.name or info.verb == "create":
