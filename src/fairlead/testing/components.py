@@ -13,7 +13,7 @@ from fairlead.testing.credentials import CertificateAuthority
 from fairlead.testing.ports import ReservedPort
 from fairlead.testing.processes import ManagedProcess, wait_until_ready
 
-__all__ = ["EMBEDDED_CONTROLLERS", "KubeComponent", "answers_ok", "controller_manager", "scheduler"]
+__all__ = ["EMBEDDED_CONTROLLERS", "Beside", "KubeComponent", "answers_ok", "controller_manager", "scheduler"]
 
 EMBEDDED_CONTROLLERS = (
     "clusterrole-aggregation-controller",
@@ -67,6 +67,7 @@ def controller_manager(
     *,
     authority: CertificateAuthority,
     folder: Path,
+    root_ca_file: Path,
     controllers: Sequence[str] = ("*",),
     flags: Sequence[str] = (),
 ) -> KubeComponent:
@@ -78,7 +79,7 @@ def controller_manager(
         "--leader-elect=false",
         "--use-service-account-credentials=true",
         f"--controllers={','.join(controllers)}",
-        f"--root-ca-file={authority.certificate_file}",
+        f"--root-ca-file={root_ca_file}",
     ]
     binary = binaries.component("kube-controller-manager")
     return KubeComponent(binary, [*own, *flags], authority=authority, folder=folder)
@@ -100,6 +101,48 @@ def scheduler(
         "--leader-elect=false",
     ]
     return KubeComponent(binaries.component("kube-scheduler"), [*own, *flags], authority=authority, folder=folder)
+
+
+class Beside:
+    """The real controllers and scheduler beside one API server."""
+
+    def __init__(self, binaries: KubeBinaries, *, authority: CertificateAuthority, folder: Path) -> None:
+        self._binaries = binaries
+        self._authority = authority
+        self._folder = folder
+        self._running: list[KubeComponent] = []
+
+    @property
+    def processes(self) -> list[ManagedProcess]:
+        """Those that were started."""
+        return [component.process for component in self._running]
+
+    async def start_controller_manager(
+        self, kubeconfig: Path, root_ca_file: Path, *, controllers: Sequence[str], flags: Sequence[str] = ()
+    ) -> None:
+        """Start kube-controller-manager and wait until it is healthy."""
+        component = controller_manager(
+            self._binaries,
+            kubeconfig,
+            authority=self._authority,
+            folder=self._folder,
+            root_ca_file=root_ca_file,
+            controllers=controllers,
+            flags=flags,
+        )
+        self._running.append(component)
+        await component.start()
+
+    async def start_scheduler(self, kubeconfig: Path, *, flags: Sequence[str] = ()) -> None:
+        """Start kube-scheduler and wait until it is healthy."""
+        component = scheduler(self._binaries, kubeconfig, authority=self._authority, folder=self._folder, flags=flags)
+        self._running.append(component)
+        await component.start()
+
+    async def stop(self) -> None:
+        """End them, the last first."""
+        while self._running:
+            await self._running.pop().stop()
 
 
 async def answers_ok(url: str, ca_file: Path, token: str | None = None) -> bool:

@@ -13,6 +13,7 @@ import yaml
 
 from fairlead.base.randomness import Randomness, SystemRandomness
 from fairlead.testing import components
+from fairlead.testing.binaries import KubeBinaries
 from fairlead.testing.control_plane import ADMIN, Access, write_kubeconfig
 from fairlead.testing.credentials import CertificateAuthority
 from fairlead.testing.ports import ReservedPort
@@ -25,10 +26,17 @@ _START_SECONDS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedOptions:
-    """What a test may ask of the embedded control plane."""
+    """What a test may ask of the embedded control plane.
+
+    `kube_controllers`, `kube_scheduler`: run the real kube-controller-manager (its --controllers) and kube-scheduler
+    beside it, which `make kube` must have built.
+    """
 
     audit: bool = False
     flags: Sequence[str] = ()
+    kube_controllers: Sequence[str] = ()
+    kube_controller_manager_flags: Sequence[str] = ()
+    kube_scheduler: bool = False
 
 
 class EmbeddedControlPlane:
@@ -47,6 +55,7 @@ class EmbeddedControlPlane:
         self._port = ReservedPort()
         self._written_kubeconfig = folder / "admin.kubeconfig"
         self.apiserver = ManagedProcess("fairlead-apiserver", self._command(), folder=folder)
+        self._beside = components.Beside(KubeBinaries.find(), authority=self.authority, folder=folder)
 
     @property
     def url(self) -> str:
@@ -85,12 +94,14 @@ class EmbeddedControlPlane:
         """Start the server and wait until it is ready."""
         try:
             await self.start_server()
+            await self._start_beside()
         except BaseException:
             await self.stop()
             raise
 
     async def stop(self) -> None:
-        """End it."""
+        """End everything, clients first."""
+        await self._beside.stop()
         await self.apiserver.stop(grace_seconds=5)
         self._port.release()
 
@@ -112,8 +123,19 @@ class EmbeddedControlPlane:
         await self.start_server()
 
     def last_words(self) -> str:
-        """The end of the log."""
-        return self.apiserver.last_words()
+        """The end of every log."""
+        return "\n".join(process.last_words() for process in (self.apiserver, *self._beside.processes))
+
+    async def _start_beside(self) -> None:
+        options = self.options
+        if options.kube_controllers:
+            kubeconfig = self.kubeconfig_for("system:kube-controller-manager")
+            flags = options.kube_controller_manager_flags
+            await self._beside.start_controller_manager(
+                kubeconfig, self.ca_file, controllers=options.kube_controllers, flags=flags
+            )
+        if options.kube_scheduler:
+            await self._beside.start_scheduler(self.kubeconfig_for("system:kube-scheduler"))
 
     async def _ready(self) -> bool:
         if not self._written_kubeconfig.exists():

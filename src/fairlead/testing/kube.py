@@ -72,7 +72,7 @@ class KubeControlPlane:
         self._signing_key = _write_signing_key(folder / "pki" / "service-accounts.key")
         self.etcd = ManagedProcess("etcd", self._etcd_command(), folder=folder)
         self.apiserver = ManagedProcess("kube-apiserver", self._apiserver_command(), folder=folder)
-        self._beside: list[components.KubeComponent] = []
+        self._beside = components.Beside(self.binaries, authority=self.authority, folder=folder)
 
     @property
     def url(self) -> str:
@@ -119,9 +119,7 @@ class KubeControlPlane:
 
     async def stop(self) -> None:
         """End everything, clients first."""
-        for component in reversed(self._beside):
-            await component.stop()
-        self._beside.clear()
+        await self._beside.stop()
         # The data goes with the folder: there is nothing that a polite end would save.
         self.apiserver.kill()
         self.etcd.kill()
@@ -152,34 +150,19 @@ class KubeControlPlane:
 
     def last_words(self) -> str:
         """The end of every log."""
-        processes = [self.etcd, self.apiserver, *(component.process for component in self._beside)]
-        return "\n".join(process.last_words() for process in processes)
+        return "\n".join(process.last_words() for process in (self.etcd, self.apiserver, *self._beside.processes))
 
     async def _start_beside(self) -> None:
-        if self.options.controllers:
-            manager = components.controller_manager(
-                self.binaries,
-                self.kubeconfig_for("system:kube-controller-manager"),
-                authority=self.authority,
-                folder=self.folder,
-                controllers=self.options.controllers,
-                flags=[
-                    f"--service-account-private-key-file={self._signing_key}",
-                    *self.options.controller_manager_flags,
-                ],
+        options = self.options
+        if options.controllers:
+            flags = [f"--service-account-private-key-file={self._signing_key}", *options.controller_manager_flags]
+            kubeconfig = self.kubeconfig_for("system:kube-controller-manager")
+            await self._beside.start_controller_manager(
+                kubeconfig, self.ca_file, controllers=options.controllers, flags=flags
             )
-            self._beside.append(manager)
-        if self.options.scheduler:
-            scheduler = components.scheduler(
-                self.binaries,
-                self.kubeconfig_for("system:kube-scheduler"),
-                authority=self.authority,
-                folder=self.folder,
-                flags=self.options.scheduler_flags,
-            )
-            self._beside.append(scheduler)
-        for component in self._beside:
-            await component.start()
+        if options.scheduler:
+            kubeconfig = self.kubeconfig_for("system:kube-scheduler")
+            await self._beside.start_scheduler(kubeconfig, flags=options.scheduler_flags)
 
     def _etcd_command(self) -> list[str]:
         command = [
