@@ -11,7 +11,7 @@ from fairlead.apiserver.admission.interface import Operation
 from fairlead.apiserver.admission.objects import Objects
 from fairlead.apiserver.registry.resource import Resource
 
-__all__ = ["Criteria", "is_configuration"]
+__all__ = ["Criteria", "UnusableCriteria", "is_configuration"]
 
 Json = dict[str, Any]
 
@@ -26,6 +26,10 @@ _CONFIGURATION = frozenset(
         "mutatingadmissionpolicybindings",
     }
 )
+
+
+class UnusableCriteria(Exception):
+    """A selector makes no sense, so nobody can say whether the write is meant. Raised only when the rules match."""
 
 
 def is_configuration(group: str, plural: str) -> bool:
@@ -130,8 +134,16 @@ class Criteria:
         self._rules = _Rules(rules, equivalent=equivalent)
         self._excluded = _Rules(excluded, equivalent=equivalent)
         self._without_rules = without_rules and not rules
-        self._namespace_selector = _selector(namespace_selector)
-        self._object_selector = _selector(object_selector)
+        self._problem = ""
+        self._namespace_selector = self._read(namespace_selector)
+        self._object_selector = self._read(object_selector)
+
+    def _read(self, selector: Json | None) -> selectors.LabelMatcher:
+        try:
+            return selectors.EVERYTHING if not selector else selectors.label_selector_from(selector)
+        except selectors.SelectorError as error:
+            self._problem = str(error)
+            return selectors.EVERYTHING
 
     @classmethod
     def of_match_resources(cls, resources: Json) -> Criteria:
@@ -146,7 +158,12 @@ class Criteria:
         )
 
     def match(self, operation: Operation, objects: Objects) -> Resource | None:
-        """The resource as which the write is meant: its own, or another version of it. None: not meant."""
+        """The resource as which the write is meant: its own, or another version of it. None: not meant.
+
+        Raises:
+            NotFound: the namespace that decides is not there.
+            UnusableCriteria: a selector that decides cannot be read.
+        """
         if not self._object_selector.empty and not _labelled(operation, self._object_selector):
             return None
         if self._excluded.find(operation, objects) is not None:
@@ -154,6 +171,8 @@ class Criteria:
         found = operation.resource if self._without_rules else self._rules.find(operation, objects)
         if found is None or not self._selects_namespace(operation, objects):
             return None
+        if self._problem:
+            raise UnusableCriteria(self._problem)
         return found
 
     def _selects_namespace(self, operation: Operation, objects: Objects) -> bool:
@@ -166,10 +185,6 @@ class Criteria:
         if namespace is None:
             raise errors.not_found(_NAMESPACES, operation.scope)
         return self._namespace_selector.matches(namespace.labels)
-
-
-def _selector(selector: Json | None) -> selectors.LabelMatcher:
-    return selectors.EVERYTHING if not selector else selectors.label_selector_from(selector)
 
 
 def _labelled(operation: Operation, selector: selectors.LabelMatcher) -> bool:

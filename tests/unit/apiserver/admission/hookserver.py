@@ -28,6 +28,7 @@ class HookServer:
         self.reviews: list[tuple[str, Json]] = []
         self.queries: list[str] = []
         self.hosts: list[str] = []
+        self.peers: set[object] = set()
         self.hanging = asyncio.Event()  # set when a request hangs
         self.cancelled = asyncio.Event()  # set when a hanging request was given up by its client
         self._together: dict[str, asyncio.Barrier] = {}
@@ -88,6 +89,7 @@ class HookServer:
         self.reviews.append((name, review))
         self.queries.append(request.query_string)
         self.hosts.append(request.host)
+        self.peers.add(request.get_extra_info("peername"))
         if name in self._together:
             await self._together[name].wait()
         if name in self._raw:

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.api import errors
 from fairlead.apiserver.admission.interface import Operation
-from fairlead.apiserver.admission.matching import Criteria, is_configuration
+from fairlead.apiserver.admission.matching import Criteria, UnusableCriteria, is_configuration
 from fairlead.apiserver.admission.objects import Objects
 from fairlead.apiserver.attributes import UserInfo
 from tests.unit.apiserver.admission.plane import Plane, config_map
@@ -130,6 +130,16 @@ async def test_another_version_of_the_same_thing_is_the_same_thing(plane: Plane)
     assert criteria(events).match(about, objects) is None
     matched = criteria(events, match_policy="Equivalent").match(about, objects)
     assert matched is plane.catalog.get("events.k8s.io", "v1", "events")
+
+
+async def test_a_selector_that_makes_no_sense_is_an_error_only_where_the_rules_match(plane: Plane) -> None:
+    objects = Objects(plane.store, plane.catalog)
+    nonsense = {"matchExpressions": [{"key": "a", "operator": "Like"}]}
+    for field in ("object_selector", "namespace_selector"):
+        broken = criteria(rule(resources=["pods"]), **{field: nonsense})
+        assert broken.match(operation(plane, "ConfigMap"), objects) is None
+        with pytest.raises(UnusableCriteria, match="is not a valid label selector operator"):
+            broken.match(operation(plane), objects)
 
 
 def test_admissions_own_configuration_is_known() -> None:

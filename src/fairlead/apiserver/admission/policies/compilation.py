@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from fairlead.api import selectors
 from fairlead.apiserver.admission.expressions.compilation import Composer, Expression
 from fairlead.apiserver.admission.expressions.environments import environment
 from fairlead.apiserver.admission.matching import Criteria
@@ -37,10 +36,10 @@ class AuditAnnotation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Policy:
-    """One policy. ``criteria`` is a text when the match constraints make no sense."""
+    """One policy. Without criteria it cannot be asked, which is an error and not a pass."""
 
     name: str
-    criteria: Criteria | str
+    criteria: Criteria | None
     fail_open: bool
     param_kind: tuple[str, str] | None  # apiVersion and kind
     variables: Mapping[str, Expression]
@@ -55,7 +54,7 @@ class Binding:
 
     name: str
     policy: str
-    criteria: Criteria | str | None
+    criteria: Criteria | None
     param_ref: Json | None
     actions: tuple[str, ...]
 
@@ -74,7 +73,7 @@ def compile_policy(obj: Json) -> Policy:
     conditions = (one.get("expression", "") for one in spec.get("matchConditions") or ())
     return Policy(
         name=obj["metadata"]["name"],
-        criteria=_criteria(spec.get("matchConstraints")) or "policy contained no match constraints, a required field",
+        criteria=_criteria(spec.get("matchConstraints")),
         fail_open=spec.get("failurePolicy") == "Ignore",
         param_kind=(param_kind.get("apiVersion", ""), param_kind.get("kind", "")) if param_kind else None,
         variables=composer.variables,
@@ -111,10 +110,5 @@ def read_binding(obj: Json) -> Binding:
     )
 
 
-def _criteria(resources: Json | None) -> Criteria | str | None:
-    if resources is None:
-        return None
-    try:
-        return Criteria.of_match_resources(resources)
-    except selectors.SelectorError as error:
-        return str(error)
+def _criteria(resources: Json | None) -> Criteria | None:
+    return None if resources is None else Criteria.of_match_resources(resources)

@@ -12,14 +12,14 @@ from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.selection import Selection
 
-__all__ = ["Parameters", "ParametersUnavailable"]
+__all__ = ["Parameters", "PolicyUnusable"]
 
 Json = dict[str, Any]
 _KEPT = 256
 
 
-class ParametersUnavailable(Exception):
-    """The policy cannot be asked: what its binding refers to is not there."""
+class PolicyUnusable(Exception):
+    """The policy cannot be asked: it is not whole, or what its binding refers to is not there."""
 
 
 class Parameters:
@@ -39,7 +39,7 @@ class Parameters:
         if found is None:
             group_version = GroupVersion.parse(api_version)
             shown = f"{group_version.group}/{group_version.version}, Kind={kind}"
-            raise ParametersUnavailable(f"failed to find resource referenced by paramKind: '{shown}'")
+            raise PolicyUnusable(f"failed to find resource referenced by paramKind: '{shown}'")
         return found
 
     def collect(self, resource: Resource | None, binding: Binding, namespace: str) -> list[Json | None]:
@@ -55,10 +55,10 @@ class Parameters:
             try:
                 labels = selectors.label_selector_from(reference.get("selector"))
             except selectors.SelectorError as error:
-                raise ParametersUnavailable(str(error)) from error
+                raise PolicyUnusable(str(error)) from error
             chosen = list(self._objects.list(resource, Selection(namespace=where, labels=labels)))
         if not chosen and reference.get("parameterNotFoundAction") == "Deny":
-            raise ParametersUnavailable("no params found for policy binding with `Deny` parameterNotFoundAction")
+            raise PolicyUnusable("no params found for policy binding with `Deny` parameterNotFoundAction")
         return list(chosen)
 
     def _get(self, resource: Resource, namespace: str, name: str) -> Json | None:
@@ -80,10 +80,8 @@ def _namespace(resource: Resource, reference: Json, request_namespace: str) -> s
     asked = reference.get("namespace") or ""
     if not resource.namespaced:
         if asked:
-            raise ParametersUnavailable("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+            raise PolicyUnusable("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
         return ""
     if not asked and not request_namespace:
-        raise ParametersUnavailable(
-            "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
-        )
+        raise PolicyUnusable("cannot use namespaced paramRef in policy binding that matches cluster-scoped resources")
     return asked or request_namespace

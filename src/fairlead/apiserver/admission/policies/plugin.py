@@ -11,11 +11,11 @@ from fairlead.api import errors
 from fairlead.api.gvk import GroupResource
 from fairlead.apiserver.admission.expressions.evaluation import Activation, Authorize
 from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation
-from fairlead.apiserver.admission.matching import Criteria, is_configuration
+from fairlead.apiserver.admission.matching import Criteria, UnusableCriteria, is_configuration
 from fairlead.apiserver.admission.objects import Objects
 from fairlead.apiserver.admission.policies.compilation import Binding, Policy, compile_policy, read_binding
 from fairlead.apiserver.admission.policies.evaluation import Violation, evaluate
-from fairlead.apiserver.admission.policies.parameters import Parameters, ParametersUnavailable
+from fairlead.apiserver.admission.policies.parameters import Parameters, PolicyUnusable
 from fairlead.apiserver.registry.resource import Resource
 
 __all__ = ["ValidatingPolicies"]
@@ -104,7 +104,7 @@ class ValidatingPolicies(AdmissionPlugin):
             if target is None:
                 return
             param_resource = self._parameters.resource(policy)
-        except ParametersUnavailable as error:
+        except PolicyUnusable as error:
             if not policy.fail_open:
                 message = f"failed to configure policy: {error}"
                 findings.denials.append(_Denial(policy.name, None, message))
@@ -114,7 +114,7 @@ class ValidatingPolicies(AdmissionPlugin):
                 if binding.criteria is not None and self._match(binding.criteria, operation) is None:
                     continue
                 params = self._parameters.collect(param_resource, binding, operation.scope)
-            except ParametersUnavailable as error:
+            except PolicyUnusable as error:
                 if not policy.fail_open:
                     message = f"failed to configure binding: {error}"
                     findings.denials.append(_Denial(policy.name, binding.name, message))
@@ -122,13 +122,13 @@ class ValidatingPolicies(AdmissionPlugin):
             for param in params:
                 self._evaluate(policy, binding, operation, target, param, findings)
 
-    def _match(self, criteria: Criteria | str, operation: Operation) -> Resource | None:
-        if isinstance(criteria, str):
-            raise ParametersUnavailable(criteria)
+    def _match(self, criteria: Criteria | None, operation: Operation) -> Resource | None:
+        if criteria is None:
+            raise PolicyUnusable("policy contained no match constraints, a required field")
         try:
             return criteria.match(operation, self._objects)
-        except errors.NotFound as error:
-            raise ParametersUnavailable(str(error)) from error
+        except (errors.NotFound, UnusableCriteria) as error:
+            raise PolicyUnusable(str(error)) from error
 
     def _evaluate(
         self,

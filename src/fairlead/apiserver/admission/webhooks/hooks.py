@@ -7,24 +7,22 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from fairlead.api import selectors
+from fairlead.api import errors
 from fairlead.apiserver.admission.expressions.compilation import Expression, compile_expression
 from fairlead.apiserver.admission.expressions.conditions import ConditionsFailed, conditions_hold
 from fairlead.apiserver.admission.expressions.environments import environment
 from fairlead.apiserver.admission.expressions.evaluation import Activation, Authorize
 from fairlead.apiserver.admission.interface import Operation
-from fairlead.apiserver.admission.matching import Criteria
+from fairlead.apiserver.admission.matching import Criteria, UnusableCriteria
 from fairlead.apiserver.admission.objects import Objects
 from fairlead.apiserver.cel import types
 from fairlead.apiserver.registry.resource import Resource
-from fairlead.base import logs
 
 __all__ = ["GROUP", "Webhook", "read_hooks", "target_of"]
 
 Json = dict[str, Any]
 
 GROUP = "admissionregistration.k8s.io"
-_log = logs.get_logger("apiserver.admission")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,11 +59,7 @@ def _hooks(configuration: Json) -> Iterator[Webhook]:
     for hook in configuration.get("webhooks") or ():
         name = hook.get("name", "")
         place = seen[name] = seen.get(name, -1) + 1
-        try:
-            yield _read(hook, owner, f"{owner}/{name}/{place}")
-        except (selectors.SelectorError, ValueError) as error:
-            # Validation refuses such a configuration; an old one must not take all the others down.
-            _log.error("webhook is left out", configuration=owner, webhook=name, why=str(error))
+        yield _read(hook, owner, f"{owner}/{name}/{place}")
 
 
 def _read(hook: Json, configuration: str, uid: str) -> Webhook:
@@ -83,7 +77,8 @@ def _read(hook: Json, configuration: str, uid: str) -> Webhook:
         conditions=_compile(hook.get("matchConditions") or ()),
         url=client.get("url") or "",
         service=client.get("service"),
-        ca_bundle=base64.b64decode(client.get("caBundle") or "").decode("ascii"),
+        # Whatever it holds: a bundle that makes no sense must make calls fail, not go missing.
+        ca_bundle=base64.b64decode(client.get("caBundle") or "").decode("latin-1"),
         review_versions=tuple(hook.get("admissionReviewVersions") or ()),
         fail_open=hook.get("failurePolicy") == "Ignore",
         timeout_seconds=hook.get("timeoutSeconds") or 10,
@@ -99,7 +94,10 @@ def _compile(conditions: Sequence[Json]) -> tuple[Expression, ...]:
 
 def target_of(hook: Webhook, operation: Operation, objects: Objects, authorize: Authorize) -> Resource | None:
     """The resource as which the webhook is to be shown the write; None when it is not to be called."""
-    target = hook.criteria.match(operation, objects)
+    try:
+        target = hook.criteria.match(operation, objects)
+    except UnusableCriteria as error:
+        raise errors.internal_error(error) from error
     if target is None or not hook.conditions:
         return target
     activation = Activation(operation, target, authorize=authorize)

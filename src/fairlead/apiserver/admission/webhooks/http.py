@@ -52,7 +52,7 @@ class HttpSender:
                 return Reply(response.status, await _read(response.content), content_type)
         except aiohttp.ClientError as error:
             raise SendFailed(_explain(error)) from error
-        except (ssl.SSLError, OSError, ValueError) as error:
+        except (OSError, TypeError, ValueError) as error:  # a bundle that is none, an answer that has no end
             raise SendFailed(str(error)) from error
 
     def _open(self) -> aiohttp.ClientSession:
