@@ -1,0 +1,81 @@
+"""Whose turn it is: which event of a node may be claimed, and who may resume which claim.
+
+1. At most one event of a node is Claimed (invariant 1), and the next is claimed only when the last one of this
+   claimant is wound up, so that its conditions are never written over those of a later one.
+2. First come, first served: by creationTimestamp, then by name.
+3. An event that waits for its driver or its transition does not hold up those behind it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping
+
+from fairlead.api.core_v1 import Node
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition
+from fairlead.lifecycle import options, retention
+
+__all__ = ["Drivers", "blocker", "central_claimant", "node_claimant", "order", "unready"]
+
+Drivers = Mapping[str, frozenset[tuple[str, str]]]
+"""The drivers that are registered, and which (start, end) pairs each covers."""
+
+_EARLIEST = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+def node_claimant(node_name: str) -> str:
+    """Who claims when a node's own agent does."""
+    return f"node/{node_name}"
+
+
+def central_claimant(name: str) -> str:
+    """Who claims when a central claimer does, for nodes that have no agent."""
+    return f"claimer/{name}"
+
+
+def order(event: LifecycleEvent) -> tuple[dt.datetime, str]:
+    """First come, first served."""
+    return event.metadata.creation_timestamp or _EARLIEST, event.name
+
+
+def unready(
+    event: LifecycleEvent, transition: LifecycleTransition | None, node: Node, drivers: Drivers
+) -> tuple[str, bool]:
+    """Why a pending event cannot be claimed now, and whether waiting is pointless; an empty reason means it can."""
+    name = event.spec.transition_name
+    if transition is None:
+        return f"there is no LifecycleTransition {name}", False
+    spec = transition.spec
+    if not spec.covers(node.name, node.metadata.labels):
+        return f"LifecycleTransition {name} is not for node {node.name}", True
+    if spec.driver not in drivers:
+        return f"driver {spec.driver} is not registered on node {node.name}", False
+    if (spec.start, spec.end) not in drivers[spec.driver]:
+        return f"driver {spec.driver} does not offer the transition from {spec.start} to {spec.end}", False
+    try:
+        spec.sla_duration  # noqa: B018 - admission refuses a malformed one, but not every server ran our admission
+    except ValueError as error:
+        return f"the sla of LifecycleTransition {name} is malformed: {error}", True
+    problem = options.options_problem(options.options_for(spec.driver, event.metadata.annotations))
+    return problem, bool(problem)
+
+
+def blocker(
+    event: LifecycleEvent,
+    events: Iterable[LifecycleEvent],
+    *,
+    claimant: str,
+    is_ready: Mapping[str, bool],
+) -> LifecycleEvent | None:
+    """Which event of the same node goes first, if one does. `is_ready` tells of each pending event, by name."""
+    others = sorted((other for other in events if other.uid != event.uid), key=order)
+    for other in others:
+        if other.claim_status is ClaimStatus.CLAIMED:
+            return other
+        if other.finished and other.status.claimed_by == claimant and not retention.is_wound_up(other):
+            return other
+    for other in others:
+        pending = other.claim_status is ClaimStatus.PENDING and not other.deleting
+        if pending and order(other) < order(event) and is_ready.get(other.name, False):
+            return other
+    return None

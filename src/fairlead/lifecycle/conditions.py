@@ -1,0 +1,92 @@
+"""What a Node says about the transition it is in: the proposal's condition, and Kubernetes' well-known ones beside it.
+
+The proposal's condition is always True; the state is its reason. Its reason goes from the start to the end state of a
+transition, once (invariant 2); when the end is not reached it stays, and the message says what happened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Iterable
+
+from fairlead.api.core_v1 import Node, NodeCondition
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
+from fairlead.api.meta import ConditionStatus
+from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION
+from fairlead.lifecycle import deadlines, meanings
+
+__all__ = ["Wanted", "after_failure", "after_state", "outstanding", "written"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """A condition as it should be; when it became so is found out when it is written."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+
+    def is_met_by(self, current: NodeCondition | None) -> bool:
+        """Whether nothing is left to write."""
+        return current is not None and self == Wanted(current.type, current.status, current.reason, current.message)
+
+
+def after_state(transition_name: str, state: str, *, well_known: bool) -> tuple[Wanted, ...]:
+    """What holds when a transition has reached a state."""
+    message = f"Lifecycle Transition '{transition_name}'"
+    wanted = [Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, state, message)]
+    if well_known:
+        wanted += _well_known(meanings.effects_of_state(state), message)
+    return tuple(wanted)
+
+
+def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tuple[Wanted, ...]:
+    """What holds when an event has ended without reaching its end state.
+
+    A node that was never in any state has no condition whose message could tell; the event alone tells then.
+    """
+    current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
+    if current is None:
+        return ()
+    status = event.status
+    what = f"Lifecycle Transition '{event.spec.transition_name}' {_words(status.claim_status)}"
+    message = f"{what}: {status.message}" if status.message else what
+    wanted = [Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, current.reason, message)]
+    if well_known and status.start_time is not None and status.transition is not None:
+        wanted += _well_known(meanings.effects_of_failure(status.transition.start), message)
+    return tuple(wanted)
+
+
+def outstanding(wanted: Iterable[Wanted], node: Node) -> tuple[Wanted, ...]:
+    """Those that the node does not show yet."""
+    return tuple(condition for condition in wanted if not condition.is_met_by(node.condition(condition.type)))
+
+
+def written(wanted: Wanted, current: NodeCondition | None, now: dt.datetime) -> NodeCondition:
+    """The condition to write over the current one. The state is in the reason, so a new reason is a transition too."""
+    now = deadlines.whole_seconds(now)
+    same = current is not None and (current.status, current.reason) == (wanted.status, wanted.reason)
+    since = current.last_transition_time if current is not None and same else now
+    return NodeCondition(
+        type=wanted.type,
+        status=wanted.status,
+        reason=wanted.reason,
+        message=wanted.message,
+        last_heartbeat_time=now,
+        last_transition_time=since,
+    )
+
+
+def _well_known(effects: Iterable[meanings.Effect], message: str) -> list[Wanted]:
+    return [
+        Wanted(
+            effect.condition, ConditionStatus.TRUE if effect.status else ConditionStatus.FALSE, effect.reason, message
+        )
+        for effect in effects
+    ]
+
+
+def _words(claim_status: str) -> str:
+    return {"Failed": "failed", "SlaExpired": "did not end by its deadline"}.get(claim_status, claim_status)

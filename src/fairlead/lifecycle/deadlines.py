@@ -1,0 +1,38 @@
+"""By when an event must be finished, and how long it may wait for its driver.
+
+Times in the API are whole seconds. A deadline is rounded up, so that an SLA is never cut short by the rounding.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEventStatus
+
+__all__ = ["deadline_after", "driver_wait_ends", "expired", "whole_seconds"]
+
+_SECOND = dt.timedelta(seconds=1)
+
+
+def whole_seconds(moment: dt.datetime) -> dt.datetime:
+    """A moment as the API stores it."""
+    return moment.replace(microsecond=0)
+
+
+def deadline_after(start: dt.datetime, length: dt.timedelta) -> dt.datetime:
+    """The first whole second at which the whole length has passed. As late as can be said, where that is too late."""
+    try:
+        exact = start + length
+        return whole_seconds(exact) if not exact.microsecond else whole_seconds(exact) + _SECOND
+    except OverflowError:
+        return dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=dt.UTC)
+
+
+def expired(status: LifecycleEventStatus, at: dt.datetime) -> bool:
+    """Whether the deadline was there at that moment. Without an SLA it never is."""
+    return status.sla is not None and at >= status.sla
+
+
+def driver_wait_ends(status: LifecycleEventStatus, wait: dt.timedelta) -> dt.datetime | None:
+    """When a pending event that has no driver fails; None as long as nobody has recorded seeing it."""
+    return None if status.first_seen_time is None else deadline_after(status.first_seen_time, wait)

@@ -1,0 +1,329 @@
+"""What a claimant does next about one event: the heart of the lifecycle.
+
+`decide` is pure and is asked again after every step, so that a restarted process finds the missing step by itself:
+what was done is read from the event and its node, never from memory. The steps of a claimed event, in order:
+
+    Claim -> AddFinalizer -> AnnotateNode -> StartDriver -> Publish(start) -> RecordStart -> EndDriver -> Publish(end)
+    -> Finish -> AnnotateNode -> RemoveFinalizer -> Delete
+
+The start state is published before `startTime` is recorded, and the end state before the terminal status. So an event
+without a start time has never been past its start state, and one with it never goes back there (invariant 2).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Mapping
+from typing import assert_never
+
+from fairlead.api.core_v1 import Node
+from fairlead.api.lifecycle_v1alpha1 import (
+    ClaimStatus,
+    FrozenTransition,
+    LifecycleEvent,
+    LifecycleEventStatus,
+    LifecycleTransition,
+)
+from fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
+from fairlead.api.wire import replace
+from fairlead.lifecycle import autoscaling, claiming, conditions, deadlines, options, phases, retention
+from fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Refused, Started
+
+__all__ = [
+    "AddFinalizer",
+    "AnnotateNode",
+    "Claim",
+    "Decision",
+    "Delete",
+    "EndDriver",
+    "Finish",
+    "MarkSeen",
+    "Nothing",
+    "Publish",
+    "RecordStart",
+    "RemoveFinalizer",
+    "StartDriver",
+    "WaitUntil",
+    "decide",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MarkSeen:
+    """Write that the event was seen and why it waits; the wait for a driver counts from then."""
+
+    status: LifecycleEventStatus
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """Write the claim: everything about it in one status update, guarded by the resource version."""
+
+    status: LifecycleEventStatus
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AddFinalizer:
+    """From now on the event cannot vanish before its state is settled."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AnnotateNode:
+    """Tell autoscalers, or tell them that it is over (None removes an annotation)."""
+
+    changes: Mapping[str, str | None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StartDriver:
+    """Call the driver's Start."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Publish:
+    """Write these conditions of the Node."""
+
+    wanted: tuple[conditions.Wanted, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RecordStart:
+    """Write that the driver has started and the node says so."""
+
+    status: LifecycleEventStatus
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class EndDriver:
+    """Call the driver's End and follow its progress."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finish:
+    """Write the terminal status; a call that is still under way is cancelled first."""
+
+    status: LifecycleEventStatus
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemoveFinalizer:
+    """The state is settled: let the event go when somebody wants it gone."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Delete:
+    """The event has served its purpose."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class WaitUntil:
+    """Nothing before this moment, unless something changes."""
+
+    moment: dt.datetime
+    why: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Nothing:
+    """Nothing, unless something changes."""
+
+    why: str
+
+
+Decision = (
+    MarkSeen
+    | Claim
+    | AddFinalizer
+    | AnnotateNode
+    | StartDriver
+    | Publish
+    | RecordStart
+    | EndDriver
+    | Finish
+    | RemoveFinalizer
+    | Delete
+    | WaitUntil
+    | Nothing
+)
+
+
+def decide(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
+    """The next step for an event that is bound to this claimant's node. `facts.events` holds the event too."""
+    if not facts.holds_lease:
+        return Nothing("another claimant holds the node's lease")
+    if event.status.claimed_by not in {"", facts.claimant}:
+        return Nothing(f"{event.status.claimed_by} has claimed it")
+    match event.claim_status:
+        case ClaimStatus.PENDING:
+            return _pending(event, facts, now)
+        case ClaimStatus.CLAIMED:
+            return _claimed(event, facts, now)
+        case ClaimStatus.SUCCEEDED | ClaimStatus.FAILED | ClaimStatus.SLA_EXPIRED:
+            return _finished(event, facts, now)
+        case other:
+            assert_never(other)
+
+
+def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
+    if event.deleting:
+        return Nothing("it is being deleted")
+    node = facts.node
+    if _is_interrupted(event, facts):
+        return Nothing(facts.interruption)
+    if node is None:
+        return Nothing(f"there is no node {event.spec.binding_node}")
+    transition = facts.transitions.get(event.spec.transition_name)
+    reason, hopeless = claiming.unready(event, transition, node, facts.drivers)
+    if hopeless:
+        return _finish(event, ClaimStatus.FAILED, reason, now)
+    if reason or transition is None:
+        return _wait_for_driver(event, facts, reason, now)
+    is_ready = {
+        other.name: _is_ready(other, facts, node) for other in facts.events if other.claim_status is ClaimStatus.PENDING
+    }
+    first = claiming.blocker(event, facts.events, claimant=facts.claimant, is_ready=is_ready)
+    if first is not None:
+        return Nothing(f"event {first.name} goes first")
+    return _claim(event, facts.claimant, node, transition, now)
+
+
+def _is_ready(event: LifecycleEvent, facts: Facts, node: Node) -> bool:
+    transition = facts.transitions.get(event.spec.transition_name)
+    reason, _ = claiming.unready(event, transition, node, facts.drivers)
+    return not reason and not _is_interrupted(event, facts)
+
+
+def _is_interrupted(event: LifecycleEvent, facts: Facts) -> bool:
+    return bool(facts.interruption) and event.spec.transition_name != NODE_SHUTDOWN.name
+
+
+def _wait_for_driver(event: LifecycleEvent, facts: Facts, reason: str, now: dt.datetime) -> Decision:
+    ends = deadlines.driver_wait_ends(event.status, facts.settings.driver_wait)
+    if ends is None:
+        seen = deadlines.whole_seconds(now)
+        return MarkSeen(
+            replace(event.status, claim_status=ClaimStatus.PENDING, first_seen_time=seen, message=f"waiting: {reason}")
+        )
+    if now >= ends:
+        waited = f"{facts.settings.driver_wait.total_seconds():g} s"
+        return _finish(event, ClaimStatus.FAILED, f"{reason}; waited {waited} for it", now)
+    return WaitUntil(ends, reason)
+
+
+def _claim(
+    event: LifecycleEvent, claimant: str, node: Node, transition: LifecycleTransition, now: dt.datetime
+) -> Decision:
+    spec = transition.spec
+    sla = spec.sla_duration
+    seen = deadlines.whole_seconds(now)
+    return Claim(
+        phases.advance(
+            event.status,
+            ClaimStatus.CLAIMED,
+            driver=spec.driver,
+            sla=None if sla is None else deadlines.deadline_after(now, sla),
+            claimed_by=claimant,
+            node_uid=node.uid,
+            transition=FrozenTransition(uid=transition.uid, start=spec.start, end=spec.end),
+            options=options.options_for(spec.driver, event.metadata.annotations),
+            first_seen_time=event.status.first_seen_time or seen,
+            claim_time=seen,
+            message="",
+        )
+    )
+
+
+def _claimed(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
+    status, node, run = event.status, facts.node, facts.run_of(event)
+    frozen = status.transition
+    if frozen is None or not status.driver:
+        return _finish(event, ClaimStatus.FAILED, "the claim does not say what was claimed", now)
+    if _is_interrupted(event, facts):
+        return _finish(event, ClaimStatus.FAILED, facts.interruption, now)
+    if node is None or node.uid != status.node_uid:
+        gone = f"node {event.spec.binding_node} is no longer the one of the claim (uid {status.node_uid})"
+        return _finish(event, ClaimStatus.FAILED, gone, now)
+    # An answer that came in time counts, even when the API server was out of reach until after the deadline.
+    if isinstance(run, Refused) and not deadlines.expired(status, run.at):
+        return _finish(event, ClaimStatus.FAILED, run.message, now)
+    in_time = isinstance(run, Ended) and not deadlines.expired(status, run.at)
+    if deadlines.expired(status, now) and not in_time:
+        return _finish(event, ClaimStatus.SLA_EXPIRED, _overdue(event), now)
+    if FINALIZER_CLAIMED not in event.metadata.finalizers:
+        if not event.deleting:
+            return AddFinalizer()
+        if status.start_time is None and isinstance(run, Idle):
+            return _finish(event, ClaimStatus.FAILED, "it was deleted before its driver was started", now)
+    if facts.settings.hold_autoscalers and (changes := autoscaling.hold(node.metadata.annotations)):
+        return AnnotateNode(changes)
+    return _carry_out(event, frozen, node, facts, now)
+
+
+def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, facts: Facts, now: dt.datetime) -> Decision:
+    status, run = event.status, facts.run_of(event)
+    has_driver = (frozen.start, frozen.end) in facts.drivers.get(status.driver, frozenset())
+    match run:
+        case Calling():
+            return _wait(status, "the driver is at work")
+        case Refused():
+            return _wait(status, "the driver has given up")  # decided before; kept for the type checker
+        case Idle() if not has_driver:
+            return _wait(status, f"driver {status.driver} is gone; waiting for it to come back")
+        case Idle():
+            return StartDriver() if status.start_time is None else EndDriver()
+        case Started(at):
+            if status.start_time is not None:
+                return EndDriver() if has_driver else _wait(status, f"driver {status.driver} is gone")
+            if missing := _outstanding(event, frozen.start, node, facts):
+                return Publish(missing)
+            return RecordStart(replace(status, start_time=deadlines.whole_seconds(at)))
+        case Ended():
+            if missing := _outstanding(event, frozen.end, node, facts):
+                return Publish(missing)
+            return _finish(event, ClaimStatus.SUCCEEDED, "", now)
+        case other:
+            assert_never(other)
+
+
+def _finished(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
+    status, node = event.status, facts.node
+    if FINALIZER_CLAIMED in event.metadata.finalizers:
+        same_node = node is not None and node.uid == status.node_uid
+        if node is not None and same_node and event.claim_status is not ClaimStatus.SUCCEEDED:
+            wanted = conditions.after_failure(event, node, well_known=facts.settings.well_known_conditions)
+            if missing := conditions.outstanding(wanted, node):
+                return Publish(missing)
+        if node is not None and same_node and (changes := autoscaling.release(node.metadata.annotations)):
+            return AnnotateNode(changes)
+        return RemoveFinalizer()
+    if event.deleting:
+        return Nothing("it is being deleted")
+    moment = retention.collectable_at(event, facts.settings.keep_finished)
+    if moment is not None and now < moment:
+        return WaitUntil(moment, "a finished event is kept for a while")
+    return Delete()
+
+
+def _finish(event: LifecycleEvent, target: ClaimStatus, message: str, now: dt.datetime) -> Finish:
+    return Finish(
+        phases.advance(
+            event.status, target, completion_time=deadlines.whole_seconds(now), message=phases.shortened(message)
+        )
+    )
+
+
+def _outstanding(event: LifecycleEvent, state: str, node: Node, facts: Facts) -> tuple[conditions.Wanted, ...]:
+    wanted = conditions.after_state(event.spec.transition_name, state, well_known=facts.settings.well_known_conditions)
+    return conditions.outstanding(wanted, node)
+
+
+def _overdue(event: LifecycleEvent) -> str:
+    status = event.status
+    at = f"deadline {status.sla:%Y-%m-%dT%H:%M:%SZ}" if status.sla is not None else "deadline"
+    reached = "the driver had not started" if status.start_time is None else "the driver had not finished"
+    return f"{reached} by the {at}: {status.message}" if status.message else f"{reached} by the {at}"
+
+
+def _wait(status: LifecycleEventStatus, why: str) -> Decision:
+    return Nothing(why) if status.sla is None else WaitUntil(status.sla, why)

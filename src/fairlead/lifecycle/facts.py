@@ -1,0 +1,78 @@
+"""What a claimant knows when it decides: a snapshot of one node, and what its own driver calls have come to."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Mapping
+
+from fairlead.api.core_v1 import Node
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
+from fairlead.lifecycle.claiming import Drivers
+
+__all__ = ["IDLE", "Calling", "Ended", "Facts", "Idle", "Refused", "Run", "Settings", "Started"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Idle:
+    """This process has no call for the event under way and no answer to one."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Calling:
+    """A call to the driver is under way."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Started:
+    """The driver's Start returned."""
+
+    at: dt.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """The driver reached the end state."""
+
+    at: dt.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refused:
+    """The driver gave up, and said why. Asking again is pointless."""
+
+    at: dt.datetime
+    message: str
+
+
+Run = Idle | Calling | Started | Ended | Refused
+IDLE = Idle()
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an administrator may choose."""
+
+    driver_wait: dt.timedelta = dt.timedelta(minutes=5)
+    keep_finished: dt.timedelta = dt.timedelta(0)
+    well_known_conditions: bool = True
+    hold_autoscalers: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything a decision may look at beside the event itself and the time."""
+
+    claimant: str
+    holds_lease: bool
+    node: Node | None
+    events: tuple[LifecycleEvent, ...] = ()  # all that are bound to the node
+    transitions: Mapping[str, LifecycleTransition] = dataclasses.field(default_factory=dict)  # by name
+    drivers: Drivers = dataclasses.field(default_factory=dict)
+    runs: Mapping[str, Run] = dataclasses.field(default_factory=dict)  # by event uid
+    settings: Settings = Settings()
+    interruption: str = ""  # why nothing may go on here but the shutdown itself, such as "node is shutting down"
+
+    def run_of(self, event: LifecycleEvent) -> Run:
+        """How far this process has come with an event's driver."""
+        return self.runs.get(event.uid, IDLE)
