@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from fairlead.api import errors
 from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.http.messages import Request, Response, status_response
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.routing import RequestInfo
@@ -71,7 +71,11 @@ class Dispatcher:
         call = Call(self._core, request, info, resource, user)
         if resource.custom is not None and resource.custom.warning:
             call.warnings.append(resource.custom.warning)
-        response = await self._run(call)
+        try:
+            response = await self._run(call)
+        except errors.ApiError as error:
+            # A client is warned also when it is refused.
+            response = status_response(error)
         response.headers += [("warning", f'299 - "{_header_text(text)}"') for text in dict.fromkeys(call.warnings)]
         return response
 
