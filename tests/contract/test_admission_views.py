@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 RULES = [
     {"apiGroups": ["", "apps"], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}
-    for resource in ("configmaps", "deployments/*", "pods/*")
+    for resource in ("configmaps", "deployments/*", "pods/*", "serviceaccounts/token")
 ]
 # Everything is refused, and the refusal says what was seen.
 TOLD = """
@@ -100,3 +100,24 @@ async def test_delete(api: RawApi, watched: str) -> None:
 async def test_a_collection_has_no_name(api: RawApi, watched: str) -> None:
     refused = (await api.delete(f"/api/v1/namespaces/{watched}/configmaps")).expect(422)
     assert seen(refused) == "DELETE ConfigMap configmaps - - - ConfigMap"
+
+
+async def test_token_request(api: RawApi, watched: str) -> None:
+    path = f"/api/v1/namespaces/{watched}/serviceaccounts/default/token"
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    refused = (await api.post(path, request)).expect(422)
+    assert seen(refused) == "CREATE TokenRequest serviceaccounts token default TokenRequest -"
+
+
+async def test_a_refused_client_is_warned_too(api: RawApi, watched: str, unique_name: Callable[[str], str]) -> None:
+    bindings = f"{REGISTRATION}/validatingadmissionpolicybindings"
+    listed = (await api.get(bindings)).expect(200)["items"]
+    denying = next(one for one in listed if watched in str(one["spec"]["matchResources"]))
+    name = unique_name("views-warn")
+    warning = {**denying["spec"], "validationActions": ["Warn"]}
+    (await api.post(bindings, {"metadata": {"name": name}, "spec": warning})).expect(201)
+    path = f"/api/v1/namespaces/{watched}/configmaps"
+    answer = await api.poll(path, lambda answer: "Warning" in answer.headers, config_map("b"))
+    (await api.delete(f"{bindings}/{name}")).expect(200)
+    answer.expect(422)
+    assert f"with binding '{name}': CREATE ConfigMap configmaps - b ConfigMap -" in answer.headers["Warning"]
