@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 RANK = {package: rank for rank, line in enumerate(reversed(LAYERS)) for package in line}
 
 # Libraries that only the embedded API server needs: the agent and the managers must not pay for them.
-SERVER_LIBRARIES = frozenset({"apsw", "cryptography", "httptools", "re2", "uvicorn", "uvloop"})
+SERVER_LIBRARIES = frozenset({"apsw", "cryptography", "httptools", "re2", "uvloop"})
 # Libraries that cost so much to import that a module may only load them when it needs them.
 LAZY_LIBRARIES = frozenset({"prometheus_client", "rich"})
 

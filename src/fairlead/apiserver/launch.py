@@ -93,7 +93,7 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         certificate, key = authority.serving(_names(settings))
         client_ca = settings.client_ca_file or authority.certificate_file
         context = tls_context(certificate, key, [authority.certificate_file, client_ca])
-        http = HttpServer(server.app, listener, context, world.clock)
+        http = HttpServer(server.handle, listener, context, world.clock)
         path = settings.kubeconfig_out or settings.data_folder / "admin.kubeconfig"
         admin = authority.client("kubernetes-admin", ["system:masters"])
         Kubeconfig(url, authority.certificate_pem, admin).write(path)

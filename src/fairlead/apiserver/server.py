@@ -106,7 +106,8 @@ class ApiServer:
         ]
         self._ready = asyncio.Event()
         self._observers = (RequestMetrics(world.metrics, world.clock), *observers)
-        self.app = AsgiApp(self._application().handle)
+        self.handle = self._application().handle
+        self.app = AsgiApp(self.handle)  # for clients in this process
 
     def _housekeepers(self) -> list[Housekeeper]:
         return [

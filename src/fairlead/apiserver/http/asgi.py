@@ -8,12 +8,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from fairlead.api import errors
-from fairlead.apiserver.http.messages import Query, Request, Response
+from fairlead.apiserver.http.messages import MAX_BODY_BYTES, Query, Request, Response
 from fairlead.base.tasks import OnExit, TaskScope
 
-__all__ = ["MAX_BODY_BYTES", "AsgiApp", "Handler"]
-
-MAX_BODY_BYTES = 3 << 20
+__all__ = ["AsgiApp", "Handler"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]

@@ -10,9 +10,12 @@ import msgspec
 
 from fairlead.api import errors
 
-__all__ = ["Json", "Query", "Request", "Response", "json_response", "status_response"]
+__all__ = ["MAX_BODY_BYTES", "Json", "Query", "Request", "Response", "json_response", "status_response"]
 
 Json = dict[str, Any]
+
+# As Kubernetes: no object, patch or set of options may be larger.
+MAX_BODY_BYTES = 3 << 20
 
 _TRUE = frozenset({"", "1", "true", "True", "TRUE", "t", "T"})
 _FALSE = frozenset({"0", "false", "False", "FALSE", "f", "F"})

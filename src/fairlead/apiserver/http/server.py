@@ -1,9 +1,4 @@
-"""Serving an ASGI application over TLS: uvicorn's HTTP protocol on sockets of our own.
-
-uvicorn's server object is left out: it wakes ten times a second to look whether it should stop, and takes over the
-process's signals. Here the protocol is driven directly, stopping is an event, and the client's certificate is passed
-on to the application.
-"""
+"""Serving requests over TLS: a listening socket, its connections, and how they end."""
 
 from __future__ import annotations
 
@@ -13,79 +8,28 @@ import socket
 import ssl
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
-import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-from uvicorn.server import ServerState
-
-from fairlead.apiserver.http.asgi import AsgiApp
+from fairlead.apiserver.http.connection import Connection, Handler, Site
 from fairlead.base.clock import Clock
 from fairlead.base.tasks import OnExit, TaskScope
 
 __all__ = ["HttpServer", "listen", "tls_context"]
 
 _BACKLOG = 4096
+_HANDSHAKE_SECONDS = 30.0
+_GOODBYE_SECONDS = 5.0
 # How long requests in flight may take to finish once the server stops.
 _PATIENCE_SECONDS = 30
 
 
-class _State(ServerState):
-    """uvicorn's list of connections, with an event for the moment it is empty."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.idle = asyncio.Event()
-        self.idle.set()
-
-
-class _Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, which knows who is at the other end of a TLS connection."""
-
-    _peer: dict[object, object] | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        state = self.server_state
-        if isinstance(state, _State):
-            state.idle.clear()
-        tls = transport.get_extra_info("ssl_object")
-        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-        if certificate:
-            self._peer = {"peer_certificate": certificate}
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        if self._peer is not None:
-            self.scope["extensions"] = {"fairlead": self._peer}
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        super().connection_lost(exc)
-        state = self.server_state
-        if isinstance(state, _State) and not state.connections:
-            state.idle.set()
-
-
 class HttpServer:
-    """Serves one application on one listening socket."""
+    """Serves one handler on one listening socket; a client's verified certificate comes with its requests."""
 
-    def __init__(self, app: AsgiApp, listener: socket.socket, context: ssl.SSLContext | None, clock: Clock) -> None:
-        self._config = uvicorn.Config(
-            app,
-            http=_Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=300,
-            proxy_headers=False,
-        )
-        self._config.load()
+    def __init__(self, handler: Handler, listener: socket.socket, context: ssl.SSLContext | None, clock: Clock) -> None:
         self._listener = listener
         self._context = context
         self._clock = clock
-        self._state = _State()
+        self._site = Site(handler)
         self._started = asyncio.Event()
 
     async def wait_started(self) -> None:
@@ -97,42 +41,48 @@ class HttpServer:
 
         ``on_stop`` is called when that begins: it ends what would never finish by itself.
         """
-        loop = asyncio.get_running_loop()
-
-        def protocol() -> asyncio.Protocol:
-            return _Protocol(self._config, self._state, {}, loop)
-
-        server = await loop.create_server(protocol, sock=self._listener, ssl=self._context, backlog=_BACKLOG)
+        self._tick()
+        server = await asyncio.get_running_loop().create_server(
+            lambda: Connection(self._site),
+            sock=self._listener,
+            ssl=self._context,
+            backlog=_BACKLOG,
+            ssl_handshake_timeout=None if self._context is None else _HANDSHAKE_SECONDS,
+            ssl_shutdown_timeout=None if self._context is None else _GOODBYE_SECONDS,
+        )
         try:
             async with TaskScope("http", on_exit=OnExit.CANCEL) as scope:
-                self._date()
                 self._started.set()
-                await scope.start(self._keep_date(), name="date header")
+                await scope.start(self._keep_time(), name="time")
         finally:
             server.close()
             on_stop()
             await self._finish()
 
-    def _date(self) -> None:
-        text = email.utils.format_datetime(self._clock.now(), usegmt=True)
-        self._state.default_headers = [(b"date", text.encode())]
-
-    async def _keep_date(self) -> None:
+    async def _keep_time(self) -> None:
+        """One timer for all connections: the date they send, and the end of those that take too long."""
         while True:
             await self._clock.sleep(1)
-            self._date()
+            self._tick()
+            self._site.cut_overdue()
+
+    def _tick(self) -> None:
+        self._site.now = self._clock.monotonic()
+        date = email.utils.format_datetime(self._clock.now(), usegmt=True)
+        self._site.date = f"date: {date}\r\n\r\n".encode("ascii")
 
     async def _finish(self) -> None:
         """Close idle connections at once and the others with their answer; those that take too long are cut."""
-        for connection in list(self._state.connections):
-            connection.shutdown()
+        self._site.stopping = True
+        for connection in list(self._site.connections):
+            connection.shut_down()
         try:
             async with self._clock.timeout(_PATIENCE_SECONDS):
-                await self._state.idle.wait()
+                await self._site.empty.wait()
         except TimeoutError:
-            for connection in list(self._state.connections):
-                if connection.transport is not None:
-                    connection.transport.abort()
+            for connection in list(self._site.connections):
+                connection.abort()
+        await self._site.tasks.close()
 
 
 def listen(address: str, port: int, *, share: bool = False) -> socket.socket:
