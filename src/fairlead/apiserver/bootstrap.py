@@ -6,16 +6,14 @@ import contextlib
 from collections.abc import Iterable
 
 from fairlead.api import errors
+from fairlead.apiserver.admission.builtin.priority import SYSTEM_CLASSES
 from fairlead.apiserver.operations.core import Core, Json
 from fairlead.apiserver.operations.internal import Inside
+from fairlead.apiserver.schema.defaulting import copy_json
 
 __all__ = ["bootstrap"]
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
-_PRIORITIES = {
-    "system-cluster-critical": (2_000_000_000, "for what the cluster needs to work, and may move within it"),
-    "system-node-critical": (2_000_001_000, "for what a node needs to work, and cannot move from it"),
-}
 
 
 async def bootstrap(core: Core, policy: Iterable[Json], *, service_port: int) -> None:
@@ -26,7 +24,7 @@ async def bootstrap(core: Core, policy: Iterable[Json], *, service_port: int) ->
         if inside.newest(namespaces, "", name) is None:
             with contextlib.suppress(errors.AlreadyExists):
                 await inside.create(namespaces, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    objects = [*_priority_classes(), _service(service_port), *policy]
+    objects = [*copy_json(list(SYSTEM_CLASSES)), _service(service_port), *policy]
     for obj in objects:
         await _create_missing(core, inside, obj)
 
@@ -39,19 +37,6 @@ async def _create_missing(core: Core, inside: Inside, obj: Json) -> None:
     if inside.newest(resource, namespace, obj["metadata"]["name"]) is None:
         with contextlib.suppress(errors.AlreadyExists):
             await inside.create(resource, obj, namespace=namespace)
-
-
-def _priority_classes() -> list[Json]:
-    return [
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-            "description": f"Reserved {purpose}.",
-        }
-        for name, (value, purpose) in _PRIORITIES.items()
-    ]
 
 
 def _service(port: int) -> Json:
