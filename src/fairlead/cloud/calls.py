@@ -1,0 +1,79 @@
+"""Care for the cloud's API: not too fast, slower after failures, counted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from fairlead.base.backoff import Backoff
+from fairlead.base.clock import Clock
+from fairlead.base.metrics import Metrics
+from fairlead.base.randomness import Randomness
+from fairlead.client.throttle import Throttle
+from fairlead.cloud.errors import CloudError, CloudUnavailable
+
+__all__ = ["CloudCalls"]
+
+_T = TypeVar("_T")
+
+# What a cloud takes from one account without complaint; most give far more.
+_PER_SECOND = 10.0
+_BURST = 20
+_BACKOFF = Backoff(initial_seconds=1.0, factor=2.0, cap_seconds=60.0, jitter=0.2)
+
+
+class CloudCalls:
+    """Every call to the cloud goes through here.
+
+    After a call that got no answer, the next one waits, each time longer, whoever makes it: a cloud that is down is
+    not helped by being asked. The first answer ends that.
+    """
+
+    def __init__(
+        self,
+        provider: str,
+        *,
+        clock: Clock,
+        randomness: Randomness,
+        metrics: Metrics,
+        per_second: float = _PER_SECOND,
+        burst: int = _BURST,
+    ) -> None:
+        self._provider = provider
+        self._clock = clock
+        self._throttle = Throttle(clock, per_second=per_second, burst=burst)
+        self._delays = _BACKOFF.delays(randomness)
+        self._quiet_until = clock.monotonic()
+        self._counter = metrics.counter(
+            "fairlead_cloud_calls_total", "Calls to the cloud, by outcome.", ("provider", "call", "outcome")
+        )
+        self._seconds = metrics.histogram(
+            "fairlead_cloud_call_duration_seconds", "How long the cloud took.", ("provider", "call")
+        )
+
+    async def call(self, name: str, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Do it when it is its turn.
+
+        Raises:
+            CloudError: the cloud did not do it.
+        """
+        while (wait := self._quiet_until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(wait)
+        await self._throttle.wait_turn()
+        started = self._clock.monotonic()
+        try:
+            answer = await work()
+        except CloudUnavailable:
+            self._quiet_until = max(self._quiet_until, self._clock.monotonic() + next(self._delays))
+            self._count(name, "unavailable")
+            raise
+        except CloudError as error:
+            self._count(name, type(error).__name__)
+            raise
+        self._delays.reset()
+        self._count(name, "ok")
+        self._seconds.labels(provider=self._provider, call=name).observe(self._clock.monotonic() - started)
+        return answer
+
+    def _count(self, call: str, outcome: str) -> None:
+        self._counter.labels(provider=self._provider, call=call, outcome=outcome).inc()

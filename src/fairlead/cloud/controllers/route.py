@@ -1,0 +1,137 @@
+"""The route controller: the cloud's network leads to the pods of this cloud's nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairlead.api import errors as api_errors
+from fairlead.api.core_v1 import Node, NodeCondition
+from fairlead.base import logs
+from fairlead.client import errors as client_errors
+from fairlead.cloud.context import CloudContext
+from fairlead.cloud.decisions.routes import Network, NewRoute, RoutePlan, plan_routes, pod_ranges_of_owned
+from fairlead.cloud.errors import CloudError, ProviderError
+from fairlead.cloud.parallel import for_each
+from fairlead.cloud.provider import Route, Routes
+
+__all__ = ["RouteController"]
+
+# Upstream allows 200; what really goes out at once is up to the rate limit of all calls.
+_CONCURRENT_OPERATIONS = 20
+_CONDITION = "NetworkUnavailable"
+
+_log = logs.get_logger(__name__)
+
+
+class RouteController:
+    """Compares the route table with the nodes every few seconds."""
+
+    name = "node-route-controller"
+
+    def __init__(
+        self, context: CloudContext, *, cluster_cidrs: Sequence[Network], period_seconds: float = 10.0
+    ) -> None:
+        if context.provider.routes is None:
+            raise ProviderError(f"cloud provider {context.provider.name} does not support routes")
+        self._routes: Routes = context.provider.routes
+        self._context = context
+        self._cluster_cidrs = tuple(cluster_cidrs)
+        self._period_seconds = period_seconds
+        self._clock = context.client.clock
+        self._recorder = context.recorder("route_controller")
+        self._ours: set[str] = set()
+        self._syncs = context.metrics.counter(
+            "route_controller_route_sync_total",
+            "A metric counting the amount of times routes have been synced with the cloud provider.",
+        )
+
+    async def run(self) -> None:
+        """Reconcile, wait, until cancelled."""
+        await self._context.nodes.wait_synced()
+        async with self._recorder.running():
+            while True:
+                started = self._clock.monotonic()
+                await self.reconcile()
+                # As upstream: the period counts from start to start.
+                await self._clock.sleep(max(0.0, self._period_seconds - (self._clock.monotonic() - started)))
+
+    async def reconcile(self) -> None:
+        """One pass."""
+        self._syncs.inc()
+        context = self._context
+        nodes = list(context.nodes.store)
+        self._ours |= pod_ranges_of_owned(nodes, context.platforms)
+        try:
+            routes = await context.calls.call(
+                "list_routes", lambda: self._routes.list_routes(context.cluster_name, nodes)
+            )
+        except CloudError as error:
+            _log.warning("routes cannot be listed", error=str(error))
+            return
+        plan = plan_routes(
+            nodes, routes, platforms=context.platforms, cluster_cidrs=self._cluster_cidrs, ours=self._ours
+        )
+        await self._carry_out(plan)
+        self._forget(nodes, routes)
+
+    async def _carry_out(self, plan: RoutePlan) -> None:
+        failed: set[tuple[str, str]] = set()
+
+        async def make(new: NewRoute) -> None:
+            if not await self._make(new):
+                failed.add((new.node.name, new.route.destination_cidr))
+
+        # Removing comes first: a route that is made anew has the range of the one that goes.
+        await for_each(plan.remove, self._remove, workers=_CONCURRENT_OPERATIONS, owner=self.name)
+        await for_each(plan.make, make, workers=_CONCURRENT_OPERATIONS, owner=self.name)
+        for node in plan.report:
+            await self._report(node, reached=plan.reached(node, failed))
+
+    def _forget(self, nodes: Sequence[Node], routes: Sequence[Route]) -> None:
+        # A range that no node has and no route leads to any more may be given to anybody.
+        self._ours &= pod_ranges_of_owned(nodes, self._context.platforms) | {route.destination_cidr for route in routes}
+
+    async def _remove(self, route: Route) -> None:
+        context = self._context
+        _log.info("removing route", destination=route.destination_cidr, target=route.target_node)
+        try:
+            await context.calls.call("delete_route", lambda: self._routes.delete_route(context.cluster_name, route))
+        except CloudError as error:
+            _log.warning("route cannot be removed", destination=route.destination_cidr, error=str(error))
+
+    async def _make(self, new: NewRoute) -> bool:
+        context, node, route = self._context, new.node, new.route
+        try:
+            await context.calls.call(
+                "create_route", lambda: self._routes.create_route(context.cluster_name, node.uid, route, node)
+            )
+        except CloudError as error:
+            self._recorder.event(
+                node,
+                type="Warning",
+                reason="FailedToCreateRoute",
+                note=f"Could not create route {node.uid} {route.destination_cidr} for node {node.name}: {error}",
+            )
+            return False
+        _log.info("made route", destination=route.destination_cidr, target=node.name)
+        return True
+
+    async def _report(self, node: Node, *, reached: bool) -> None:
+        status, reason = ("False", "RouteCreated") if reached else ("True", "NoRouteCreated")
+        message = "RouteController created a route" if reached else "RouteController failed to create a route"
+        known = node.condition(_CONDITION)
+        if known is not None and known.status == status and known.reason == reason:
+            return
+        condition = NodeCondition(
+            type=_CONDITION,
+            status=status,
+            reason=reason,
+            message=message,
+            last_transition_time=self._clock.now(),
+            last_heartbeat_time=self._clock.now(),
+        )
+        try:
+            await self._context.writer.set_condition(node, condition)
+        except (api_errors.ApiError, client_errors.ClientError) as error:
+            # The next pass looks again.
+            _log.info("condition cannot be written", node=node.name, error=str(error))

@@ -1,0 +1,153 @@
+"""What the node lifecycle controller does in one pass over all nodes. Pure.
+
+Invariants:
+1. Only Owned nodes are asked about, tainted or deleted.
+2. A node is deleted only with a providerID, when it is not Ready, was missing from the cloud's answer, and then the
+   cloud said of that very id that it is gone.
+3. When more nodes are missing than may vanish unannounced, none of them is deleted but those an operator confirmed.
+   When all are missing, that is always so.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from fairlead.api.core_v1 import Node
+from fairlead.cloud import wellknown
+from fairlead.cloud.ownership import Ownership, ownership
+from fairlead.cloud.provider import Instance
+
+__all__ = ["FirstLook", "Judgement", "Limits", "Stop", "first_look", "judge"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an operator may set."""
+
+    # The share of this cloud's nodes that may vanish at once; one node always may, unless it is 0 or the last.
+    vanishing_share: float = 0.1
+    # A node that waits for the node controller is not asked about for so long: one of the two asks, not both.
+    initialisation_wait_seconds: float = 120.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FirstLook:
+    """What is to be done before the cloud is asked, and about which nodes to ask it."""
+
+    untaint: tuple[Node, ...]  # Ready again, and still tainted as shut down
+    ask: tuple[Node, ...]
+    with_id: int  # how many nodes this cloud has, as far as they can be missed
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """More nodes are missing than may vanish at once: people must look."""
+
+    missing: tuple[Node, ...]  # those that nobody announced or confirmed
+    of: int
+    allowed: int | None  # None: all of them are missing, which is never allowed
+
+    def __str__(self) -> str:
+        if self.allowed is None:
+            what = f"The cloud knows none of its {self.of} nodes any more"
+        else:
+            what = f"{len(self.missing)} of {self.of} nodes vanished from the cloud at once, more than {self.allowed}"
+        return (
+            f"{what}: none is deleted. To delete those that are really gone, annotate them with "
+            f"{wellknown.ANNOTATION_CONFIRM_DELETION}=true"
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What follows from the cloud's answer."""
+
+    taint: tuple[Node, ...]  # shut down
+    confirm: tuple[Node, ...]  # to be deleted, if the cloud says of that very id that it is gone
+    surprises: frozenset[str]  # names among `confirm` that count against the limit
+    stop: Stop | None
+
+
+def first_look(nodes: Iterable[Node], platforms: Collection[str], now: dt.datetime, limits: Limits) -> FirstLook:
+    """Sort the nodes."""
+    untaint: list[Node] = []
+    ask: list[Node] = []
+    with_id = 0
+    for node in nodes:
+        if ownership(node, platforms) is not Ownership.OWNED:
+            continue
+        with_id += bool(node.spec.provider_id)
+        if wellknown.is_ready(node):
+            if wellknown.SHUTDOWN_TAINT.key in {taint.key for taint in node.spec.taints}:
+                untaint.append(node)
+        elif not _waits_for_initialisation(node, now, limits):
+            ask.append(node)
+    return FirstLook(untaint=tuple(untaint), ask=tuple(ask), with_id=with_id)
+
+
+def judge(look: FirstLook, answers: Mapping[str, Instance], limits: Limits, *, recently_vanished: int = 0) -> Judgement:
+    """What to do about the nodes that the cloud was asked about.
+
+    Args:
+        look: the nodes.
+        answers: what was found, by the name of the node.
+        limits: as set.
+        recently_vanished: nodes that were deleted a short while ago and count as vanished at once with these.
+    """
+    taint = [
+        node
+        for node in look.ask
+        if (found := answers.get(node.name)) is not None
+        and found.shutdown
+        and not wellknown.has_taint(node, wellknown.SHUTDOWN_TAINT.key)
+    ]
+    missing = [node for node in look.ask if node.spec.provider_id and node.name not in answers]
+    confirmed = [node for node in missing if _is_confirmed(node)]
+    announced = [node for node in missing if not _is_confirmed(node) and _is_announced(node)]
+    surprises = [node for node in missing if not _is_confirmed(node) and not _is_announced(node)]
+    stop = _stop(surprises, len(missing), look.with_id, recently_vanished, limits)
+    if stop is not None:
+        # That all are missing says that the answer is wrong, and then it is wrong about those that were announced.
+        deleted = confirmed if len(missing) >= look.with_id else [*confirmed, *announced]
+        return Judgement(taint=tuple(taint), confirm=tuple(deleted), surprises=frozenset(), stop=stop)
+    return Judgement(
+        taint=tuple(taint),
+        confirm=(*confirmed, *announced, *surprises),
+        surprises=frozenset(node.name for node in surprises),
+        stop=None,
+    )
+
+
+def _stop(surprises: Sequence[Node], missing: int, with_id: int, recently: int, limits: Limits) -> Stop | None:
+    if not surprises:
+        return None
+    total = with_id + recently
+    allowed = math.floor(limits.vanishing_share * total)
+    if limits.vanishing_share > 0:
+        allowed = max(1, allowed)
+    if missing >= with_id or len(surprises) + recently > allowed:
+        return Stop(missing=tuple(surprises), of=with_id, allowed=None if missing >= with_id else allowed)
+    return None
+
+
+def _waits_for_initialisation(node: Node, now: dt.datetime, limits: Limits) -> bool:
+    if not wellknown.has_taint(node, wellknown.TAINT_UNINITIALIZED):
+        return False
+    created = node.metadata.creation_timestamp
+    # Without an id there is nothing to ask about until the node controller has found one.
+    return (
+        not node.spec.provider_id
+        or created is None
+        or (now - created).total_seconds() < limits.initialisation_wait_seconds
+    )
+
+
+def _is_confirmed(node: Node) -> bool:
+    return node.metadata.annotations.get(wellknown.ANNOTATION_CONFIRM_DELETION) == "true"
+
+
+def _is_announced(node: Node) -> bool:
+    return node.deleting or wellknown.has_taint(node, *wellknown.TAINTS_OF_AUTOSCALERS)

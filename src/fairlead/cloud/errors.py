@@ -1,0 +1,59 @@
+"""What can go wrong between us and a cloud.
+
+    CloudError
+    |-- CloudUnavailable      no answer that counts: an outage, a timeout, a throttled or empty answer; ask again later
+    |-- CloudRefused          an answer that will not change by asking again soon: credentials, rights, a bad request
+    |-- ForeignId             the id is not one that this provider could have given; nothing follows from it
+    |-- ImplementedElsewhere  another controller does this part for the cloud
+    |-- NotReadyYet           it is being made; ask again after so many seconds
+    `-- ProviderError         the provider cannot be used as it is configured; found at the start
+
+Whatever is raised, nothing is deleted because of it.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "CloudError",
+    "CloudRefused",
+    "CloudUnavailable",
+    "ForeignId",
+    "ImplementedElsewhere",
+    "NotReadyYet",
+    "ProviderError",
+]
+
+
+class CloudError(Exception):
+    """Raised when the cloud did not do or say what it was asked."""
+
+
+class CloudUnavailable(CloudError):
+    """Raised when the cloud gave no answer that counts."""
+
+
+class CloudRefused(CloudError):
+    """Raised when the cloud understood and would not."""
+
+
+class ForeignId(CloudError):
+    """Raised when a provider is asked about an id that it could not have given."""
+
+    def __init__(self, provider_id: str, why: str) -> None:
+        super().__init__(f"providerID {provider_id[:200]!r} is not of this cloud: {why}")
+
+
+class ImplementedElsewhere(CloudError):
+    """Raised when this part of the cloud is looked after by another controller."""
+
+
+class NotReadyYet(CloudError):
+    """Raised when the cloud is still at it, and polling beats a growing backoff."""
+
+    def __init__(self, what: str, *, retry_after_seconds: float) -> None:
+        super().__init__(what)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class ProviderError(CloudError):
+    """Raised when a provider cannot be used: unknown, not installed, or not configured as it needs to be."""

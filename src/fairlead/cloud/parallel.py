@@ -1,0 +1,30 @@
+"""A bounded number of workers over a list of things to do."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import TypeVar
+
+from fairlead.base import tasks
+
+__all__ = ["for_each"]
+
+_T = TypeVar("_T")
+
+
+async def for_each(items: Iterable[_T], work: Callable[[_T], Awaitable[None]], *, workers: int, owner: str) -> None:
+    """Do the work for each item, so many at a time. A failure ends it."""
+    remaining = list(items)
+    shared = iter(remaining)
+    if workers == 1 or len(remaining) < 2:
+        for item in shared:
+            await work(item)
+        return
+    async with tasks.TaskScope(owner) as scope:
+        for number in range(min(workers, len(remaining))):
+            scope.start(_drain(shared, work), name=f"worker-{number}")
+
+
+async def _drain(shared: Iterator[_T], work: Callable[[_T], Awaitable[None]]) -> None:
+    for item in shared:
+        await work(item)

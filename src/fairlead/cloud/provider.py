@@ -1,0 +1,207 @@
+"""What a cloud must be able to answer and do. Others implement these protocols and ship them as plug-ins.
+
+A provider is made once per process by the factory that its entry point names (group `fairlead.cloud_providers`):
+
+    def provider(settings: ProviderSettings) -> Provider: ...
+
+Only `name` and `supported_platforms` are demanded; every other part may be None, and a controller that needs one which
+is missing is refused at the start. All calls may be repeated. All raise `fairlead.cloud.errors.CloudError`, and only
+that, when the cloud does not answer.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from fairlead.api.core_v1 import LoadBalancerStatus, Node, NodeAddress, Service
+from fairlead.base.clock import Clock
+from fairlead.base.environment import Environment
+
+__all__ = [
+    "Instance",
+    "InstanceQuery",
+    "Instances",
+    "LoadBalancers",
+    "Provider",
+    "ProviderFactory",
+    "ProviderSettings",
+    "Route",
+    "Routes",
+    "Zone",
+    "Zones",
+    "query_for",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class InstanceQuery:
+    """Which instance is meant: by its id where a node has one, else by the node's name."""
+
+    node_name: str
+    provider_id: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """What a cloud knows of a machine: upstream's InstanceMetadata, and whether it is shut down."""
+
+    provider_id: str
+    shutdown: bool = False
+    instance_type: str = ""
+    addresses: tuple[NodeAddress, ...] = ()
+    zone: str = ""
+    region: str = ""
+    additional_labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class Instances(Protocol):
+    """The machines of a cloud."""
+
+    async def describe(self, queries: Sequence[InstanceQuery]) -> Mapping[InstanceQuery, Instance]:
+        """Look at many at once, in as few calls as the cloud allows.
+
+        What is missing from the answer was not found this time, which proves nothing. A machine that is shut down
+        is found; one that was deleted for good is not.
+        """
+        ...
+
+    async def exists(self, provider_id: str) -> bool:
+        """Look at this very machine. False only if the cloud itself said that it is gone; anything else is an error.
+
+        Raises:
+            ForeignId: the id could not be of this cloud.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Zone:
+    """Where a machine is."""
+
+    zone: str = ""
+    region: str = ""
+
+
+class Zones(Protocol):
+    """For clouds whose instances do not say where they are."""
+
+    async def zone_of(self, provider_id: str) -> Zone:
+        """Where a machine is."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """Traffic for a range of pod addresses goes to a node."""
+
+    destination_cidr: str
+    target_node: str  # empty: to nothing that is a node of this cloud
+    name: str = ""
+    target_node_addresses: tuple[NodeAddress, ...] | None = None  # None: the cloud routes to machines, not addresses
+    blackhole: bool = False
+
+
+class Routes(Protocol):
+    """The route table of a cloud's network."""
+
+    async def list_routes(self, cluster_name: str, nodes: Sequence[Node]) -> Sequence[Route]:
+        """All routes that could be the cluster's. `nodes` are all nodes, so that targets can be told by name."""
+        ...
+
+    async def create_route(self, cluster_name: str, name_hint: str, route: Route, node: Node) -> None:
+        """Make a route to a node. One that is there already is no error."""
+        ...
+
+    async def delete_route(self, cluster_name: str, route: Route) -> None:
+        """Remove a route, as `list_routes` gave it. One that is gone already is no error."""
+        ...
+
+
+class LoadBalancers(Protocol):
+    """Load balancers for Services of that type."""
+
+    async def get_load_balancer(self, cluster_name: str, service: Service) -> LoadBalancerStatus | None:
+        """The load balancer of a service, if there is one."""
+        ...
+
+    async def ensure_load_balancer(
+        self, cluster_name: str, service: Service, nodes: Sequence[Node]
+    ) -> LoadBalancerStatus:
+        """Make it, or bring what there is in line. It sends traffic to these nodes and no others."""
+        ...
+
+    async def update_load_balancer(self, cluster_name: str, service: Service, nodes: Sequence[Node]) -> None:
+        """Only the nodes have changed."""
+        ...
+
+    async def ensure_load_balancer_deleted(self, cluster_name: str, service: Service) -> None:
+        """Remove every part of it that is there."""
+        ...
+
+
+class Provider(Protocol):
+    """One cloud."""
+
+    @property
+    def name(self) -> str:
+        """As in `--cloud-provider`."""
+        ...
+
+    @property
+    def instances(self) -> Instances | None:
+        """Its machines."""
+        ...
+
+    @property
+    def zones(self) -> Zones | None:
+        """Where they are, if they do not say so themselves."""
+        ...
+
+    @property
+    def routes(self) -> Routes | None:
+        """Its route table."""
+        ...
+
+    @property
+    def load_balancers(self) -> LoadBalancers | None:
+        """Its load balancers."""
+        ...
+
+    def supported_platforms(self) -> frozenset[str]:
+        """The schemes of the providerIDs that it answers for. Empty: it does not say, the administrator must."""
+        ...
+
+    def running(self) -> AbstractAsyncContextManager[object]:
+        """The block in which it is used: holds connections and threads."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderSettings:
+    """What a provider is made from."""
+
+    cloud_config: pathlib.Path | None
+    cluster_name: str
+    clock: Clock
+    environment: Environment
+
+
+class ProviderFactory(Protocol):
+    """What an entry point names."""
+
+    def __call__(self, settings: ProviderSettings) -> Provider:
+        """Make the provider; it talks to nobody yet.
+
+        Raises:
+            ProviderError: the configuration does not do.
+        """
+        ...
+
+
+def query_for(node: Node) -> InstanceQuery:
+    """How to ask a cloud about a node."""
+    return InstanceQuery(node.name, node.spec.provider_id)

@@ -1,0 +1,88 @@
+"""Writing to nodes: the only door. Every write is bound to the state that was judged.
+
+Invariants:
+1. A write carries the resource version of the node that the decision was about; a node that has changed since, and so
+   might be somebody else's by now, is not written.
+2. A node that is Foreign is refused here once more, whoever asks; one that is Unknown may only be initialised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from fairlead.api import wire
+from fairlead.api.core_v1 import Node, NodeAddress, NodeCondition, Taint
+from fairlead.client import patches
+from fairlead.client.client import Client
+from fairlead.cloud.decisions.initialisation import Initialise
+from fairlead.cloud.ownership import Ownership, ownership
+
+__all__ = ["InvariantBroken", "NodeWriter"]
+
+Json = dict[str, Any]
+
+
+class InvariantBroken(RuntimeError):
+    """Raised when something asks for a write to a node that is not this manager's: a bug, found before the write."""
+
+
+class NodeWriter:
+    """Writes to nodes of these platforms."""
+
+    def __init__(self, client: Client, platforms: Collection[str]) -> None:
+        self._api = client.of(Node, keep=False)
+        self._platforms = platforms
+
+    async def read(self, name: str) -> Node:
+        """The node as it is now, to judge it anew."""
+        return await self._api.get(name)
+
+    async def initialise(self, node: Node, change: Initialise) -> Node:
+        """Make it a node of this cloud: labels, id, and no longer tainted as waiting."""
+        self._check(node, Ownership.OWNED, Ownership.UNKNOWN)
+        spec: Json = {"taints": [wire.to_dict(taint) for taint in change.taints]}
+        if change.provider_id:
+            spec["providerID"] = change.provider_id
+        return await self._patch(node, metadata={"labels": dict(change.labels)}, spec=spec)
+
+    async def set_labels(self, node: Node, labels: Mapping[str, str]) -> Node:
+        """Add or change labels."""
+        self._check(node, Ownership.OWNED)
+        return await self._patch(node, metadata={"labels": dict(labels)})
+
+    async def set_taints(self, node: Node, taints: tuple[Taint, ...]) -> Node:
+        """Replace all taints."""
+        self._check(node, Ownership.OWNED)
+        return await self._patch(node, spec={"taints": [wire.to_dict(taint) for taint in taints]})
+
+    async def set_addresses(self, node: Node, addresses: tuple[NodeAddress, ...]) -> Node:
+        """Replace all addresses."""
+        self._check(node, Ownership.OWNED)
+        # A strategic merge would mix up several addresses of one type: this list is replaced whole.
+        return await self._patch(node, status={"addresses": [wire.to_dict(address) for address in addresses]})
+
+    async def set_condition(self, node: Node, condition: NodeCondition) -> Node:
+        """Set one condition."""
+        self._check(node, Ownership.OWNED)
+        document = {
+            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "status": {"conditions": [wire.to_dict(condition)]},
+        }
+        return await self._api.patch(node.name, patches.StrategicMergePatch(document), subresource="status")
+
+    async def delete(self, node: Node) -> None:
+        """Delete this very node, as it was judged."""
+        self._check(node, Ownership.OWNED)
+        await self._api.delete(node.name, uid=node.uid, resource_version=node.metadata.resource_version)
+
+    async def _patch(self, node: Node, *, metadata: Json | None = None, **parts: Json) -> Node:
+        guard = {"resourceVersion": node.metadata.resource_version}
+        document = {"metadata": {**(metadata or {}), **guard}, **parts}
+        subresource = "status" if "status" in parts else ""
+        return await self._api.patch(node.name, patches.MergePatch(document), subresource=subresource)
+
+    def _check(self, node: Node, *allowed: Ownership) -> None:
+        whose = ownership(node, self._platforms)
+        if whose not in allowed:
+            raise InvariantBroken(f"node {node.name} is {whose} to platforms {sorted(self._platforms)}; not written")

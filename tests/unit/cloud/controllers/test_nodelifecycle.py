@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+import pytest
+
+from fairlead.api.core_v1 import Taint
+from fairlead.cloud import wellknown
+from fairlead.cloud.controllers.nodelifecycle import NodeLifecycleController
+from fairlead.cloud.decisions.lifecycle import Limits
+from fairlead.cloud.errors import CloudRefused, CloudUnavailable
+from fairlead.cloud.providers.fake import FakeCloud
+from tests.unit.cloud.world import UNINITIALIZED, World, node
+
+SHUTDOWN = wellknown.SHUTDOWN_TAINT
+
+
+async def cluster(world: World, cloud: FakeCloud, *names: str, platform: str = "aws") -> None:
+    for name in names:
+        cloud.add(name, f"{platform}://{name}")
+        await world.create(node(name, f"{platform}://{name}"))
+
+
+async def test_a_node_goes_with_its_machine(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n1", "n2")
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        cloud.remove("n1")
+        await advance(30)
+        assert await world.names() == {"n1", "n2"}  # still Ready: nobody asks the cloud
+        assert cloud.calls == []
+        await world.set_ready("n1", "Unknown")
+        await advance(6)
+        assert await world.names() == {"n2"}
+    [event] = await world.events("DeletingNode")
+    assert event["note"] == "Deleting node n1 because it does not exist in the cloud provider"
+    assert [call.name for call in cloud.calls] == ["describe", "exists"]
+
+
+async def test_foreign_and_unknown_nodes_are_left_alone(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n1")
+    await world.create(node("foreign", "gce://x", ready="False"))
+    await world.create(node("annotated", platform="gce", ready="Unknown"))
+    await world.create(node("unknown", ready=None))
+    await world.create(node("malformed", "aws:/x", ready="False"))
+    await world.create(node("foreign-ready", "gce://y", taints=[SHUTDOWN]))
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(60)
+    assert world.written == []
+    assert cloud.calls == []
+
+
+async def test_a_machine_that_the_list_forgot_is_not_gone(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n1", "n2")
+    cloud.forgotten.add("n1")
+    await world.set_ready("n1", "False")
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(60)
+    assert await world.names() == {"n1", "n2"}
+    assert cloud.count("exists") > 1
+
+
+@pytest.mark.parametrize("failure", [CloudUnavailable("down"), CloudRefused("no such credentials")])
+async def test_an_outage_deletes_nothing(world: World, failure: Exception) -> None:
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n1", "n2")
+    await world.set_ready("n1", "False")
+    cloud.remove("n1")
+    cloud.failure = failure  # type: ignore[assignment]  # both are CloudErrors
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(300)
+    assert world.written == []
+
+
+async def test_shut_down_machines_are_tainted_until_they_are_ready_again(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n1")
+    cloud.add("n1", "aws://n1", shutdown=True)
+    await world.set_ready("n1", "Unknown")
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        assert (await world.get()).spec.taints == (SHUTDOWN,)
+        await advance(60)
+        assert len(world.written) == 1
+        await world.set_ready("n1", "True")
+        await advance(6)
+        assert (await world.get()).spec.taints == ()
+
+
+async def test_all_nodes_missing_stops_until_an_operator_confirms(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n1", "n2")
+    for name in ("n1", "n2"):
+        cloud.remove(name)
+        await world.set_ready(name, "Unknown")
+    context = world.context(cloud, "aws")
+    limits = Limits(vanishing_share=1.0)
+    async with world.running(NodeLifecycleController(context, limits=limits), informers=[context.nodes]) as advance:
+        await advance(60)
+        assert await world.names() == {"n1", "n2"}
+        assert cloud.count("exists") == 0
+        events = await world.events("NodeDeletionStopped")
+        assert {event["regarding"]["name"] for event in events} == {"n1", "n2"}
+        assert "knows none of its 2 nodes" in events[0]["note"]
+        await world.patch("n1", {"metadata": {"annotations": {wellknown.ANNOTATION_CONFIRM_DELETION: "true"}}})
+        await advance(6)
+        assert await world.names() == {"n2"}
+        await advance(60)
+        assert await world.names() == {"n2"}
+
+
+async def test_too_many_at_once_stops_and_one_after_the_other_counts_as_at_once(world: World) -> None:
+    cloud = FakeCloud("aws")
+    names = [f"n{number:02}" for number in range(20)]
+    await cluster(world, cloud, *names)
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        for name in names[:3]:
+            cloud.remove(name)
+            await world.set_ready(name, "False")
+        await advance(30)
+        assert len(await world.names()) == 20
+        cloud.add(names[2], f"aws://{names[2]}")
+        await advance(6)
+        assert len(await world.names()) == 18
+        cloud.remove(names[2])
+        await advance(200)
+        assert len(await world.names()) == 18
+        await advance(200)
+        assert len(await world.names()) == 17
+
+
+async def test_announced_departures_are_no_surprise(world: World) -> None:
+    cloud = FakeCloud("aws")
+    names = [f"n{number}" for number in range(10)]
+    await cluster(world, cloud, *names)
+    taint = {"key": wellknown.TAINT_TO_BE_DELETED, "effect": "NoSchedule"}
+    for name in names[:5]:
+        cloud.remove(name)
+        await world.set_ready(name, "False")
+        await world.patch(name, {"spec": {"taints": [taint]}})
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(6)
+        assert await world.names() == set(names[5:])
+
+
+async def test_a_node_that_waits_for_initialisation_is_not_asked_about(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n2")
+    await world.create(node("n1", "aws://n1", ready=None, taints=[UNINITIALIZED]))
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(110)
+        assert cloud.calls == []
+        await advance(20)
+        assert await world.names() == {"n2"}
+
+
+async def test_without_an_id_a_node_may_be_tainted_but_never_deleted(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n2")
+    await world.create(node("n1", platform="aws", ready="False"))
+    await world.create(node("n3", platform="aws", ready="False"))
+    cloud.add("n3", "aws://n3", shutdown=True)
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(60)
+        assert await world.names() == {"n1", "n2", "n3"}
+        assert (await world.get("n3")).spec.taints == (SHUTDOWN,)
+
+
+async def test_other_taints_stay(world: World) -> None:
+    cloud = FakeCloud("aws")
+    cloud.add("n1", "aws://n1", shutdown=True)
+    mine = Taint(key="mine", value="x", effect="NoExecute")
+    await world.create(node("n1", "aws://n1", ready="False", taints=[mine]))
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]):
+        # Setting NoExecute adds the time; only the keys are ours to compare.
+        assert [taint.key for taint in (await world.get()).spec.taints] == ["mine", SHUTDOWN.key]
