@@ -76,6 +76,7 @@ class Request:
     peer_certificate: bytes | None = None  # DER, already verified against the client CA
     client_address: str = ""
     audit_id: str = ""  # under which the audit log and the client can find this request
+    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)  # what admission leaves in that log
     # Every header as it came, for those that may come several times.
     header_list: Sequence[tuple[str, str]] = ()
     # Lets code above (in-process clients, tests) speak as a user without credentials on the wire.

@@ -21,6 +21,7 @@ __all__ = ["AuditLog"]
 @dataclasses.dataclass(slots=True)
 class _Begun:
     event: dict[str, Any]
+    annotations: dict[str, str]  # filled while the request is carried out
 
 
 class AuditLog:
@@ -62,7 +63,7 @@ class AuditLog:
                 "subresource": info.subresource,
             }
             event["objectRef"] = {key: value for key, value in reference.items() if value}
-        return _Begun(event)
+        return _Begun(event, request.audit_annotations)
 
     def identified(self, token: object, user: UserInfo) -> None:
         """Its caller is known."""
@@ -80,6 +81,8 @@ class AuditLog:
         """Its answer is ready; the line is written in one piece, so that lines never mix."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
         event = token.event
+        if token.annotations:
+            event["annotations"] = token.annotations
         event["responseStatus"] = {"metadata": {}, "code": response.status}
         event["stageTimestamp"] = format_micro_time(self._clock.now())
         os.write(self._descriptor, msgspec.json.encode(event) + b"\n")

@@ -26,7 +26,6 @@ class Call:
     resource: Resource
     user: UserInfo
     warnings: list[str] = dataclasses.field(default_factory=list)
-    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
     headers_sent: bool = False  # the columns of a Table have been sent on this stream
 
     def write_options(self, wire_kind: str, *, dry_run: bool | None = None) -> WriteOptions:
@@ -47,7 +46,7 @@ class Call:
             dry_run=bool(asked) if dry_run is None else dry_run,
             wire=wire,
             warnings=self.warnings,
-            audit_annotations=self.audit_annotations,
+            audit_annotations=self.request.audit_annotations,
         )
 
     def field_manager(self) -> str:

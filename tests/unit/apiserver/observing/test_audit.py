@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.http.messages import Query, Request, Response
+from fairlead.apiserver.observing.audit import AuditLog
+from fairlead.apiserver.routing import read_request
+from fairlead.base.clock import VirtualClock
+
+
+async def body() -> bytes:
+    return b"{}"
+
+
+def test_a_line_says_who_did_what_and_what_admission_noted(tmp_path: Path) -> None:
+    path = tmp_path / "log" / "audit.log"
+    log = AuditLog(str(path), VirtualClock())
+    request = Request("POST", "/api/v1/namespaces/work/configmaps", Query({}), {"user-agent": "kubectl"}, body)
+    request.audit_id = "7"
+    token = log.begin(request, read_request(request))
+    log.identified(token, UserInfo("jane", groups=("dev",)))
+    request.audit_annotations["policy/color"] = "red"
+    log.end(token, Response(201))
+    log.close()
+    (line,) = path.read_text().splitlines()
+    event = json.loads(line)
+    assert (event["auditID"], event["verb"], event["user"]["username"]) == ("7", "create", "jane")
+    assert event["objectRef"] == {"resource": "configmaps", "namespace": "work", "apiVersion": "v1"}
+    assert event["responseStatus"]["code"] == 201
+    assert event["annotations"] == {"policy/color": "red"}
+
+
+def test_no_notes_no_annotations(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    log = AuditLog(str(path), VirtualClock())
+    request = Request("GET", "/version", Query({}), {}, body)
+    log.end(log.begin(request, read_request(request)), Response(200))
+    log.close()
+    assert "annotations" not in json.loads(path.read_text())
