@@ -7,7 +7,7 @@ does any of its owners still exist?
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -142,23 +142,23 @@ class GarbageCollector:
         finalizers = node.metadata.finalizers or ()
         if node.metadata.deletion_timestamp:
             if ORPHAN in finalizers:
-                await self._let_go(resource, node)
+                await self._let_go(node)
                 return None
             if FOREGROUND in finalizers:
-                await self._delete_dependents(resource, node)
+                await self._delete_dependents(node)
         if node.metadata.owner_references:
             return await self._check_owners(resource, node)
         return None
 
-    async def _let_go(self, resource: Resource, node: _Node) -> None:
+    async def _let_go(self, node: _Node) -> None:
         """Take the owner out of its dependents' references, then let the owner go."""
         for place in list(self._dependents.get(node.metadata.uid, ())):
             dependent = self._by_place.get(place)
             if dependent is not None:
                 await self._forget_owners(dependent, {node.metadata.uid})
-        await self._remove_finalizer(resource, node, ORPHAN)
+        await self._remove_finalizer(node, ORPHAN)
 
-    async def _delete_dependents(self, resource: Resource, node: _Node) -> None:
+    async def _delete_dependents(self, node: _Node) -> None:
         """Delete what blocks a foreground deletion; with nothing left that blocks, let the owner go."""
         blocked = False
         for place in list(self._dependents.get(node.metadata.uid, ())):
@@ -174,7 +174,7 @@ class GarbageCollector:
             if dependent_resource is not None and not dependent.metadata.deletion_timestamp:
                 await self._check_owners(dependent_resource, dependent)
         if not blocked:
-            await self._remove_finalizer(resource, node, FOREGROUND)
+            await self._remove_finalizer(node, FOREGROUND)
 
     async def _check_owners(self, resource: Resource, node: _Node) -> float | None:
         """Delete an object without owners; forget owners that are gone when there are others."""
@@ -242,9 +242,7 @@ class GarbageCollector:
 
         await self._change(node, forget)
 
-    async def _remove_finalizer(self, resource: Resource, node: _Node, finalizer: str) -> None:
-        del resource
-
+    async def _remove_finalizer(self, node: _Node, finalizer: str) -> None:
         def remove(current: Json) -> None:
             metadata = current["metadata"]
             kept = [other for other in metadata.get("finalizers") or () if other != finalizer]
@@ -255,7 +253,7 @@ class GarbageCollector:
 
         await self._change(node, remove)
 
-    async def _change(self, node: _Node, mutate: object) -> None:
+    async def _change(self, node: _Node, mutate: Callable[[Json], None]) -> None:
         resource = self._core.catalog.of_table(node.table)
         if resource is None:
             return
@@ -264,7 +262,7 @@ class GarbageCollector:
         def guarded(current: Json) -> None:
             if current["metadata"]["uid"] != node.metadata.uid:
                 raise errors.NotFound("another object has its name now")
-            mutate(current)  # type: ignore[operator]  # a function of the object, from this class
+            mutate(current)
 
         try:
             await self._inside.change(resource, namespace, name, guarded)

@@ -11,11 +11,13 @@ from fairlead.apiserver.storage.store import StoreStopped
 from fairlead.base import logs
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
+from fairlead.base.tasks import TaskScope
 from fairlead.client.workqueue import WorkQueue
 
 __all__ = ["Housekeeper", "HousekeepingLoop"]
 
 _log = logs.get_logger(__name__)
+_WORKERS = 8
 
 
 class Housekeeper(Protocol):
@@ -37,7 +39,7 @@ class Housekeeper(Protocol):
 
 
 class HousekeepingLoop:
-    """Runs one housekeeper, one key at a time; a key that comes up while it is worked on is done once more."""
+    """Runs one housekeeper; never one key twice at once. A key that comes up while it is worked on is done again."""
 
     def __init__(self, housekeeper: Housekeeper, clock: Clock, randomness: Randomness) -> None:
         self.name = housekeeper.name
@@ -50,9 +52,14 @@ class HousekeepingLoop:
             self._queue.add(key)
 
     async def run(self) -> None:
-        """Put things right until cancelled."""
+        """Put things right until cancelled. Several keys at once, so that their writes share commits."""
         for key in self._housekeeper.initial():
             self._queue.add(key)
+        async with TaskScope(self.name) as scope:
+            for number in range(_WORKERS):
+                scope.start(self._work(), name=f"worker {number}")
+
+    async def _work(self) -> None:
         while True:
             async with self._queue.take() as key:
                 await self._put_right(key)
