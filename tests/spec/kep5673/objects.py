@@ -22,7 +22,7 @@ FINALIZER = "example.com/cleanup"
 class Deadline:
     """What an object says about its deletion."""
 
-    stamp: dt.datetime | near
+    stamp: dt.datetime
     seconds: int | None
 
     @classmethod
@@ -72,21 +72,20 @@ class Kind:
         (await self.api.patch(self.path(name), {"metadata": {"finalizers": list(finalizers)}})).expect(200)
 
 
-class near:  # noqa: N801 - reads as the word it is: stamp == near(now, 30)
-    """Equals the moment that many seconds after now, give or take how long the request took."""
+def near(seconds: float = 0, *, tolerance: float = 5) -> Any:
+    """Equals the moment that many seconds from now, give or take how long a request may take."""
+    return _Near(RealClock().now() + dt.timedelta(seconds=seconds), tolerance)
 
-    def __init__(self, seconds: float = 0, *, since: dt.datetime | None = None, tolerance: float = 5) -> None:
-        self.moment = (since or RealClock().now()) + dt.timedelta(seconds=seconds)
-        self.tolerance = tolerance
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Near:
+    moment: dt.datetime
+    tolerance: float
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, dt.datetime) and abs((other - self.moment).total_seconds()) <= self.tolerance
 
-    def __hash__(self) -> int:
-        return hash(self.moment)
-
-    def __repr__(self) -> str:
-        return f"near {self.moment:%H:%M:%S}"
+    __hash__ = None  # type: ignore[assignment] # whatever equals several moments has no hash
 
 
 async def define(api: RawApi, group: str, namespace: str, **options: Any) -> Kind:

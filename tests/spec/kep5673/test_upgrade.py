@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -95,6 +94,5 @@ async def test_a_delete_on_an_older_server_hastens_and_never_prolongs(cluster: C
     await cluster.upgrade()
     (await kind.delete("a", 600)).expect(200)
     assert await kind.deadline("a") == forced
-    assert isinstance(forced.stamp, dt.datetime)
     await kind.set_finalizers("a")
     assert await kind.is_gone("a")

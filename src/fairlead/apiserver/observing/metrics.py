@@ -14,7 +14,16 @@ from fairlead.base.metrics import Counter, Histogram, Metrics
 __all__ = ["RequestMetrics"]
 
 _BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
-_VERBS = {"get": "GET", "list": "LIST", "create": "POST", "update": "PUT", "patch": "PATCH", "delete": "DELETE"}
+# A deletion of a collection is told from others by its scope.
+_VERBS = {
+    "get": "GET",
+    "list": "LIST",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
 
 
 @dataclasses.dataclass(slots=True)

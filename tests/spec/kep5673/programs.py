@@ -1,0 +1,133 @@
+"""Real programs beside an API server: kubectl, and our webhook as operators run it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fairlead.testing.control_plane import Access, ControlPlane, write_kubeconfig
+from fairlead.testing.credentials import CertificateAuthority
+from fairlead.testing.processes import ManagedProcess, wait_until_ready
+from fairlead.testing.rawhttp import RawApi
+
+__all__ = ["Webhook", "run"]
+
+Json = dict[str, Any]
+NAMESPACE = "fairlead-system"
+PATHS = {
+    "ServiceAccount": f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "ValidatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations",
+}
+
+
+async def run(*command: str | Path, code: int = 0) -> str:
+    """Run a program to its end; what it printed."""
+    process = await asyncio.create_subprocess_exec(
+        *map(str, command), stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    out, err = await process.communicate()
+    assert process.returncode == code, f"{command} exited {process.returncode}: {out.decode()}{err.decode()}"
+    return out.decode()
+
+
+class Webhook:
+    """`fairlead webhook` in front of a control plane, registered and allowed by the manifests that it prints itself."""
+
+    def __init__(self, plane: ControlPlane, api: RawApi, resource: str, folder: Path) -> None:
+        self._plane = plane
+        self._api = api
+        self._resource = resource
+        self._folder = folder
+        self._kubeconfig = folder / "webhook.kubeconfig"
+        self._authority = CertificateAuthority.create(folder / "pki")
+        self._process: ManagedProcess | None = None
+        self._port = 0
+
+    async def start(self) -> None:
+        """Grant it its rights, start it as its own service account, and have it called."""
+        documents = await self._manifests("https://127.0.0.1:1/delete")
+        (await self._api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})).expect(201, 409)
+        for document in documents[:-1]:
+            (await self._api.post(PATHS[document["kind"]], document)).expect(201)
+        await self._write_kubeconfig()
+        await self.start_process()
+        registered = (await self._manifests(f"https://127.0.0.1:{self._port}/delete"))[-1]
+        (await self._api.post(PATHS[registered["kind"]], registered)).expect(201)
+
+    async def start_process(self) -> None:
+        """Start only the process, on the port it had."""
+        certificate, key = self._authority.serving("fairlead-webhook")
+        flags = [
+            f"--kubeconfig={self._kubeconfig}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={self._port}",
+            f"--tls-cert-file={certificate}",
+            f"--tls-private-key-file={key}",
+        ]
+        command = [sys.executable, "-m", "fairlead.cli", "webhook", *flags]
+        process = ManagedProcess("fairlead-webhook", command, folder=self._folder)
+        process.log.unlink(missing_ok=True)
+        process.start()
+        self._process = process
+        await wait_until_ready(self._is_ready, [process], what="fairlead webhook", timeout_seconds=60)
+
+    async def stop_process(self) -> None:
+        """End only the process."""
+        if self._process is not None:
+            await self._process.stop()
+
+    async def get(self, path: str) -> str:
+        """Ask the webhook itself; empty when it does not answer 200."""
+        access = Access(url=self.url, ca_file=self._authority.certificate_file, user="")
+        async with RawApi(access) as api:
+            answer = await api.get(path)
+            return answer.text if answer.code == 200 else ""
+
+    async def counted(self, result: str) -> float:
+        """How many deletes came out like this."""
+        found = re.search(
+            rf'^fairlead_webhook_deletes_total{{result="{result}"}} (\S+)$', await self.get("/metrics"), re.MULTILINE
+        )
+        return float(found[1]) if found else 0.0
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self._port}"
+
+    def last_words(self) -> str:
+        return "" if self._process is None else self._process.last_words()
+
+    async def _is_ready(self) -> bool:
+        assert self._process is not None
+        listens = re.search(r"listens on port (\d+)", self._process.log.read_text(encoding="utf-8"))
+        if listens is None:
+            return False
+        self._port = int(listens[1])
+        return bool(await self.get("/readyz"))
+
+    async def _manifests(self, url: str) -> list[Json]:
+        printed = await run(
+            sys.executable,
+            "-m",
+            "fairlead.cli",
+            "webhook",
+            "manifests",
+            f"--resource={self._resource}",
+            f"--namespace={NAMESPACE}",
+            f"--url={url}",
+            f"--ca-file={self._authority.certificate_file}",
+        )
+        return list(yaml.safe_load_all(printed))
+
+    async def _write_kubeconfig(self) -> None:
+        path = f"{PATHS['ServiceAccount']}/fairlead-webhook/token"
+        token = (await self._api.post(path, {"spec": {"expirationSeconds": 3600}})).expect(201)["status"]["token"]
+        access = Access(url=self._plane.url, ca_file=self._plane.ca_file, user="fairlead-webhook", token=token)
+        write_kubeconfig(self._kubeconfig, access)
