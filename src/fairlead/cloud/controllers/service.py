@@ -76,8 +76,12 @@ class ServiceController:
             self._queue.add(key_of(service))
 
     def _updated(self, old: Service, new: Service) -> None:
-        if needs_update(old, new) or needs_cleanup(new):
+        # The step changes when another manager lets go of it.
+        if needs_update(old, new) or needs_cleanup(new) or self._step(old) is not self._step(new):
             self._queue.add(key_of(new))
+
+    def _step(self, service: Service) -> ServiceStep:
+        return service_step(service, provider=self._context.provider.name, platforms=self._context.platforms)
 
     def _deleted(self, service: Service) -> None:
         # Only one that lost our finalizer by force comes here with a load balancer left.
@@ -124,7 +128,7 @@ class ServiceController:
             await self._delete_orphan(before)
         if service is None:
             return
-        step = service_step(service, provider=self._context.provider.name, platforms=self._context.platforms)
+        step = self._step(service)
         if step is ServiceStep.LEAVE_ALONE and key in self._balanced and not wants_load_balancer(service):
             step = ServiceStep.REMOVE  # somebody took our finalizer off
         try:

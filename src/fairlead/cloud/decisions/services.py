@@ -21,6 +21,7 @@ __all__ = [
     "wants_load_balancer",
 ]
 
+_NOTE = wellknown.ANNOTATION_LOAD_BALANCER_PROVIDER
 # What Go's strconv.ParseBool reads as false.
 _FALSE = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
@@ -91,7 +92,7 @@ def same_targets(before: Iterable[Node], after: Iterable[Node]) -> bool:
 
 
 def _looked_after_by_another(service: Service, provider: str) -> bool:
-    return service.metadata.annotations.get(wellknown.ANNOTATION_LOAD_BALANCER_PROVIDER, provider) != provider
+    return service.metadata.annotations.get(_NOTE, provider) != provider
 
 
 def _is_included(node: Node) -> bool:
@@ -104,9 +105,11 @@ def _aspects(service: Service) -> tuple[object, ...]:
     spec = service.spec
     # The typed kind does not name this one; the object that the informer keeps does.
     affinity = wire.to_dict(service).get("spec", {}).get("sessionAffinityConfig")
+    # Our own note on it is no wish of a user's.
+    annotations = {key: value for key, value in service.metadata.annotations.items() if key != _NOTE}
     return (
         service.uid,
-        service.metadata.annotations,
+        annotations,
         spec.ports,
         spec.session_affinity,
         affinity,

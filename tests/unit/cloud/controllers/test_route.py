@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import ipaddress
+
+from fairlead.cloud.controllers.route import RouteController
+from fairlead.cloud.errors import CloudUnavailable
+from fairlead.cloud.provider import Route
+from fairlead.cloud.providers.fake import FakeCloud
+from tests.unit.cloud.world import World, node
+
+CLUSTER = [ipaddress.ip_network("10.244.0.0/16")]
+
+
+def controller(world: World, cloud: FakeCloud, *platforms: str) -> tuple[RouteController, list[object]]:
+    context = world.context(cloud, *platforms)
+    return RouteController(context, cluster_cidrs=CLUSTER), [context.nodes]
+
+
+def route(cidr: str, target: str, **more: bool) -> Route:
+    return Route(destination_cidr=cidr, target_node=target, **more)  # type: ignore[arg-type]  # only `blackhole`
+
+
+def table(cloud: FakeCloud) -> set[tuple[str, str]]:
+    return {(entry.target_node, entry.destination_cidr) for entry in cloud.table}
+
+
+async def test_owned_nodes_get_routes_and_the_condition(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await world.create(node("n1", "aws://1", pod_cidrs=["10.244.1.0/24"]))
+    await world.create(node("foreign", "gce://2", pod_cidrs=["10.244.2.0/24"]))
+    await world.create(node("unknown", pod_cidrs=["10.244.3.0/24"]))
+    routes, informers = controller(world, cloud, "aws")
+    async with world.running(routes, informers=informers) as advance:  # type: ignore[arg-type]  # informers they are
+        await advance(30)
+        condition = (await world.get("n1")).condition("NetworkUnavailable")
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("False", "RouteCreated")
+        assert condition.message == "RouteController created a route"
+    assert table(cloud) == {("n1", "10.244.1.0/24")}
+    assert world.written == ["PATCH /api/v1/nodes/n1/status"]
+
+
+async def test_routes_of_foreign_nodes_survive_even_their_removal(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await world.create(node("n1", "aws://1", pod_cidrs=["10.244.1.0/24"]))
+    await world.create(node("foreign", "gce://2", pod_cidrs=["10.244.2.0/24"]))
+    # Somebody leads traffic for the other cloud through a machine of ours, and through something that is no node.
+    cloud.table = [route("10.244.2.0/24", "n1"), route("10.244.7.0/24", "vpn"), route("10.244.2.128/25", "")]
+    routes, informers = controller(world, cloud, "aws")
+    async with world.running(routes, informers=informers) as advance:  # type: ignore[arg-type]  # informers they are
+        await advance(30)
+        await world.admin.of(type(await world.get("n1"))).delete("foreign")
+        await advance(30)
+    assert table(cloud) == {
+        ("n1", "10.244.1.0/24"),
+        ("n1", "10.244.2.0/24"),
+        ("vpn", "10.244.7.0/24"),
+        ("", "10.244.2.128/25"),
+    }
+    assert cloud.count("delete_route") == 0
+
+
+async def test_routes_of_our_own_nodes_go_with_them(world: World) -> None:
+    cloud = FakeCloud("aws")
+    made = await world.create(node("n1", "aws://1", pod_cidrs=["10.244.1.0/24"]))
+    cloud.table = [route("10.244.9.0/24", "", blackhole=True), route("192.168.0.0/24", "", blackhole=True)]
+    routes, informers = controller(world, cloud, "aws")
+    async with world.running(routes, informers=informers) as advance:  # type: ignore[arg-type]  # informers they are
+        await advance(5)
+        assert table(cloud) == {("n1", "10.244.1.0/24"), ("", "192.168.0.0/24")}
+        await world.admin.of(type(made)).delete("n1")
+        await advance(20)
+    assert table(cloud) == {("", "192.168.0.0/24")}
+
+
+async def test_without_platforms_orphans_go_as_before(world: World) -> None:
+    cloud = FakeCloud()
+    await world.create(node("n1", "aws://1", pod_cidrs=["10.244.1.0/24"]))
+    cloud.table = [route("10.244.7.0/24", "vpn"), route("192.168.0.0/24", "vpn")]
+    routes, informers = controller(world, cloud)
+    async with world.running(routes, informers=informers) as advance:  # type: ignore[arg-type]  # informers they are
+        await advance(15)
+    assert table(cloud) == {("n1", "10.244.1.0/24"), ("vpn", "192.168.0.0/24")}
+
+
+async def test_a_route_that_cannot_be_made_is_told(world: World) -> None:
+    class Broken(FakeCloud):
+        async def create_route(self, *arguments: object) -> None:
+            raise CloudUnavailable("route table is full")
+
+    cloud = Broken("aws")
+    await world.create(node("n1", "aws://1", pod_cidrs=["10.244.1.0/24"]))
+    routes, informers = controller(world, cloud, "aws")
+    async with world.running(routes, informers=informers) as advance:  # type: ignore[arg-type]  # informers they are
+        await advance(30)
+        condition = (await world.get("n1")).condition("NetworkUnavailable")
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("True", "NoRouteCreated")
+        [event] = await world.events("FailedToCreateRoute")
+    assert "10.244.1.0/24 for node n1: route table is full" in event["note"]
+
+
+async def test_a_list_that_fails_changes_nothing(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await world.create(node("n1", "aws://1", pod_cidrs=["10.244.1.0/24"]))
+    cloud.failure = CloudUnavailable("down")
+    routes, informers = controller(world, cloud, "aws")
+    async with world.running(routes, informers=informers) as advance:  # type: ignore[arg-type]  # informers they are
+        await advance(60)
+    assert world.written == []
+    assert {call.name for call in cloud.calls} == {"list_routes"}

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from fairlead.api import errors as api_errors
+from fairlead.api.core_v1 import Node, Service, ServicePort, ServiceSpec
+from fairlead.api.meta import ObjectMeta
+from fairlead.client import patches
+from fairlead.cloud import wellknown
+from fairlead.cloud.controllers.service import ServiceController
+from fairlead.cloud.errors import CloudUnavailable, NotReadyYet
+from fairlead.cloud.providers.fake import FakeCloud
+from tests.unit.cloud.world import World, node
+
+
+def service(name: str = "web", **spec: Any) -> Service:
+    ports = (ServicePort(name="http", port=80, protocol="TCP", node_port=0 if "type" in spec else 30080),)
+    return Service(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=ServiceSpec(**{"type": "LoadBalancer", "ports": ports, **spec}),
+    )
+
+
+@contextlib.asynccontextmanager
+async def running(
+    world: World, cloud: FakeCloud, *platforms: str
+) -> AsyncIterator[Callable[[float], Coroutine[Any, Any, None]]]:
+    context, services = world.context(cloud, *platforms), world.services()
+    async with world.running(ServiceController(context, services), informers=[context.nodes, services]) as advance:
+        yield advance
+
+
+async def test_a_service_gets_a_load_balancer_to_owned_nodes_only(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    await world.create(node("n1", "aws://1", ready="False"))  # the cloud's own health checks decide
+    await world.create(node("foreign", "gce://2"))
+    await world.create(node("unknown"))
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        done = await world.admin.of(Service).get("web")
+        assert cloud.balancers == {"default/web": ("n1",)}
+        assert done.status.load_balancer.ingress[0].hostname == "web.aws.example"
+        assert done.metadata.finalizers == (wellknown.FINALIZER_LOAD_BALANCER,)
+        assert done.metadata.annotations[wellknown.ANNOTATION_LOAD_BALANCER_PROVIDER] == "aws"
+        await world.create(node("n2", "aws://2"))
+        await world.create(node("foreign-2", "gce://3"))
+        await advance(1)
+        assert cloud.balancers == {"default/web": ("n1", "n2")}
+        await world.patch("n1", {"metadata": {"labels": {wellknown.LABEL_EXCLUDE_FROM_LOAD_BALANCERS: ""}}})
+        await advance(1)
+        assert cloud.balancers == {"default/web": ("n2",)}
+        reasons = {event["reason"] for event in await world.events()}
+    assert reasons == {"EnsuringLoadBalancer", "EnsuredLoadBalancer", "UpdatedLoadBalancer"}
+
+
+async def test_deleting_the_service_deletes_the_load_balancer_first(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    await world.create(node("n1", "aws://1"))
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        await world.admin.of(Service).delete("web")
+        await advance(1)
+        assert cloud.balancers == {}
+        with pytest.raises(api_errors.NotFound):
+            await world.admin.of(Service).get("web")
+
+
+async def test_a_service_that_no_longer_wants_one_loses_it(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    await world.create(node("n1", "aws://1"))
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        patch = patches.MergePatch({"spec": {"type": "ClusterIP"}})
+        await world.admin.of(Service).patch("web", patch)
+        await advance(1)
+        done = await world.admin.of(Service).get("web")
+    assert cloud.balancers == {}
+    assert done.metadata.finalizers == ()
+    assert done.status.load_balancer.ingress == ()
+    assert wellknown.ANNOTATION_LOAD_BALANCER_PROVIDER not in done.metadata.annotations
+
+
+async def test_classes_of_their_own_and_other_types_are_left_alone(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    await world.create(node("n1", "aws://1"))
+    await world.admin.of(Service).create(service("classy", load_balancer_class="example.com/metal"))
+    await world.admin.of(Service).create(service("plain", type="ClusterIP"))
+    async with running(world, cloud, "aws") as advance:
+        await advance(100)
+    assert cloud.calls == []
+    assert world.written == []
+
+
+async def test_of_two_managers_the_second_leaves_the_service_alone(world: World) -> None:
+    first, second = FakeCloud("aws", name="aws"), FakeCloud("hcloud", name="hcloud")
+    await world.create(node("n1", "aws://1"))
+    await world.create(node("n2", "hcloud://2"))
+    await world.admin.of(Service).create(service())
+    async with running(world, first, "aws") as advance, running(world, second, "hcloud"):
+        await advance(60)
+        await world.admin.of(Service).delete("web")
+        await advance(60)
+    clouds = sorted([first, second], key=lambda cloud: len(cloud.calls))
+    assert clouds[0].calls == []
+    assert clouds[1].count("ensure_load_balancer") == 1
+    assert clouds[1].count("ensure_load_balancer_deleted") == 1
+
+
+async def test_failures_are_told_and_tried_again(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    cloud.failure = CloudUnavailable("out of addresses")
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        [event] = await world.events("SyncLoadBalancerFailed")
+        assert event["note"] == "Error syncing load balancer: out of addresses"
+        assert await world.events("UnAvailableLoadBalancer")
+        cloud.failure = None
+        await advance(30)
+        assert cloud.balancers == {"default/web": ()}
+
+
+async def test_not_ready_yet_is_polled(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    cloud.failure = NotReadyYet("it is being made", retry_after_seconds=3)
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(10)
+        assert cloud.count("ensure_load_balancer") == 4
+        assert await world.events("SyncLoadBalancerFailed") == []
+
+
+async def test_a_finalizer_taken_by_force_leaves_nothing_behind(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        await world.admin.of(Service).patch("web", patches.MergePatch({"metadata": {"finalizers": None}}))
+        await world.admin.of(Service).delete("web")
+        await advance(1)
+    assert cloud.balancers == {}
+
+
+async def test_nodes_that_change_in_other_ways_do_not_disturb(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    await world.create(node("n1", "aws://1"))
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        await world.set_ready("n1", "Unknown")
+        await world.admin.of(Node).patch("n1", patches.MergePatch({"spec": {"unschedulable": True}}))
+        await advance(200)
+    assert cloud.count("update_load_balancer") == 0
+    assert cloud.count("ensure_load_balancer") == 1
