@@ -27,7 +27,6 @@ from fairlead.apiserver.security.rbac import Policy, Rbac
 from fairlead.apiserver.security.token_requests import TokenRequests
 from fairlead.apiserver.security.tokens import ServiceAccountTokens
 from fairlead.apiserver.storage.records import Change
-from fairlead.apiserver.storage.selection import Selection
 from fairlead.apiserver.subresources.token import token_handler
 from fairlead.base.clock import Clock
 from fairlead.base.identity import Ids
@@ -79,6 +78,11 @@ def make_guard(
     rbac = Rbac(policy)
     authorization = Authorization([NodeAuthorizer(node_rules(), lookup.pods_on_node, lookup.get), rbac])
     reviews = AccessReviews(authorization, rbac)
+
+    def opened() -> None:
+        lookup.open()
+        _follow_policy(core, policy)
+
     identities = IdentityReviews(authentication, tokens.audiences)
     return Guard(
         authenticator=authentication,
@@ -89,7 +93,7 @@ def make_guard(
         subresources={("serviceaccounts", "token"): token_handler(TokenRequests(tokens, lookup.get, clock))},
         asked={**reviews.handlers(), **identities.handlers()},
         paths=_token_paths(tokens, url),
-        opened=lambda: _follow_policy(core, policy),
+        opened=opened,
         authorize=authorization.authorize,
         plugins=(_NoEscalation(EscalationCheck(rbac, authorization)),),
     )
@@ -154,6 +158,7 @@ class _Lookup:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._inside = Inside(core, "")
+        self._bound: dict[str, dict[str, None]] = {}  # node name -> keys of the pods bound to it
 
     def get(self, plural: str, namespace: str, name: str) -> Json | None:
         resource = self._core.catalog.get("", "v1", plural)
@@ -161,10 +166,23 @@ class _Lookup:
             resource = next((known for known in self._core.catalog if known.plural == plural), None)
         return None if resource is None else self._inside.get(resource, namespace, name)
 
-    def pods_on_node(self, node: str) -> Iterable[Json]:
-        pods = self._core.catalog.get("", "v1", "pods")
-        if pods is None:
+    def open(self) -> None:
+        """Learn which pods are where, and follow every change from now on."""
+        for entry in self._core.store.table("pods").entries.values():
+            self._bound.setdefault(entry.fields["spec.nodeName"], {})[entry.key] = None
+        self._core.store.observe(self._follow)
+
+    def _follow(self, table: str, change: Change) -> None:
+        if table != "pods":
             return
-        for entry in self._core.store.table(pods.table).page(Selection(), after="", revision=None):
-            if entry.fields.get("spec.nodeName") == node:
-                yield pods.decode(entry)
+        if change.before is not None:
+            self._bound.get(change.before.fields["spec.nodeName"], {}).pop(change.before.key, None)
+        if change.after is not None:
+            self._bound.setdefault(change.after.fields["spec.nodeName"], {})[change.after.key] = None
+
+    def pods_on_node(self, node: str) -> Iterable[Json]:
+        pods = self._inside.resource("", "v1", "pods")
+        for key in list(self._bound.get(node, ())):
+            found = self._inside.get(pods, *split_key(key))
+            if found is not None:
+                yield found
