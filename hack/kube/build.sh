@@ -75,11 +75,18 @@ need_go() {
 	command -v go >/dev/null || die "Go is not installed; install Go 1.26 or newer (https://go.dev/doc/install) and run it again"
 }
 
-build_etcd
-if [ $# -eq 0 ]; then set -- 1.36; fi
-for wanted in "$@"; do
-	minor=${wanted%%:*}
-	chosen=${wanted#"$minor"}
-	chosen=${chosen#:}
-	build_kubernetes "$minor" "${chosen:-$all_components}"
-done
+main() {
+	build_etcd
+	if [ $# -eq 0 ]; then set -- 1.36; fi
+	local wanted minor chosen
+	for wanted in "$@"; do
+		minor=${wanted%%:*}
+		chosen=${wanted#"$minor"}
+		chosen=${chosen#:}
+		build_kubernetes "$minor" "${chosen:-$all_components}"
+	done
+}
+
+# Read as a whole before anything runs: a pull during a long build must not change the program under it.
+main "$@"
+exit
