@@ -150,8 +150,10 @@ def wildcard_dns1123_subdomain(value: str) -> list[str]:
 
 def qualified_name(value: str) -> list[str]:
     """The key of a label, an annotation or a finalizer: a name, after an optional DNS prefix and `/`."""
-    messages: list[str] = []
     prefix, slash, name = value.rpartition("/")
+    if not slash and len(name) <= 63 and _qualified(name):
+        return []  # nearly every one
+    messages: list[str] = []
     rule = _regex_error(_QUALIFIED_RULE, _QUALIFIED, "MyName", "my.name", "123-abc")
     if "/" in prefix:
         hint = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"

@@ -60,8 +60,7 @@ def parse_micro_time(text: str) -> dt.datetime:
 
 def format_time(moment: dt.datetime) -> str:
     """A Time: UTC, whole seconds, `Z`."""
-    moment = _utc(moment)
-    return f"{moment.year:04d}-{moment.month:02d}-{moment.day:02d}T{moment:%H:%M:%S}Z"
+    return _utc(moment).isoformat(timespec="seconds")[:19] + "Z"
 
 
 def format_micro_time(moment: dt.datetime) -> str:

@@ -184,6 +184,8 @@ def validate_managed_fields(entries: Sequence[Mapping[str, Any]], path: FieldPat
 
 def _unprintable(text: str) -> list[str]:
     messages: list[str] = []
+    if text.isprintable():
+        return messages
     position = 0
     for char in text:
         if not char.isprintable():

@@ -30,7 +30,7 @@ def _resource(known: resources.BuiltinResource) -> Resource:
         kind=known.kind,
         namespaced=known.namespaced,
         strategy=strategy_for(known.group, known.plural, has_status="status" in subresources),
-        schema=functools.partial(_schema, known),
+        schema=functools.cache(functools.partial(_schema, known)),
         singular=known.singular,
         list_kind=known.list_kind,
         short_names=known.short_names,

@@ -82,8 +82,15 @@ class Resource:
     table: str = ""  # where objects are kept; versions of one kind share a table
     head: bytes = b""
     item_head: bytes = b""
+    api_version: str = dataclasses.field(default="", init=False)  # group and version as objects spell them
+    # The resource and the kind as error messages name them: `deployments.apps`, `Deployment.apps`.
+    group_resource: GroupResource = dataclasses.field(init=False)
+    group_kind: GroupKind = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
+        self.api_version = f"{self.group}/{self.version}" if self.group else self.version
+        self.group_resource = GroupResource(self.group, self.plural)
+        self.group_kind = GroupKind(self.group, self.kind)
         self.singular = self.singular or self.kind.lower()
         self.list_kind = self.list_kind or self.kind + "List"
         self.table = self.table or str(self.group_resource)
@@ -97,21 +104,6 @@ class Resource:
     def is_custom(self) -> bool:
         """Whether this is defined by a CustomResourceDefinition."""
         return self.custom is not None
-
-    @property
-    def api_version(self) -> str:
-        """Group and version as objects spell them."""
-        return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def group_resource(self) -> GroupResource:
-        """The resource as error messages name it: `deployments.apps`."""
-        return GroupResource(self.group, self.plural)
-
-    @property
-    def group_kind(self) -> GroupKind:
-        """The kind as error messages name it: `Deployment.apps`."""
-        return GroupKind(self.group, self.kind)
 
     def selectable_fields(self) -> frozenset[str]:
         """The fields that a selector may name, besides metadata.name and metadata.namespace."""

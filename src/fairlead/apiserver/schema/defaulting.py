@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
 from fairlead.apiserver.schema.model import Node
 
 __all__ = ["apply_defaults", "copy_json", "prune_nulls"]
@@ -27,12 +29,8 @@ def prune_nulls(node: Node, value: Any) -> None:
 
 
 def copy_json(value: Any) -> Any:
-    """A deep copy of a JSON value, several times faster than copy.deepcopy."""
-    if value.__class__ is dict:
-        return {key: copy_json(item) for key, item in value.items()}
-    if value.__class__ is list:
-        return [copy_json(item) for item in value]
-    return value
+    """A deep copy of a JSON value, many times faster than copy.deepcopy."""
+    return msgspec.to_builtins(value)
 
 
 def _prune_nulls(node: Node, value: Any) -> None:

@@ -13,7 +13,7 @@ from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.http.messages import Json, Request
-from fairlead.apiserver.patch.depth import ensure_depth
+from fairlead.apiserver.patch.depth import MAX_DEPTH, ensure_depth
 from fairlead.apiserver.schema.conformance import Unfit, conform
 from fairlead.apiserver.schema.duplicates import duplicate_fields
 from fairlead.apiserver.schema.model import Node
@@ -91,7 +91,8 @@ def decode_json(data: bytes, kind: str) -> Json:
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         # A YAML body under a JSON content type is what a newcomer's curl sends; Kubernetes takes it as JSON only.
         raise errors.BadRequest(f"the object provided is unrecognized (must be of type {kind}): {error}") from error
-    return _as_object(value, kind)
+    # What opens few objects and lists cannot nest many of them; nothing else need be walked.
+    return _as_object(value, kind, may_be_deep=data.count(b"{") + data.count(b"[") > MAX_DEPTH)
 
 
 def decode_yaml(data: bytes, kind: str) -> Json:
@@ -105,13 +106,14 @@ def decode_yaml(data: bytes, kind: str) -> Json:
     return _as_object(value, kind)
 
 
-def _as_object(value: Any, kind: str) -> Json:
+def _as_object(value: Any, kind: str, *, may_be_deep: bool = True) -> Json:
     if not isinstance(value, dict):
         raise errors.BadRequest(
             f"the object provided is unrecognized (must be of type {kind}): "
             f"couldn't get version/kind; json parse error: cannot unmarshal {type(value).__name__} into an object"
         )
-    ensure_depth(value)
+    if may_be_deep:
+        ensure_depth(value)
     return value
 
 

@@ -16,6 +16,7 @@ from fairlead.apiserver.operations import ownership
 from fairlead.apiserver.operations.core import WriteOptions
 from fairlead.apiserver.operations.create import create as create_object
 from fairlead.apiserver.operations.update import update as update_object
+from fairlead.apiserver.patch.depth import ensure_depth
 from fairlead.apiserver.patch.json_patch import apply_json_patch
 from fairlead.apiserver.patch.merge_patch import apply_merge_patch
 from fairlead.apiserver.patch.strategic import apply_strategic_merge_patch
@@ -62,15 +63,17 @@ def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[
     gvk = GroupVersionKind(call.resource.group, call.resource.version, call.resource.kind)
 
     async def change(current: Json) -> Json:
+        # What the patch brings is copied, so that the next attempt finds it as the client sent it.
+        brought = copy_json(changes)
         if media == JSON_PATCH:
-            patched = apply_json_patch(current, changes)
+            patched = apply_json_patch(current, brought)
         elif media == MERGE_PATCH:
-            patched = apply_merge_patch(current, changes)
+            patched = apply_merge_patch(current, brought)
         else:
-            patched = apply_strategic_merge_patch(call.resource.schema(), current, changes)
+            patched = apply_strategic_merge_patch(call.resource.schema(), current, brought)
         if not isinstance(patched, dict):
             raise errors.BadRequest("the patch leaves no object")
-        result: Json = copy_json(patched)
+        result: Json = patched
         check_kind(result, gvk)
         call.warnings.clear()  # of an attempt that somebody else overtook
         try:
@@ -85,11 +88,13 @@ def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[
 
 
 def decode_patch(data: bytes) -> Any:
-    """A patch in JSON."""
+    """A patch in JSON, of bounded depth."""
     try:
-        return msgspec.json.decode(data)
+        value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise errors.BadRequest(f"error decoding patch: {error}") from error
+    ensure_depth(value)
+    return value
 
 
 async def _apply(call: Call, form: presentation.Form, data: bytes, options: WriteOptions) -> Response:
