@@ -18,15 +18,14 @@ SYSTEM_CLASSES: tuple[Json, ...] = (
         "kind": "PriorityClass",
         "metadata": {"name": "system-node-critical"},
         "value": 2_000_001_000,
-        "description": "Used for system critical pods that must not be moved from their current node.",
+        "description": "Reserved for what a node needs to work, and cannot move from it.",
     },
     {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": "system-cluster-critical"},
         "value": 2_000_000_000,
-        "description": "Used for system critical pods that must run in the cluster, "
-        "but can be moved to another node if necessary.",
+        "description": "Reserved for what the cluster needs to work, and may move within it.",
     },
 )
 _NO_CLASS: Json = {"metadata": {"name": ""}, "value": 0, "preemptionPolicy": "PreemptLowerPriority"}
