@@ -18,12 +18,12 @@ from tests.spec.kep5673.shim.keeping import Shimmed
 GROUP = "shim.example.com"
 
 
-@pytest.fixture(scope="module", params=BOTH)
+@pytest.fixture(scope="session", params=BOTH)
 def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     yield from watch_over(request.config, make_plane(request.param, tmp_path_factory.mktemp(request.param)))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def webhook(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook | None]:
     """The shim, where it is needed; the kind is there before it, as in every cluster that adopts it."""
     started: list[Webhook] = []

@@ -76,19 +76,6 @@ async def test_5_a_grace_that_is_no_number_is_refused_otherwise(shimmed: Shimmed
     assert await shimmed.kind.get("a") == made
 
 
-async def test_6_without_the_webhook_deletes_work_and_nothing_is_known(shimmed: Shimmed) -> None:
-    if shimmed.webhook is None:
-        pytest.skip("there is no webhook to miss: our server keeps the grace period by itself")
-    await shimmed.kind.create("a", FINALIZER)
-    await shimmed.webhook.stop_process()
-    try:
-        (await shimmed.kind.delete("a", 300)).expect(200)
-    finally:
-        await shimmed.webhook.start_process()
-    known = await shimmed.known("a")
-    assert (known.requested, known.deadline, known.forced) == (None, None, None)
-
-
 async def test_7_where_it_is_counted(shimmed: Shimmed) -> None:
     await shimmed.kind.create("a", FINALIZER)
     counter = "apiserver_crd_graceful_deletion_total"
@@ -126,15 +113,6 @@ async def test_only_its_own_annotations_change(shimmed: Shimmed) -> None:
     assert now["spec"] == made["spec"]
 
 
-async def test_plain_deletes_do_not_reach_the_webhook(shimmed: Shimmed) -> None:
-    if shimmed.webhook is None:
-        pytest.skip("our server calls nobody")
-    before = [await shimmed.webhook.counted(result) for result in ("recorded", "unneeded")]
-    await shimmed.kind.create("a", FINALIZER)
-    await shimmed.kind.delete("a")
-    assert [await shimmed.webhook.counted(result) for result in ("recorded", "unneeded")] == before
-
-
 async def test_requests_are_labelled_alike(shimmed: Shimmed) -> None:
     """The same labels on kube-apiserver, which is what proves test_metrics.py right."""
     labels = {
@@ -169,19 +147,3 @@ async def test_requests_are_labelled_alike(shimmed: Shimmed) -> None:
     more = [now - then for then, now in zip(before, after, strict=True)]
     # Collections are deleted by the namespace controller as well, in the namespaces of tests that have ended.
     assert [min(number, 1) if index in {2, 5} else number for index, number in enumerate(more)] == [1, 1, 1, 1, 2, 1]
-
-
-async def test_what_an_operator_asks_the_webhook(shimmed: Shimmed) -> None:
-    if shimmed.webhook is None:
-        pytest.skip("there is none")
-    assert [await shimmed.webhook.get(path) for path in ("/healthz", "/livez", "/readyz")] == ["ok"] * 3
-    metrics = await shimmed.webhook.get("/metrics")
-    assert "fairlead_webhook_request_duration_seconds_bucket" in metrics
-    assert "process_resident_memory_bytes" in metrics
-
-
-async def test_it_holds_no_right_that_it_does_not_need(shimmed: Shimmed) -> None:
-    if shimmed.webhook is None:
-        pytest.skip("there is none")
-    role = (await shimmed.kind.api.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/fairlead-webhook")).expect(200)
-    assert role["rules"] == [{"apiGroups": [shimmed.kind.group], "resources": ["machines"], "verbs": ["get", "patch"]}]
