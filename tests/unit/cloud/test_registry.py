@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fairlead.base.clock import RealClock
+from fairlead.base.environment import Environment
+from fairlead.cloud.errors import ProviderError
+from fairlead.cloud.provider import ProviderSettings
+from fairlead.cloud.providers.fake import FakeCloud
+from fairlead.cloud.registry import make_provider, platforms_of, provider_names, require_part
+
+SETTINGS = ProviderSettings(cloud_config=None, cluster_name="c", clock=RealClock(), environment=Environment({}))
+
+
+@dataclasses.dataclass
+class Entry:
+    name: str
+    load: Callable[[], Any]
+
+
+def broken() -> Any:
+    raise ImportError("No module named 'boto3'")
+
+
+ENTRIES = [Entry("fake", lambda: lambda _settings: FakeCloud("x")), Entry("aws", broken)]
+
+
+def test_a_provider_is_found_by_name() -> None:
+    assert make_provider("fake", SETTINGS, lambda: ENTRIES).supported_platforms() == {"x"}
+    assert provider_names(lambda: ENTRIES) == ["aws", "fake"]
+
+
+def test_an_unknown_provider_is_refused_by_name() -> None:
+    with pytest.raises(ProviderError, match="unknown cloud provider 'gce'; installed are: aws, fake"):
+        make_provider("gce", SETTINGS, lambda: ENTRIES)
+
+
+def test_a_missing_library_says_what_to_install() -> None:
+    with pytest.raises(ProviderError, match=r"No module named 'boto3'.*pip install 'fairlead\[aws\]'"):
+        make_provider("aws", SETTINGS, lambda: ENTRIES)
+
+
+def test_ours_are_installed() -> None:
+    assert {"static"} <= set(provider_names())
+    with pytest.raises(ProviderError, match="needs --cloud-config"):
+        make_provider("static", SETTINGS)
+
+
+def test_platforms() -> None:
+    cloud = FakeCloud("aws", "aws-edge")
+    assert platforms_of(cloud, None) == {"aws", "aws-edge"}
+    assert platforms_of(cloud, ["aws"]) == {"aws"}
+    assert platforms_of(cloud, []) == frozenset()
+    assert platforms_of(FakeCloud(), ["anything"]) == {"anything"}
+    with pytest.raises(ProviderError, match=r"does not support platform gce; it supports aws, aws-edge"):
+        platforms_of(cloud, ["aws", "gce"])
+    with pytest.raises(ProviderError, match=r"--cloud-provider-platforms: 'A B' is not a platform"):
+        platforms_of(cloud, ["A B"])
+
+
+def test_a_missing_part_is_refused_by_name() -> None:
+    cloud = FakeCloud("aws", name="tiny")
+    require_part(cloud, "load_balancers", "service-lb-controller")
+    cloud.load_balancers = None
+    with pytest.raises(ProviderError, match="cloud provider tiny does not support load balancers"):
+        require_part(cloud, "load_balancers", "service-lb-controller")
