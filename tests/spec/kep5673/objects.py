@@ -11,7 +11,7 @@ from fairlead.base.clock import RealClock
 from fairlead.testing.manifests import custom_resource_definition
 from fairlead.testing.rawhttp import Answer, RawApi
 
-__all__ = ["CRDS", "FINALIZER", "Deadline", "Json", "Kind", "define", "near"]
+__all__ = ["CRDS", "FINALIZER", "Deadline", "Json", "Kind", "define", "near", "serve"]
 
 Json = dict[str, Any]
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -45,12 +45,12 @@ class Kind:
         collection = f"/apis/{self.group}/v1/namespaces/{self.namespace}/{self.plural}"
         return f"{collection}/{name}" if name else collection
 
-    async def create(self, name: str, *finalizers: str, **metadata: Any) -> Json:
+    async def create(self, name: str, *finalizers: str, spec: Json | None = None, **metadata: Any) -> Json:
         made = {
             "apiVersion": f"{self.group}/v1",
             "kind": self.kind,
             "metadata": {"name": name, "finalizers": list(finalizers), **metadata},
-            "spec": {"size": 1},
+            "spec": {"size": 1} if spec is None else spec,
         }
         return (await self.api.post(self.path(), made)).expect(201)
 
@@ -90,14 +90,19 @@ class _Near:
 
 async def define(api: RawApi, group: str, namespace: str, **options: Any) -> Kind:
     """Have a kind served; returns when it is."""
-    manifest = custom_resource_definition("machines", group, kind="Machine", **options)
-    name = manifest["metadata"]["name"]
+    return await serve(api, custom_resource_definition("machines", group, kind="Machine", **options), namespace)
+
+
+async def serve(api: RawApi, manifest: Json, namespace: str) -> Kind:
+    """Have a definition served; returns when it is."""
+    name, spec = manifest["metadata"]["name"], manifest["spec"]
+    kind = Kind(api, spec["group"], spec["names"]["plural"], spec["names"]["kind"], namespace)
     version = (await api.post(CRDS, manifest)).expect(201)["metadata"]["resourceVersion"]
     async with api.watch(CRDS, fieldSelector=f"metadata.name={name}", resourceVersion=version) as watch:
         await watch.until(lambda event: _is_established(event["object"]))
     # kube-apiserver serves a new definition a moment after it says so; nothing announces that moment.
-    await api.poll(f"/apis/{group}/v1/machines", lambda answer: answer.code != 404)
-    return Kind(api, group, "machines", "Machine", namespace)
+    await api.poll(f"/apis/{kind.group}/v1/{kind.plural}", lambda answer: answer.code != 404)
+    return kind
 
 
 def _is_established(definition: Json) -> bool:

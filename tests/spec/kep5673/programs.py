@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fairlead.testing.control_plane import Access, ControlPlane, write_kubeconfi
 from fairlead.testing.credentials import CertificateAuthority
 from fairlead.testing.processes import ManagedProcess, wait_until_ready
 from fairlead.testing.rawhttp import RawApi
+from tests.spec.kep5673.objects import Kind
 
 __all__ = ["Webhook", "run"]
 
@@ -40,10 +42,10 @@ async def run(*command: str | Path, code: int = 0) -> str:
 class Webhook:
     """`fairlead webhook` in front of a control plane, registered and allowed by the manifests that it prints itself."""
 
-    def __init__(self, plane: ControlPlane, api: RawApi, resource: str, folder: Path) -> None:
+    def __init__(self, plane: ControlPlane, api: RawApi, kinds: Sequence[Kind], folder: Path) -> None:
         self._plane = plane
         self._api = api
-        self._resource = resource
+        self._kinds = kinds
         self._folder = folder
         self._kubeconfig = folder / "webhook.kubeconfig"
         self._authority = CertificateAuthority.create(folder / "pki")
@@ -51,7 +53,7 @@ class Webhook:
         self._port = 0
 
     async def start(self) -> None:
-        """Grant it its rights, start it as its own service account, and have it called."""
+        """Grant it its rights, start it as its own service account, and wait until the API server calls it."""
         documents = await self._manifests("https://127.0.0.1:1/delete")
         (await self._api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})).expect(201, 409)
         for document in documents[:-1]:
@@ -60,6 +62,13 @@ class Webhook:
         await self.start_process()
         registered = (await self._manifests(f"https://127.0.0.1:{self._port}/delete"))[-1]
         (await self._api.post(PATHS[registered["kind"]], registered)).expect(201)
+        # kube-apiserver learns of a new webhook in its own time; it shows when it asks.
+        probe = self._kinds[0]
+        await probe.create("probe", "example.com/probe")
+        while not await self.counted("dry_run"):
+            (await probe.delete("probe", 30, dryRun=["All"])).expect(200)
+        await probe.set_finalizers("probe")
+        (await probe.delete("probe")).expect(200)
 
     async def start_process(self) -> None:
         """Start only the process, on the port it had."""
@@ -119,7 +128,7 @@ class Webhook:
             "fairlead.cli",
             "webhook",
             "manifests",
-            f"--resource={self._resource}",
+            *(f"--resource={kind.plural}.{kind.group}" for kind in self._kinds),
             f"--namespace={NAMESPACE}",
             f"--url={url}",
             f"--ca-file={self._authority.certificate_file}",
