@@ -28,7 +28,7 @@ def served(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 
     async def start() -> None:
         async with RawApi(control_plane.access()) as api:
-            for folder in (MACHINES, DATABASES):
+            for folder in (DATABASES, MACHINES):
                 manifest = yaml.safe_load((folder / "definition.yaml").read_text(encoding="utf-8"))
                 kinds[folder.name] = await serve(api, manifest, "default")
             if control_plane.kind == "kube":
