@@ -328,3 +328,24 @@ async def test_events_are_counted(client_go: ClientGo, api: RawApi, namespace: s
         {"change": "ADDED", "count": 1, **event},
         {"change": "MODIFIED", "count": 2, **event},
     ]
+
+
+async def test_typed_objects_arrive_as_they_were_sent(client_go: ClientGo) -> None:
+    told = await client_go("typed")
+    node = {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}
+    app = {"matchLabels": {"app": "typed"}}
+    assert told == [
+        {"kind": "Secret", "bytes": "AH//", "annotations": {"who": "Zoë"}, "type": "Opaque"},
+        {"kind": "Deployment", "replicas": 0, "rolling": {"maxSurge": 2, "maxUnavailable": "10%"}},
+        {
+            "kind": "Container",
+            "requests": {"cpu": "250m", "memory": "1536Mi"},
+            "port": "web",
+            "env": [{"name": "NODE", "valueFrom": node}],
+        },
+        {"kind": "PodDisruptionBudget", "spec": {"selector": app, "maxUnavailable": "50%"}},
+        {"kind": "Lease", "spec": {"holderIdentity": "me", "renewTime": "2026-01-02T03:04:05.678901Z"}},
+        {"kind": "Scale", "replicas": 3},
+        {"step": "stale", "refusal": {"code": 409, "reason": "Conflict", "causes": []}},
+        {"step": "not that one", "refusal": {"code": 409, "reason": "Conflict", "causes": []}},
+    ]

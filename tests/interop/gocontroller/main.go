@@ -45,6 +45,7 @@ var jobs = map[string]func(context.Context, *world) error{
 	"metadata":   metadataOnly,
 	"page":       page,
 	"record":     record,
+	"typed":      typed,
 }
 
 func main() {
