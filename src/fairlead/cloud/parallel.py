@@ -13,16 +13,19 @@ _T = TypeVar("_T")
 
 
 async def for_each(items: Iterable[_T], work: Callable[[_T], Awaitable[None]], *, workers: int, owner: str) -> None:
-    """Do the work for each item, so many at a time. A failure ends it."""
+    """Do the work for each item, so many at a time. The first failure ends it, and comes out as itself."""
     remaining = list(items)
     shared = iter(remaining)
     if workers == 1 or len(remaining) < 2:
         for item in shared:
             await work(item)
         return
-    async with tasks.TaskScope(owner) as scope:
-        for number in range(min(workers, len(remaining))):
-            scope.start(_drain(shared, work), name=f"worker-{number}")
+    try:
+        async with tasks.TaskScope(owner) as scope:
+            for number in range(min(workers, len(remaining))):
+                scope.start(_drain(shared, work), name=f"worker-{number}")
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from failures
 
 
 async def _drain(shared: Iterator[_T], work: Callable[[_T], Awaitable[None]]) -> None:

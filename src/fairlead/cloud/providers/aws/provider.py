@@ -1,0 +1,44 @@
+"""Amazon's cloud as one provider."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+
+from fairlead.cloud.errors import ProviderError
+from fairlead.cloud.providers.aws.client import AwsClient
+from fairlead.cloud.providers.aws.config import AwsConfig
+from fairlead.cloud.providers.aws.instances import AwsInstances
+from fairlead.cloud.providers.aws.loadbalancers import AwsLoadBalancers
+from fairlead.cloud.providers.aws.routes import AwsRoutes
+from fairlead.cloud.threads import Threads
+
+__all__ = ["AwsProvider"]
+
+
+class AwsProvider:
+    """EC2 instances, route tables and network load balancers of one region."""
+
+    name = "aws"
+    zones = None  # instances say where they are
+
+    def __init__(self, config: AwsConfig) -> None:
+        try:
+            import boto3
+        except ImportError as error:
+            raise ProviderError(
+                f"cloud provider aws needs Amazon's library: {error}; pip install 'fairlead[aws]'"
+            ) from error
+        del boto3
+        self._threads = Threads("aws")
+        client = AwsClient(config, self._threads)
+        self.instances = AwsInstances(client, config)
+        self.routes = AwsRoutes(client, config)
+        self.load_balancers = AwsLoadBalancers(client, config)
+
+    def supported_platforms(self) -> frozenset[str]:
+        """The scheme of Amazon's ids, in every partition."""
+        return frozenset({"aws"})
+
+    def running(self) -> AbstractAsyncContextManager[object]:
+        """Holds the threads."""
+        return self._threads
