@@ -36,6 +36,7 @@ _IDLE_SECONDS = 300.0
 _CLOSE_SECONDS = 5.0
 # A body that nobody reads (yet) is not taken off the network beyond this.
 _BODY_AHEAD_BYTES = 64 * 1024
+_UNSENT_BYTES = 64 * 1024
 _NO_QUERY = Query({})
 
 _log = logs.get_logger(__name__)
@@ -92,6 +93,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there, its TLS handshake done."""
         self._transport = transport
+        # Over TLS half a megabyte would be kept for each watcher that does not read.
+        self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
         self._site.connections.add(self)
         self._site.empty.clear()
         tls = transport.get_extra_info("ssl_object")

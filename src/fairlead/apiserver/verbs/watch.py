@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 
 import msgspec
 
@@ -26,6 +26,7 @@ __all__ = ["BOOKMARK_SECONDS", "MIN_TIMEOUT_SECONDS", "WatchKeeper", "bookmark",
 BOOKMARK_SECONDS = 60
 MIN_TIMEOUT_SECONDS = 1800
 _LAST_BOOKMARK_SECONDS = 2
+_PIECE_BYTES = 32 * 1024
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -137,14 +138,33 @@ async def _stream(
 ) -> AsyncIterator[bytes]:
     store = call.core.store
     try:
-        if opening:
-            yield b"".join(opening)
-            opening.clear()
+        for piece in _pieces(opening):
+            yield piece
+        opening.clear()
         while notices := await watcher.take():
-            yield b"".join([_frame(call, form, notice) for notice in notices])
+            for piece in _pieces(_frame(call, form, notice) for notice in notices):
+                yield piece
     finally:
         keeper.release(kept)
         store.unwatch(call.resource.table, watcher)
+
+
+def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
+    """Frames joined to what is worth one write.
+
+    No larger: a reader that stopped reading holds on to one piece and to frames it shares with every other reader.
+    """
+    piece: list[bytes] = []
+    size = 0
+    for frame in frames:
+        piece.append(frame)
+        size += len(frame)
+        if size >= _PIECE_BYTES:
+            yield b"".join(piece)
+            piece.clear()
+            size = 0
+    if piece:
+        yield b"".join(piece)
 
 
 def _frame(call: Call, form: presentation.Form, notice: Notice) -> bytes:
