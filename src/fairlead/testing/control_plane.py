@@ -7,7 +7,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
 
 __all__ = ["ADMIN", "Access", "ControlPlane", "ControlPlaneFailed", "write_kubeconfig"]
 
@@ -68,6 +71,10 @@ class ControlPlane(Protocol):
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig that speaks as this user in these groups (system:authenticated is always one)."""
+        ...
+
+    def client(self, user: str = ADMIN, groups: Sequence[str] = ()) -> Client:
+        """Fairlead's own client as any user: `async with plane.client() as client`."""
         ...
 
     async def start(self) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import yaml
 
 from fairlead.base.randomness import Randomness, SystemRandomness
+from fairlead.client import Client, connect
 from fairlead.testing import components
 from fairlead.testing.binaries import KubeBinaries
 from fairlead.testing.control_plane import ADMIN, Access, write_kubeconfig
@@ -89,6 +90,10 @@ class EmbeddedControlPlane:
         access = self.access(user, groups)
         stem = access.certificate_file.stem if access.certificate_file else "admin-token"
         return write_kubeconfig(self.folder / f"{stem}.kubeconfig", access)
+
+    def client(self, user: str = ADMIN, groups: Sequence[str] = ()) -> Client:
+        """A client as this user."""
+        return connect(kubeconfig_path=self.kubeconfig_for(user, groups))
 
     async def start(self) -> None:
         """Start the server and wait until it is ready."""

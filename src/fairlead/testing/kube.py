@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from fairlead.base.randomness import Randomness, SystemRandomness
+from fairlead.client import Client, connect
 from fairlead.testing import components
 from fairlead.testing.binaries import KubeBinaries
 from fairlead.testing.control_plane import ADMIN, Access, ControlPlaneFailed, write_kubeconfig
@@ -101,6 +102,10 @@ class KubeControlPlane:
         access = self.access(user, groups)
         stem = access.certificate_file.stem if access.certificate_file else "admin"
         return write_kubeconfig(self.folder / f"{stem}.kubeconfig", access)
+
+    def client(self, user: str = ADMIN, groups: Sequence[str] = ()) -> Client:
+        """A client as this user."""
+        return connect(kubeconfig_path=self.kubeconfig_for(user, groups))
 
     async def start(self) -> None:
         """Start etcd and the API server, then what runs beside them."""

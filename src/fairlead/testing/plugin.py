@@ -49,7 +49,11 @@ def pytest_runtest_makereport(
 def fairlead_apiserver(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedControlPlane]:
-    """An API server of this test's own: empty, with `url`, `kubeconfig`, and `restart` for the brave."""
+    """An API server of this test's own, empty.
+
+    `kubeconfig` is the administrator's, `kubeconfig_for(user, groups)` anyone's, `client()` a client, `restart()` and
+    `stop_server(hard=True)` are for operators that must survive it.
+    """
     from fairlead.testing.embedded import EmbeddedControlPlane
 
     yield from watch_over(request.config, EmbeddedControlPlane(tmp_path_factory.mktemp("apiserver")))
