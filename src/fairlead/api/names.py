@@ -151,7 +151,7 @@ def wildcard_dns1123_subdomain(value: str) -> list[str]:
 def qualified_name(value: str) -> list[str]:
     """The key of a label, an annotation or a finalizer: a name, after an optional DNS prefix and `/`."""
     prefix, slash, name = value.rpartition("/")
-    if not slash and len(name) <= 63 and _qualified(name):
+    if len(name) <= 63 and _qualified(name) and (not slash or (len(prefix) <= 253 and _subdomain(prefix))):
         return []  # nearly every one
     messages: list[str] = []
     rule = _regex_error(_QUALIFIED_RULE, _QUALIFIED, "MyName", "my.name", "123-abc")
@@ -176,6 +176,8 @@ def qualified_name(value: str) -> list[str]:
 
 def label_value(value: str) -> list[str]:
     """A label's value; it may be empty."""
+    if len(value) <= 63 and _label_value(value):
+        return []
     messages = [_too_long(63, "bytes")] if _size(value) > 63 else []
     if not _label_value(value):
         messages.append(_regex_error(_LABEL_VALUE_RULE, _LABEL_VALUE, "MyValue", "my_value", "12345"))

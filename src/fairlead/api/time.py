@@ -7,6 +7,7 @@ A duration has nanoseconds in Go and microseconds in Python, so there are two pa
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import re
 
 __all__ = [
@@ -60,7 +61,13 @@ def parse_micro_time(text: str) -> dt.datetime:
 
 def format_time(moment: dt.datetime) -> str:
     """A Time: UTC, whole seconds, `Z`."""
-    return _utc(moment).isoformat(timespec="seconds")[:19] + "Z"
+    return _format_second(_utc(moment).replace(microsecond=0))
+
+
+@functools.lru_cache(maxsize=64)
+def _format_second(moment: dt.datetime) -> str:
+    # A busy server stamps thousands of objects within a second.
+    return moment.isoformat()[:19] + "Z"
 
 
 def format_micro_time(moment: dt.datetime) -> str:

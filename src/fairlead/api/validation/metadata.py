@@ -39,10 +39,12 @@ def validate_object_meta(
 ) -> list[FieldError]:
     """What is wrong with the metadata of an object that is about to be stored."""
     errors: list[FieldError] = []
-    if generate_name := metadata.get("generateName"):
-        errors += _invalid(path.child("generateName"), generate_name, name_rule(generate_name, prefix=True))
+    # Paths are made for what is wrong only: this runs for every object that is written.
+    if (generate_name := metadata.get("generateName")) and (messages := name_rule(generate_name, prefix=True)):
+        errors += _invalid(path.child("generateName"), generate_name, messages)
     if name := metadata.get("name"):
-        errors += _invalid(path.child("name"), name, name_rule(name))
+        if messages := name_rule(name):
+            errors += _invalid(path.child("name"), name, messages)
     else:
         errors.append(FieldError.required(path.child("name"), "name or generateName is required"))
     namespace = metadata.get("namespace") or ""
@@ -50,14 +52,16 @@ def validate_object_meta(
         if namespace:
             errors.append(FieldError.forbidden(path.child("namespace"), "not allowed on this type"))
     elif namespace:
-        errors += _invalid(path.child("namespace"), namespace, names.dns1123_label(namespace))
+        if messages := names.dns1123_label(namespace):
+            errors += _invalid(path.child("namespace"), namespace, messages)
     else:
         errors.append(FieldError.required(path.child("namespace")))
     if (generation := metadata.get("generation") or 0) < 0:
         detail = "must be greater than or equal to 0"
         errors.append(FieldError.invalid(path.child("generation"), generation, detail))
     errors += _validate_entries(metadata, path)
-    errors += validate_finalizers(metadata.get("finalizers") or (), path.child("finalizers"))
+    if finalizers := metadata.get("finalizers"):
+        errors += validate_finalizers(finalizers, path.child("finalizers"))
     return errors
 
 
@@ -78,19 +82,25 @@ def validate_object_meta_update(
     if (generation := new.get("generation") or 0) < (old.get("generation") or 0):
         errors.append(FieldError.invalid(path.child("generation"), generation, "must not be decremented"))
     for field in ("name", "namespace", "uid"):
-        errors += validate_immutable(new.get(field) or "", old.get(field) or "", path.child(field))
+        if (now := new.get(field) or "") != (before := old.get(field) or ""):
+            errors += validate_immutable(now, before, path.child(field))
     for field in ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
-        errors += validate_immutable(new.get(field), old.get(field), path.child(field))
+        if new.get(field) != old.get(field):
+            errors += validate_immutable(new.get(field), old.get(field), path.child(field))
     return errors + _validate_entries(new, path)
 
 
 def _validate_entries(metadata: Mapping[str, Any], path: FieldPath) -> list[FieldError]:
-    return [
-        *validate_labels(metadata.get("labels") or {}, path.child("labels")),
-        *validate_annotations(metadata.get("annotations") or {}, path.child("annotations")),
-        *validate_owner_references(metadata.get("ownerReferences") or (), path.child("ownerReferences")),
-        *validate_managed_fields(metadata.get("managedFields") or (), path.child("managedFields")),
-    ]
+    errors: list[FieldError] = []
+    if labels := metadata.get("labels"):
+        errors += validate_labels(labels, path.child("labels"))
+    if annotations := metadata.get("annotations"):
+        errors += validate_annotations(annotations, path.child("annotations"))
+    if references := metadata.get("ownerReferences"):
+        errors += validate_owner_references(references, path.child("ownerReferences"))
+    if entries := metadata.get("managedFields"):
+        errors += validate_managed_fields(entries, path.child("managedFields"))
+    return errors
 
 
 def _invalid(path: FieldPath, value: Any, messages: Sequence[str]) -> list[FieldError]:
@@ -106,8 +116,10 @@ def validate_labels(labels: Mapping[str, str], path: FieldPath) -> list[FieldErr
     """Label keys and values."""
     errors: list[FieldError] = []
     for key, value in labels.items():
-        errors += _invalid(path, key, names.qualified_name(key))
-        errors += _invalid(path, value, names.label_value(value))
+        if messages := names.qualified_name(key):
+            errors += _invalid(path, key, messages)
+        if messages := names.label_value(value):
+            errors += _invalid(path, value, messages)
     return errors
 
 
@@ -116,7 +128,8 @@ def validate_annotations(annotations: Mapping[str, str], path: FieldPath) -> lis
     errors: list[FieldError] = []
     size = 0
     for key, value in annotations.items():
-        errors += _invalid(path, key, names.qualified_name(key.lower()))
+        if messages := names.qualified_name(key.lower()):
+            errors += _invalid(path, key, messages)
         size += len(key.encode()) + len(value.encode())
     if size > _ANNOTATIONS_MAX_BYTES:
         errors.append(FieldError.too_long(path, "", _ANNOTATIONS_MAX_BYTES))
@@ -176,7 +189,8 @@ def validate_managed_fields(entries: Sequence[Mapping[str, Any]], path: FieldPat
         manager = entry.get("manager") or ""
         if len(manager.encode()) > _MANAGER_MAX_BYTES:
             errors.append(FieldError.too_long(spot.child("manager"), "", _MANAGER_MAX_BYTES))
-        errors += _invalid(spot.child("manager"), manager, _unprintable(manager))
+        if not manager.isprintable():
+            errors += _invalid(spot.child("manager"), manager, _unprintable(manager))
         if len((entry.get("subresource") or "").encode()) > _SUBRESOURCE_MAX_BYTES:
             errors.append(FieldError.too_long(spot.child("subresource"), "", _SUBRESOURCE_MAX_BYTES))
     return errors
@@ -184,8 +198,6 @@ def validate_managed_fields(entries: Sequence[Mapping[str, Any]], path: FieldPat
 
 def _unprintable(text: str) -> list[str]:
     messages: list[str] = []
-    if text.isprintable():
-        return messages
     position = 0
     for char in text:
         if not char.isprintable():

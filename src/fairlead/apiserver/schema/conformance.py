@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import functools
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.api.quantity import Quantity
@@ -18,38 +21,56 @@ __all__ = ["Unfit", "conform"]
 
 _JSON_NAMES = {str: "string", bool: "bool", int: "number", float: "number", dict: "object", list: "array"}
 _GO_NAMES = {"integer": "int64", "number": "float64", "boolean": "bool", "string": "string"}
+_NOTHING: Mapping[str, Any] = {}
+_REMEMBERED_LENGTH = 32
+_NOT_BASE64 = re.compile("[^A-Za-z0-9+/]")
 
 
 class Unfit(ValueError):
-    """A value that its type cannot hold; the message is in the words of Go's decoder."""
+    """A value that its type cannot hold; the message is in the words of Go's decoder.
+
+    `path` is where the value is, as far as it is known: whoever looked into an object puts the field in front.
+    """
+
+    def __init__(self, before: str, after: str | None = None) -> None:
+        super().__init__(before)
+        self.path = ""
+        self._before = before
+        self._after = after
+
+    def __str__(self) -> str:
+        return self._before if self._after is None else f"{self._before}{self.path}{self._after}"
 
 
-def conform(node: Node, value: Any, path: str = "") -> Any:
-    """The value as its type holds it. Objects and lists are changed in place."""
+def conform(node: Node, value: Any, known: Any = None) -> Any:
+    """The value as its type holds it. Objects and lists are changed in place.
+
+    What is the very same object as in ``known``, at the same place, is taken to be in shape already.
+    """
     cls = value.__class__
     kind = node.type
     if kind == "object" or (not kind and (node.properties or node.additional is not None)):
         if cls is not dict:
-            raise _unfit(value, path, "object")
-        _object(node, value, path)
+            raise _unfit(value, "object")
+        _object(node, value, known if known.__class__ is dict else _NOTHING)
         return value
     if kind == "array":
         if cls is not list:
-            raise _unfit(value, path, "array")
-        _array(node, value, path)
+            raise _unfit(value, "array")
+        _array(node, value)
         return value
     if node.int_or_string:
         if cls is not int and cls is not str:
-            raise _unfit(value, path, "intstr.IntOrString")
+            raise _unfit(value, "intstr.IntOrString")
         return value
     if node.is_quantity:
-        return _quantity(value, path)
+        return _quantity(value)
     if kind:
-        _scalar(node, cls, value, path)
+        _scalar(node, cls, value)
     return value
 
 
-def _object(node: Node, value: dict[str, Any], path: str) -> None:
+def _object(node: Node, value: dict[str, Any], known: Mapping[str, Any]) -> None:
     properties = node.properties
     additional = node.additional
     nulls: list[str] | None = None
@@ -60,10 +81,16 @@ def _object(node: Node, value: dict[str, Any], path: str) -> None:
             continue
         child = properties.get(key) or additional
         if child is not None:
-            cls = item.__class__
-            if cls is str and child.type == "string" and not child.format:
+            if item.__class__ is str and child.type == "string" and not child.format:
                 continue  # most of what an object holds
-            fitted = conform(child, item, f"{path}.{key}")
+            was = known.get(key)
+            if was is item:
+                continue
+            try:
+                fitted = conform(child, item, was)
+            except Unfit as unfit:
+                unfit.path = f".{key}{unfit.path}"
+                raise
             if fitted is not item:
                 value[key] = fitted
     if nulls and not node.preserve_unknown_fields:
@@ -71,37 +98,37 @@ def _object(node: Node, value: dict[str, Any], path: str) -> None:
             del value[key]
 
 
-def _array(node: Node, value: list[Any], path: str) -> None:
+def _array(node: Node, value: list[Any]) -> None:
     items = node.items
     if items is None:
         return
     for position, item in enumerate(value):
         if item is not None:
-            fitted = conform(items, item, path)
+            fitted = conform(items, item)
             if fitted is not item:
                 value[position] = fitted
 
 
-def _scalar(node: Node, cls: type, value: Any, path: str) -> None:
+def _scalar(node: Node, cls: type, value: Any) -> None:
     match node.type:
         case "string":
             if cls is not str:
-                raise _unfit(value, path, "string")
+                raise _unfit(value, "string")
             if node.format:
-                _formatted(node.format, value, path)
+                _formatted(node.format, value)
         case "boolean":
             if cls is not bool:
-                raise _unfit(value, path, "bool")
+                raise _unfit(value, "bool")
         case "integer":
             bits = 31 if node.format == "int32" else 63
             if cls is not int or not -(1 << bits) <= value < 1 << bits:
-                raise _unfit(value, path, node.format or "int64")
+                raise _unfit(value, node.format or "int64")
         case "number":
             if cls is not int and cls is not float:
-                raise _unfit(value, path, "float64")
+                raise _unfit(value, "float64")
 
 
-def _formatted(name: str, value: str, path: str) -> None:
+def _formatted(name: str, value: str) -> None:
     if name == "date-time":
         try:
             parse_time(value)
@@ -111,20 +138,33 @@ def _formatted(name: str, value: str, path: str) -> None:
         try:
             base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise Unfit(f"illegal base64 data in {path.lstrip('.')}: {error}") from error
+            raise Unfit(f"illegal base64 data at input byte {_first_illegal(value)}") from error
 
 
-def _quantity(value: Any, path: str) -> str:
+def _first_illegal(text: str) -> int:
+    found = _NOT_BASE64.search(text)
+    return len(text) if found is None else found.start()
+
+
+def _quantity(value: Any) -> str:
     if value.__class__ not in {str, int, float}:
-        raise _unfit(value, path, "resource.Quantity")
+        raise _unfit(value, "resource.Quantity")
+    text = str(value)
     try:
-        return str(Quantity.parse(str(value)))
+        return _canonical(text) if len(text) <= _REMEMBERED_LENGTH else str(Quantity.parse(text))
     except ValueError as error:
         raise Unfit(str(error)) from error
 
 
-def _unfit(value: Any, path: str, wanted: str) -> Unfit:
+@functools.lru_cache(maxsize=1024)
+def _canonical(text: str) -> str:
+    # A cluster asks for the same few amounts again and again.
+    return str(Quantity.parse(text))
+
+
+def _unfit(value: Any, wanted: str) -> Unfit:
     found = _JSON_NAMES.get(value.__class__, value.__class__.__name__)
     if found == "number" and wanted in {"int32", "int64"}:
         found = f"number {value}"
-    return Unfit(f"json: cannot unmarshal {found} into Go struct field {path} of type {_GO_NAMES.get(wanted, wanted)}")
+    kind = _GO_NAMES.get(wanted, wanted)
+    return Unfit(f"json: cannot unmarshal {found} into Go struct field ", f" of type {kind}")

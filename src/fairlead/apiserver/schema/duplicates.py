@@ -13,9 +13,6 @@ import msgspec
 
 __all__ = ["duplicate_fields"]
 
-# Marks that make counting ambiguous: space before a colon, or an escaped backslash before a closing quote.
-_UNCOUNTABLE = (b" :", b"\t:", b"\r:", b"\n:", rb'\\"')
-
 
 class _Pairs(list[tuple[str, Any]]):
     """An object as its pairs, told apart from an array."""
@@ -26,19 +23,13 @@ def duplicate_fields(body: bytes, decoded: Any) -> list[str]:
 
     ``decoded`` is what the body was decoded to.
     """
-    if not any(mark in body for mark in _UNCOUNTABLE) and _count_keys(body) == _count_keys(
-        msgspec.json.encode(decoded)
-    ):
+    # Every key brings a colon, and colons inside of text are the same on both sides unless they are spelled \u003a.
+    if body.count(b":") == msgspec.json.encode(decoded).count(b":") and rb"\u" not in body:
         return []
     found: dict[str, None] = {}
     # Numbers stay text: only keys matter, and Python refuses to convert very long ones.
     _walk(json.loads(body, object_pairs_hook=_Pairs, parse_int=str, parse_float=str), "", found)
     return list(found)
-
-
-def _count_keys(body: bytes) -> int:
-    """How many keys a body has. A key that ends in a backslash may be missed, never counted twice."""
-    return body.count(b'":') - body.count(b'\\":')
 
 
 def _walk(value: Any, path: str, found: dict[str, None]) -> None:

@@ -145,16 +145,25 @@ def check_kind(obj: Json, expected: GroupVersionKind, *, required: bool = False)
 
 
 def check_fields(
-    call: Call, gvk: GroupVersionKind, schema: Node, obj: Json, problems: list[str], custom: CustomResourceKind | None
+    call: Call,
+    gvk: GroupVersionKind,
+    schema: Node,
+    obj: Json,
+    problems: list[str],
+    custom: CustomResourceKind | None,
+    known: Json | None = None,
 ) -> None:
-    """Drop unknown fields and say so as the request wants it; refuse what a typed decoder could not read."""
+    """Drop unknown fields and say so as the request wants it; refuse what a typed decoder could not read.
+
+    ``known`` is a stored object: what of it is still the same in ``obj`` has been looked at when it was stored.
+    """
     if custom is not None:
         failure, unknown = custom.decode(obj)
         if failure is not None:
             raise _undecodable(gvk, str(failure))
     else:
         try:
-            conform(schema, obj)
+            conform(schema, obj, known)
         except Unfit as error:
             raise _undecodable(gvk, str(error)) from error
         metadata_node = schema.properties.get("metadata")

@@ -77,7 +77,7 @@ def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[
         check_kind(result, gvk)
         call.warnings.clear()  # of an attempt that somebody else overtook
         try:
-            check_fields(call, gvk, call.resource.schema(), result, [], call.resource.custom)
+            check_fields(call, gvk, call.resource.schema(), result, [], call.resource.custom, current)
         except errors.BadRequest as error:
             # The patch was well-formed; what it makes of the object is not.
             problem = FieldError.invalid(FieldPath("patch"), changes, str(error).partition(": ")[2] or str(error))

@@ -158,10 +158,13 @@ def _conform(patched: Any, before: Json, operation: Operation, target: Resource)
         if patched.get(field) != before.get(field):
             raise errors.internal_error(f"the patch of a webhook changes {field}")
     metadata = schemas.node(_OBJECT_META)
+    root = "ObjectMeta.metadata"
     try:
         if metadata is not None:
-            conform(metadata, patched["metadata"], "ObjectMeta.metadata")
+            conform(metadata, patched["metadata"])
+        root = target.kind
         if operation.kind is None and not target.is_custom:
-            conform(target.schema(), patched, target.kind)
+            conform(target.schema(), patched)
     except Unfit as error:
+        error.path = root + error.path
         raise errors.internal_error(error) from error

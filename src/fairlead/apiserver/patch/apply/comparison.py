@@ -103,10 +103,13 @@ def _compare_maps(
             target.removed["f:" + name] = every_field(child(node, name), old)
         elif new != old:
             _compare_values(child(node, name), old, new, target, "f:" + name)
+    implied = implied_structs(node)
+    required = () if whole_object else node.required
     for name, new in after.items():
         if name in before:
             continue
-        old = _implied(node, name, whole_object=whole_object)
+        # Written out, for everything in a new object comes by here.
+        old = {} if name in implied else None if name in required else _MISSING
         if old is _MISSING:
             target.added["f:" + name] = every_field(child(node, name), new)
         elif new != old:

@@ -23,6 +23,10 @@ class MalformedFieldsError(ValueError):
     """FieldsV1, or the entry around it, from outside that cannot be read."""
 
 
+# Longer texts are rare as keys, and what is remembered must be bounded in bytes too.
+_REMEMBERED_LENGTH = 256
+
+
 @functools.lru_cache(maxsize=8192)
 def _json_string(text: str) -> str:
     return golang.json_text(text)
@@ -31,7 +35,7 @@ def _json_string(text: str) -> str:
 def json_scalar(value: Any) -> str:
     """A key's value in canonical JSON; 80.0 is 80, as the two are the same key."""
     if isinstance(value, str):
-        return _json_string(value)
+        return _json_string(value) if len(value) <= _REMEMBERED_LENGTH else golang.json_text(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
         return str(int(value))
     return golang.json_text(value)
@@ -58,7 +62,7 @@ def canonical(element: str) -> str | None:
             keys = _decoded(content)
             if not isinstance(keys, dict):
                 raise MalformedFieldsError(f"expected an object of keys: {element}")
-            return "k:{" + ",".join(f"{_json_string(name)}:{json_scalar(keys[name])}" for name in sorted(keys)) + "}"
+            return "k:{" + ",".join(f"{json_scalar(name)}:{json_scalar(keys[name])}" for name in sorted(keys)) + "}"
         case "i":
             if not content.lstrip("+-").isdecimal():
                 raise MalformedFieldsError(f"not an index: {element}")

@@ -18,32 +18,38 @@ from fairlead.apiserver.schema.model import ANYTHING, Node
 __all__ = ["applied_fields", "every_field", "name_structs", "reconciled"]
 
 
+_LEAF: FieldSet = {}  # one for all: a set is never changed once made
+
+
 def every_field(node: Node, value: Any) -> FieldSet:
     """The node for a value that came (or went) as a whole: itself and everything in it, down to the leaves."""
-    if isinstance(value, dict):
+    if value.__class__ is dict:
         if node.map_type == "atomic":
-            return {}
-        fields: FieldSet = {SELF: {}}
+            return _LEAF
+        fields: FieldSet = {SELF: _LEAF}
+        properties, others = node.properties, node.additional or ANYTHING
         for name, item in value.items():
-            below = every_field(child(node, name), item) if isinstance(item, (dict, list)) else {}
-            fields["f:" + name] = below
+            if item.__class__ is dict or item.__class__ is list:
+                fields["f:" + name] = every_field(properties.get(name) or others, item)
+            else:
+                fields["f:" + name] = _LEAF
         for name, schema in implied_structs(node).items():
             if name not in value:
                 fields["f:" + name] = every_field(schema, {})
-        return fields if len(fields) > 1 else {}
-    if isinstance(value, list) and value:
+        return fields if len(fields) > 1 else _LEAF
+    if value.__class__ is list and value:
         relation = list_relation(node)
         if relation is None:
-            return {}
-        fields = {SELF: {}}
+            return _LEAF
+        fields = {SELF: _LEAF}
         items = node.items or ANYTHING
         for item in value:
             element = item_element(relation, item)
             if element is not None:
                 # A key that occurs twice is one field as a whole: nothing tells its bearers apart.
-                fields[element] = {} if element in fields else every_field(items, item)
-        return fields if len(fields) > 1 else {}
-    return {}
+                fields[element] = _LEAF if element in fields else every_field(items, item)
+        return fields if len(fields) > 1 else _LEAF
+    return _LEAF
 
 
 def applied_fields(node: Node, value: dict[str, Any]) -> FieldSet:

@@ -119,6 +119,10 @@ def item_element(relation: ListRelation, item: Any) -> str | None:
         return None if item is None or isinstance(item, (dict, list)) else elements.value_element(item)
     if not isinstance(item, dict):
         return None
+    if len(relation.keys) == 1:
+        name, prefix, default = relation.keys[0]
+        value = item.get(name, default)
+        return None if value is _ABSENT or value is None else f"k:{{{prefix}{elements.json_scalar(value)}}}"
     parts = []
     for name, prefix, default in relation.keys:
         value = item.get(name, default)
