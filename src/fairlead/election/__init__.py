@@ -1,0 +1,44 @@
+"""Who leads: an election by Lease, and what a leader may do while it leads.
+
+Here belongs everything between a Lease and the work that only its holder may do: the fields and the rules of the Lease
+(`record`, `lease`: pure), following and renewing it (`candidate`), terms of office that begin, end in order and leave
+nothing behind (`term`, `leading`), the check before each write (`guard`) and the API server's own check (`fence`).
+Field for field and rule for rule as client-go, so that Go and Python candidates share one Lease. What the work is
+never belongs here.
+Before: `client`. After: `manager`, which runs controllers as that work.
+
+    async def work(term: election.Term) -> None:
+        while not term.stopping.is_set():
+            ...
+
+    async with client.connect() as api_server:
+        await election.lead(api_server, election.Lock("shop", "price-updater"), work)
+"""
+
+from fairlead.election.candidate import Candidate
+from fairlead.election.errors import ElectionError, LeadershipLost, NotLeading, TermOverrun
+from fairlead.election.guard import guarded
+from fairlead.election.leadership import Leadership, TermObserver
+from fairlead.election.leading import lead, new_identity
+from fairlead.election.lease import Lock
+from fairlead.election.record import Record, Timing
+from fairlead.election.term import Rules, StopReason, Term
+
+__all__ = [
+    "Candidate",
+    "ElectionError",
+    "Leadership",
+    "LeadershipLost",
+    "Lock",
+    "NotLeading",
+    "Record",
+    "Rules",
+    "StopReason",
+    "Term",
+    "TermObserver",
+    "TermOverrun",
+    "Timing",
+    "guarded",
+    "lead",
+    "new_identity",
+]

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import re
+import socket
+
+import pytest
+
+from fairlead.base import tasks
+from fairlead.election import Term, Timing, lead, new_identity
+from tests.unit.election.world import LOCK, World
+
+
+async def test_leading_in_one_call(world: World) -> None:
+    seen: list[str] = []
+
+    async def work(term: Term) -> None:
+        seen.append(f"{term.identity} leads {term.lock} in term {term.number}")
+        await world.clock.sleep(3)
+
+    async with tasks.TaskScope("test") as scope:
+        leading = scope.start(lead(world.client("a"), LOCK, work, identity="me"), name="lead")
+        await world.until(leading.done)
+    assert seen == ["me leads kube-system/test in term 0"]
+    assert (await world.record()).holder == ""
+
+
+async def test_timing_reaches_the_lease(world: World) -> None:
+    timing = Timing(lease_duration_seconds=60, renew_deadline_seconds=40, retry_period_seconds=5)
+    durations: list[int] = []
+
+    async def work(_term: Term) -> None:
+        durations.append((await world.record()).lease_duration_seconds)
+
+    async with tasks.TaskScope("test") as scope:
+        leading = scope.start(lead(world.client("a"), LOCK, work, timing=timing), name="lead")
+        await world.until(leading.done)
+    assert durations == [60]
+
+
+@pytest.mark.parametrize("host", ["", "pod-7"])
+async def test_identities_are_hosts_and_uuids(world: World, host: str) -> None:
+    first, second = (new_identity(world.admin, host=host) for _ in range(2))
+    assert first != second
+    assert re.fullmatch(rf"{re.escape(host or socket.gethostname())}_[0-9a-f-]{{36}}", first)
