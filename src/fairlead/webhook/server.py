@@ -139,6 +139,8 @@ async def _renew_certificate(client: Client, settings: Settings, context: ssl.SS
         if found in {shown, None}:
             continue
         try:
+            # A pair that does not fit would leave the live context without any; so it is tried on another one first.
+            _tls(settings)
             context.load_cert_chain(settings.certificate, settings.key)
         except (ssl.SSLError, OSError) as error:
             # The two files are replaced one after the other; the next look finds both.

@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from fairlead.base.environment import Environment
+from fairlead.cli.main import main
+
+NO_ENVIRONMENT = Environment({})
+
+
+def test_manifests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    authority = tmp_path / "ca.crt"
+    authority.write_bytes(b"PEM")
+    arguments = ["webhook", "manifests", "--resource=vms.example.com", f"--ca-file={authority}", "--namespace=here"]
+    assert main(arguments, environment=NO_ENVIRONMENT) == 0
+    kinds = [document["kind"] for document in yaml.safe_load_all(capsys.readouterr().out)]
+    assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ValidatingWebhookConfiguration"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["webhook"], "--tls-cert-file and --tls-private-key-file are needed"),
+        (["webhook", "manifests"], "Missing option '--resource'"),
+        (["webhook", "manifests", "--resource=pods"], "'pods' is not PLURAL.GROUP"),
+        (["webhook", "manifests", "--resource=vms.example"], "'vms.example' is not PLURAL.GROUP"),
+        (["webhook", "--tls-cert-file=/nowhere"], "does not exist"),
+    ],
+)
+def test_bad_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments, environment=NO_ENVIRONMENT) == 2
+    assert words in capsys.readouterr().err

@@ -1,0 +1,178 @@
+"""The webhook over real HTTPS on loopback; its client is a stub that never needs to write."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from fairlead.base import tasks
+from fairlead.base.clock import RealClock, VirtualClock
+from fairlead.base.metrics import PrometheusMetrics
+from fairlead.base.randomness import SeededRandomness
+from fairlead.client import retry
+from fairlead.client.client import Client
+from fairlead.client.inprocess import InProcessTransport
+from fairlead.testing.credentials import CertificateAuthority
+from fairlead.webhook import server
+
+Json = dict[str, Any]
+VERSION = b'{"gitVersion":"v1.36.4"}'
+
+
+class Stub:
+    """An API server that answers /version when it is up."""
+
+    def __init__(self) -> None:
+        self.is_up = True
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if not self.is_up:
+            raise ConnectionError("down")
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": VERSION})
+
+
+class Running:
+    """A webhook that serves, and the world around it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.authority = CertificateAuthority.create(folder / "pki")
+        made = self.authority.serving("webhook")
+        self.certificate, self.key = (folder / path.name for path in made)
+        for source, target in zip(made, (self.certificate, self.key), strict=True):
+            shutil.copy(source, target)
+        self.stub = Stub()
+        self.clock = VirtualClock()
+        self.port = 0
+        self.client_ca: Path | None = None
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        transport = InProcessTransport(self.stub, clock=self.clock)
+        client = Client(transport, clock=self.clock, randomness=SeededRandomness(1), retry_policy=retry.NEVER)
+        listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        settings = server.Settings(self.certificate, self.key, "127.0.0.1", 0, self.client_ca)
+        async with client, tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
+            scope.start(server.serve(client, PrometheusMetrics(), settings, listening.set_result), name="webhook")
+            self.port = await listening
+            yield
+
+    @contextlib.asynccontextmanager
+    async def session(self, authority: CertificateAuthority | None = None) -> AsyncIterator[aiohttp.ClientSession]:
+        context = ssl.create_default_context(cafile=str((authority or self.authority).certificate_file))
+        base = f"https://127.0.0.1:{self.port}"
+        connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+        async with aiohttp.ClientSession(base, connector=connector) as session:
+            yield session
+
+
+@pytest.fixture
+def webhook(tmp_path: Path) -> Running:
+    return Running(tmp_path)
+
+
+def review(**request: Any) -> Json:
+    whole = {"uid": "u-1", "operation": "DELETE", "resource": {"group": "g", "version": "v1", "resource": "r"}}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {**whole, **request}}
+
+
+async def test_a_review_is_answered_in_kind(webhook: Running) -> None:
+    async with webhook.serving(), webhook.session() as session:
+        old = {"metadata": {"name": "a", "finalizers": ["x"]}}
+        async with session.post("/delete", json=review(oldObject=old, options={"kind": "DeleteOptions"})) as got:
+            assert got.status == 200
+            assert await got.json() == {
+                "apiVersion": "admission.k8s.io/v1",
+                "kind": "AdmissionReview",
+                "response": {"uid": "u-1", "allowed": True},
+            }
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "this is no AdmissionReview"),
+        (b"[]", "this is no AdmissionReview"),
+        (b'{"kind":"Pod","apiVersion":"v1"}', "this is no AdmissionReview"),
+        (b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}', "has no request"),
+    ],
+)
+async def test_what_is_no_review_is_refused(webhook: Running, body: bytes, words: str) -> None:
+    async with webhook.serving(), webhook.session() as session, session.post("/delete", data=body) as got:
+        assert got.status == 400
+        assert words in await got.text()
+
+
+async def test_ready_is_who_has_reached_the_api_server(webhook: Running) -> None:
+    webhook.stub.is_up = False
+    async with webhook.serving(), webhook.session() as session:
+        async with session.get("/healthz") as got:
+            assert got.status == 200
+        async with session.get("/readyz") as got:
+            assert (got.status, await got.text()) == (503, "the API server has not answered yet\n")
+        webhook.stub.is_up = True
+        await webhook.clock.advance(10)
+        async with session.get("/readyz") as got:
+            assert got.status == 200
+
+
+async def test_what_it_counts(webhook: Running) -> None:
+    async with webhook.serving(), webhook.session() as session:
+        async with session.post("/delete", json=review(operation="UPDATE")) as got:
+            assert got.status == 200
+        async with session.get("/metrics") as got:
+            text = await got.text()
+    assert 'fairlead_webhook_deletes_total{result="unneeded"} 1.0' in text
+    assert "fairlead_webhook_request_duration_seconds_count 1.0" in text
+
+
+async def test_a_renewed_certificate_is_shown(webhook: Running, tmp_path: Path) -> None:
+    other = CertificateAuthority.create(tmp_path / "other")
+    async with webhook.serving():
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            async with webhook.session(other) as session:
+                await session.get("/healthz")
+        certificate, key = other.serving("webhook")
+        shutil.copy(certificate, webhook.certificate)
+        await webhook.clock.advance(10)  # half of it is there: the old one stays
+        async with webhook.session() as session, session.get("/healthz") as got:
+            assert got.status == 200
+        shutil.copy(key, webhook.key)
+        await webhook.clock.advance(10)
+        async with webhook.session(other) as session, session.get("/healthz") as got:
+            assert got.status == 200
+
+
+async def test_only_callers_with_a_certificate(webhook: Running) -> None:
+    webhook.client_ca = webhook.authority.certificate_file
+    async with webhook.serving():
+        with pytest.raises(aiohttp.ClientError):
+            async with webhook.session() as session, session.get("/healthz") as got:
+                await got.read()
+        context = ssl.create_default_context(cafile=str(webhook.authority.certificate_file))
+        context.load_cert_chain(*webhook.authority.client("kube-apiserver", []))
+        connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+        async with (
+            aiohttp.ClientSession(connector=connector) as session,
+            session.get(f"https://127.0.0.1:{webhook.port}/healthz") as got,
+        ):
+            assert got.status == 200
+
+
+async def test_it_ends_promptly_and_leaves_nothing(webhook: Running) -> None:
+    async with (
+        RealClock().timeout(10),
+        webhook.serving(),
+        webhook.session() as session,
+        session.get("/healthz") as got,
+    ):
+        assert got.status == 200
+    assert tasks.live_tasks() == ()
