@@ -14,6 +14,8 @@ from typing import Protocol
 
 __all__ = ["Clock", "ClockStalled", "RealClock", "VirtualClock"]
 
+# On Linux the clock that counts on while the machine sleeps: whoever holds a lease must notice that it slept.
+_COUNTS_SLEEP: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 # A healthy program goes quiet after a few dozen turns of the loop; one that never does is spinning.
 _TURNS_BEFORE_STALLED = 100_000
 # Other event loops (uvloop) do not show what is ready to run; then this many turns must do.
@@ -52,8 +54,8 @@ class RealClock:
         return dt.datetime.now(dt.UTC)
 
     def monotonic(self) -> float:
-        """Seconds since an arbitrary start."""
-        return time.monotonic()
+        """Seconds since an arbitrary start, those spent asleep included where the system counts them."""
+        return time.monotonic() if _COUNTS_SLEEP is None else time.clock_gettime(_COUNTS_SLEEP)
 
     async def sleep(self, seconds: float) -> None:
         """Wait that long."""
