@@ -65,7 +65,7 @@ bench: $(READY) ## Measure: memory, start-up, throughput; beside real Kubernetes
 	@$(BIN)/python -m bench
 
 .PHONY: lock
-lock: ## Resolve the development dependencies anew
+lock: $(READY) ## Resolve the development dependencies anew
 	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --group dev pyproject.toml -o requirements-dev.lock
 
 .PHONY: types
@@ -75,6 +75,10 @@ types: kube ## Read the built-in kinds anew from the pinned Kubernetes
 .PHONY: crds
 crds: $(READY) ## Write the CRDs of the lifecycle kinds anew from their types
 	@$(BIN)/python hack/crds/generate.py
+
+.PHONY: proto
+proto: $(READY) ## Compile the driver protocol anew
+	@hack/proto/generate.sh
 
 .PHONY: clean
 clean: ## Remove what was built here (not the cached Kubernetes binaries)

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
 
-from fairlead.api import errors
+from fairlead.api import errors, selectors
 from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.dispatch import Dispatcher
 from fairlead.apiserver.http.messages import Request, Response, json_response, status_response
@@ -27,6 +27,19 @@ _log = logs.get_logger(__name__)
 
 # Answers a request for a bare path: health, discovery, OpenAPI.
 PathHandler = Callable[[Request, UserInfo], Awaitable[Response]]
+
+
+_HUNG_UP = 499  # what is noted when there is nobody left to answer
+
+
+def _field_selector(request: Request) -> selectors.FieldMatcher | None:
+    text = request.query.get("fieldSelector")
+    if not text:
+        return None
+    try:
+        return selectors.parse_field_selector(text)
+    except selectors.SelectorError:
+        return None  # the verb refuses it; until then it selects nothing in particular
 
 
 class Authenticator(Protocol):
@@ -52,8 +65,8 @@ class Observer(Protocol):
         """A request has arrived; what is returned is handed back at its end."""
         ...
 
-    def identified(self, token: object, user: UserInfo) -> None:
-        """Its caller is known."""
+    def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
+        """Its caller is known, and whom it acts as; mostly they are the same."""
         ...
 
     def end(self, token: object, response: Response) -> Response:
@@ -83,7 +96,13 @@ class Application:
         except errors.ApiError as error:
             return status_response(error)
         tokens = [observer.begin(request, info) for observer in self.observers]
-        response = await self._answer(request, info, tokens)
+        try:
+            response = await self._answer(request, info, tokens)
+        except asyncio.CancelledError:
+            # The client hung up. What it asked for may have happened, so it is told of all the same.
+            for observer, token in zip(self.observers, tokens, strict=True):
+                observer.end(token, Response(_HUNG_UP))
+            raise
         response.headers += [("audit-id", request.audit_id), ("cache-control", "no-cache, private")]
         for observer, token in zip(self.observers, tokens, strict=True):
             response = observer.end(token, response)
@@ -91,11 +110,11 @@ class Application:
 
     async def _answer(self, request: Request, info: RequestInfo, tokens: list[object]) -> Response:
         try:
-            user = self.authenticator.authenticate(request)
-            user = self.impersonate(request, user)
+            caller = self.authenticator.authenticate(request)
+            user = self.impersonate(request, caller)
             for observer, token in zip(self.observers, tokens, strict=True):
-                observer.identified(token, user)
-            self._authorize(info, user)
+                observer.identified(token, caller, user)
+            self._authorize(request, info, user)
             if info.is_resource:
                 return await self.dispatcher.answer(request, info, user)
             return await self._answer_path(request, user)
@@ -113,7 +132,8 @@ class Application:
                 errors.InternalError("an error on the server has prevented the request from succeeding")
             )
 
-    def _authorize(self, info: RequestInfo, user: UserInfo) -> None:
+    def _authorize(self, request: Request, info: RequestInfo, user: UserInfo) -> None:
+        fields = _field_selector(request) if info.verb in {"list", "watch", "deletecollection"} else None
         attributes = Attributes(
             user=user,
             verb=info.verb,
@@ -123,7 +143,9 @@ class Application:
             version=info.version,
             subresource=info.subresource,
             namespace=info.namespace,
-            name=info.name,
+            # Who asks for a collection but selects one name asks for that object.
+            name=info.name or (fields.exact("metadata.name") if fields is not None else None) or "",
+            fields=fields,
         )
         self.authorizer.require(attributes)
 

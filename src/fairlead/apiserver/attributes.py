@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from fairlead.api.selectors import FieldMatcher
+
 __all__ = ["ANONYMOUS", "Attributes", "UserInfo"]
 
 
@@ -34,3 +36,4 @@ class Attributes:
     subresource: str = ""
     namespace: str = ""
     name: str = ""
+    fields: FieldMatcher | None = None  # what a list, watch or deletecollection selects by

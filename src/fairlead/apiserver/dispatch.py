@@ -89,7 +89,7 @@ class Dispatcher:
             return await self._creates[resource.table](call)
         if info.verb not in resource.verbs:
             raise errors.method_not_supported(resource.group_resource, info.verb)
-        if info.verb == "watch" or (info.verb == "get" and call.request.query.flag("watch")):
+        if info.verb == "watch":
             return await watch.watch(call, self._keeper)
         verb = _VERBS.get(info.verb)
         if verb is None or bool(info.name) == (info.verb in {"create", "list", "deletecollection"}):

@@ -35,10 +35,11 @@ from fairlead.apiserver.registry.catalog import Catalog
 from fairlead.apiserver.registry.lifecycle import lifecycle_resources
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.registry.strategy import Json
-from fairlead.apiserver.storage.interface import Log
+from fairlead.apiserver.storage.interface import DiskFull, Log
 from fairlead.apiserver.storage.store import Store
 from fairlead.apiserver.subresources import table as subresource_table
 from fairlead.apiserver.verbs.watch import WatchKeeper
+from fairlead.base import logs
 from fairlead.base.clock import Clock
 from fairlead.base.identity import Ids
 from fairlead.base.metrics import CONTENT_TYPE, Metrics
@@ -47,6 +48,7 @@ from fairlead.base.tasks import OnExit, TaskScope
 
 __all__ = ["COMPACTION_SECONDS", "ApiServer", "World"]
 
+_log = logs.get_logger(__name__)
 COMPACTION_SECONDS = 300
 
 
@@ -105,7 +107,7 @@ class ApiServer:
             if housekeeper is self._definitions or controllers(housekeeper.name)
         ]
         self._ready = asyncio.Event()
-        self._observers = (RequestMetrics(world.metrics, world.clock), *observers)
+        self._observers = (RequestMetrics(world.metrics, world.clock, self.catalog), *observers)
         self.handle = self._application().handle
         self.app = AsgiApp(self.handle)  # for clients in this process
 
@@ -206,5 +208,9 @@ class ApiServer:
         while True:
             await self.world.clock.sleep(self._compaction_seconds)
             current = self.store.revision
-            await self.store.compact(previous)
+            try:
+                await self.store.compact(previous)
+            except DiskFull as error:
+                # Forgetting frees room, but needs a little first; what was not dropped is dropped the next time.
+                _log.warning("history could not be compacted", why=str(error))
             previous = current

@@ -158,7 +158,7 @@ def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
 def restore(folder: pathlib.Path, file: pathlib.Path) -> None:
     """Put the data of a backup FILE into an empty data folder. The server must not run."""
     from fairlead.apiserver.launch import DATABASE
-    from fairlead.apiserver.storage.sqlite import SqliteLog, copy_database
+    from fairlead.apiserver.storage.sqlite import copy_database
 
     target = folder / DATABASE
     if target.exists():
@@ -167,6 +167,4 @@ def restore(folder: pathlib.Path, file: pathlib.Path) -> None:
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     copy_database(file, target)
-    for _ in SqliteLog(target).load()[1]:
-        pass  # reading every row checks it
     click.echo(f"{target} holds what {file} held; start the server with --data-dir {folder}")

@@ -93,7 +93,7 @@ def decide_graceful(state: State, grace: int, now: dt.datetime, *, explicit: boo
         return Remove() if state.finalizers == 0 else Unchanged()
     if not explicit or grace >= stored:
         return Unchanged()
-    deadline = state.deletion_timestamp + dt.timedelta(seconds=grace - stored)
+    deadline = _shifted(state.deletion_timestamp, grace - stored)
     if deadline < now:
         # The time is up already: at once, but a kubelet is still given a second unless zero was asked for.
         deadline, grace = _deadline(now, 0), 0 if grace == 0 else 1
@@ -121,3 +121,11 @@ def _deadline(now: dt.datetime, grace: int) -> dt.datetime:
     if grace >= (_LATEST - whole).total_seconds():
         return _LATEST
     return whole + dt.timedelta(seconds=grace)
+
+
+def _shifted(moment: dt.datetime, seconds: int) -> dt.datetime:
+    """A moment moved earlier; a stored grace may be larger than the calendar."""
+    try:
+        return moment + dt.timedelta(seconds=seconds)
+    except OverflowError:
+        return dt.datetime.min.replace(tzinfo=dt.UTC)

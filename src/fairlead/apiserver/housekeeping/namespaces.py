@@ -101,26 +101,37 @@ class NamespaceKeeper:
         if left.objects:
             await self._report(key, left)
             return None  # what is left wakes us when it goes
+        if any(True for _ in self._contents(key)):
+            return 0.0  # something came in before the namespace closed
         await self._release(key)
         return None
 
     async def _empty(self, namespace: str) -> _Left:
         """Ask everything in the namespace to go; what is still there."""
         left = _Left()
+        refused: list[errors.ApiError] = []
         todo = collections.deque(self._contents(namespace))
 
         async def delete_some() -> None:
             while todo:
                 resource, name = todo.popleft()
-                with contextlib.suppress(errors.NotFound, errors.Conflict):
-                    request = DeleteRequest(propagation="Background")
+                request = DeleteRequest(propagation="Background")
+                try:
                     result = await self._inside.delete(resource, namespace, name, request)
-                    if not result.removed:
-                        left.add(resource, result.obj)
+                except errors.NotFound:
+                    continue
+                except errors.ApiError as error:
+                    # Somebody does not let it go (yet): the namespace stays, and this is tried again.
+                    refused.append(error)
+                    continue
+                if not result.removed:
+                    left.add(resource, result.obj)
 
         async with TaskScope(self.name) as scope:
             for number in range(min(_DELETIONS_AT_ONCE, len(todo))):
                 scope.start(delete_some(), name=f"empty {namespace} {number}")
+        if refused:
+            raise refused[0]
         return left
 
     def _contents(self, namespace: str) -> Iterator[tuple[Resource, str]]:

@@ -57,6 +57,7 @@ def _request(scope: Scope, receive: Receive) -> Request:
         method=scope["method"],
         path=scope["path"],
         query=Query(query),
+        target=scope["path"] + (f"?{query_string.decode('latin-1')}" if query_string else ""),
         headers=headers,
         read_body=read_body,
         peer_certificate=ours.get("peer_certificate"),

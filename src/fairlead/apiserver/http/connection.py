@@ -230,8 +230,9 @@ class Connection(asyncio.Protocol):
 
     def _request(self, incoming: Incoming) -> Request:
         target = incoming.target.decode("latin-1")
-        if not target.startswith("/") and (absolute := urllib.parse.urlsplit(target)).netloc:
-            target = target[target.index(absolute.netloc) + len(absolute.netloc) :] or "/"
+        if not target.startswith("/"):
+            # An absolute target, as a proxy would be sent; whose name it carries does not matter here.
+            target = "/" + target.partition("://")[2].partition("/")[2]
         path, _, query = target.partition("?")
         headers = dict(incoming.headers)
         incoming.begin(headers, self._send_continue, self._hold_reading)
@@ -239,6 +240,7 @@ class Connection(asyncio.Protocol):
             method=incoming.method,
             path=urllib.parse.unquote(path) if "%" in path else path,
             query=Query(urllib.parse.parse_qs(query, keep_blank_values=True)) if query else _NO_QUERY,
+            target=target,
             headers=headers,
             read_body=incoming.read,
             peer_certificate=self._certificate,

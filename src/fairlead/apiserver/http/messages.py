@@ -75,6 +75,7 @@ class Request:
     read_body: Callable[[], Awaitable[bytes]]
     peer_certificate: bytes | None = None  # DER, already verified against the client CA
     client_address: str = ""
+    target: str = ""  # the path and query as they came
     audit_id: str = ""  # under which the audit log and the client can find this request
     audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)  # what admission leaves in that log
     # Every header as it came, for those that may come several times.

@@ -13,9 +13,13 @@ from fairlead.api.time import format_micro_time
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.routing import RequestInfo
+from fairlead.base import logs
 from fairlead.base.clock import Clock
 
 __all__ = ["AuditLog"]
+
+
+_log = logs.get_logger(__name__)
 
 
 @dataclasses.dataclass(slots=True)
@@ -47,7 +51,7 @@ class AuditLog:
             "level": "Metadata",
             "auditID": request.audit_id,
             "stage": "ResponseComplete",
-            "requestURI": request.path,
+            "requestURI": request.target or request.path,
             "verb": info.verb,
             "userAgent": request.header("user-agent"),
             "sourceIPs": [request.client_address] if request.client_address else [],
@@ -65,17 +69,12 @@ class AuditLog:
             event["objectRef"] = {key: value for key, value in reference.items() if value}
         return _Begun(event, request.audit_annotations)
 
-    def identified(self, token: object, user: UserInfo) -> None:
-        """Its caller is known."""
+    def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
+        """Its caller is known; whom it acts as is noted beside it."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
-        told: dict[str, Any] = {"username": user.name}
-        if user.uid:
-            told["uid"] = user.uid
-        if user.groups:
-            told["groups"] = list(user.groups)
-        if user.extra:
-            told["extra"] = {key: list(values) for key, values in user.extra.items()}
-        token.event["user"] = told
+        token.event["user"] = _told(caller)
+        if user is not caller:
+            token.event["impersonatedUser"] = _told(user)
 
     def end(self, token: object, response: Response) -> Response:
         """Its answer is ready; the line is written in one piece, so that lines never mix."""
@@ -85,5 +84,23 @@ class AuditLog:
             event["annotations"] = token.annotations
         event["responseStatus"] = {"metadata": {}, "code": response.status}
         event["stageTimestamp"] = format_micro_time(self._clock.now())
-        os.write(self._descriptor, msgspec.json.encode(event) + b"\n")
+        line = msgspec.json.encode(event) + b"\n"
+        try:
+            written = os.write(self._descriptor, line)
+        except OSError as error:
+            _log.error("the audit log cannot be written", why=str(error), audit_id=event["auditID"])
+        else:
+            if written < len(line):
+                _log.error("a line of the audit log was cut short: is its disk full?", audit_id=event["auditID"])
         return response
+
+
+def _told(user: UserInfo) -> dict[str, Any]:
+    told: dict[str, Any] = {"username": user.name}
+    if user.uid:
+        told["uid"] = user.uid
+    if user.groups:
+        told["groups"] = list(user.groups)
+    if user.extra:
+        told["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return told

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import AsyncIterator
+from typing import Self
 
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.registry.catalog import Catalog
 from fairlead.apiserver.routing import RequestInfo
 from fairlead.base.clock import Clock
-from fairlead.base.metrics import Counter, Histogram, Metrics
+from fairlead.base.metrics import Counter, Gauge, Histogram, Metrics
 
 __all__ = ["RequestMetrics"]
 
@@ -32,13 +34,15 @@ class _Begun:
     info: RequestInfo
     verb: str
     dry_run: str
+    gauge: Gauge
 
 
 class RequestMetrics:
     """`apiserver_request_total`, `apiserver_request_duration_seconds` and the gauges beside them."""
 
-    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, metrics: Metrics, clock: Clock, catalog: Catalog) -> None:
         self._clock = clock
+        self._catalog = catalog
         self._total = metrics.counter(
             "apiserver_request_total",
             "Requests by verb, resource and answer.",
@@ -65,48 +69,44 @@ class RequestMetrics:
         verb = "WATCH" if info.verb == "watch" else _VERBS.get(info.verb, info.verb.upper())
         if request.header("content-type").startswith("application/apply-patch"):
             verb = "APPLY"
-        (self._reading if request.method in {"GET", "HEAD"} else self._mutating).inc()
-        return _Begun(self._clock.monotonic(), info, verb, "All" if request.query.get("dryRun") else "")
+        gauge = self._reading if request.method in {"GET", "HEAD"} else self._mutating
+        gauge.inc()
+        return _Begun(self._clock.monotonic(), info, verb, "All" if request.query.get("dryRun") else "", gauge)
 
-    def identified(self, token: object, user: UserInfo) -> None:
+    def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
         """Callers are not counted: their number has no bound."""
 
     def end(self, token: object, response: Response) -> Response:
         """Its answer is ready."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
-        (self._reading if token.verb in {"GET", "LIST", "WATCH"} else self._mutating).dec()
+        token.gauge.dec()
         total, seconds = self._series(token, response.status)
         total.inc()
         if token.verb == "WATCH":
             if response.status == 200 and not isinstance(response.body, bytes | list):
-                response.body = self._count_watch(response.body)
+                response.body = _CountedWatch(response.body, self._watching)
             return response
         seconds.observe(self._clock.monotonic() - token.at)
         return response
 
     def _series(self, token: _Begun, status: int) -> tuple[Counter, Histogram]:
         info = token.info
-        scope = _scope(info)
-        place = (
-            token.verb,
-            token.dry_run,
-            info.group,
-            info.version,
-            info.resource,
-            info.subresource,
-            scope,
-            str(status),
-        )
+        # What names nothing that is served gets no series of its own: callers could make up names without end.
+        resource = self._catalog.get(info.group, info.version, info.resource) if info.is_resource else None
+        named = (info.group, info.version, info.resource) if resource is not None else ("", "", "")
+        subresource = info.subresource if resource is not None and info.subresource in resource.subresources else ""
+        scope = "" if resource is None else "resource" if info.name else "namespace" if info.namespace else "cluster"
+        place = (token.verb, token.dry_run, *named, subresource, scope, str(status))
         known = self._known.get(place)
         if known is None:
+            group, version, plural = named
             labels = {
                 "verb": token.verb,
                 "dry_run": token.dry_run,
-                "group": info.group,
-                "version": info.version,
-                # A path that names nothing we serve is not worth a series of its own; it would have no bound.
-                "resource": info.resource if status != 404 or info.name else "",
-                "subresource": info.subresource if status != 404 or info.name else "",
+                "group": group,
+                "version": version,
+                "resource": plural,
+                "subresource": subresource,
                 "scope": scope,
                 "component": "apiserver",
             }
@@ -114,22 +114,27 @@ class RequestMetrics:
             self._known[place] = known
         return known
 
-    async def _count_watch(self, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        self._watching.inc()
-        try:
-            async for piece in body:
-                yield piece
-        finally:
-            self._watching.dec()
-            close = getattr(body, "aclose", None)
-            if close is not None:
-                await close()
 
+class _CountedWatch:
+    """A watch's body that is counted for as long as it is open."""
 
-def _scope(info: RequestInfo) -> str:
-    """What a request is about, as Kubernetes sorts it: a new object is one, though its name is not in the path."""
-    if not info.is_resource:
-        return ""
-    if info.name or info.verb == "create":
-        return "resource"
-    return "namespace" if info.namespace else "cluster"
+    def __init__(self, body: AsyncIterator[bytes], gauge: Gauge) -> None:
+        self._body = body
+        self._gauge = gauge
+        self._open = True
+        gauge.inc()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        return await anext(self._body)
+
+    async def aclose(self) -> None:
+        """Close the watch itself too."""
+        if self._open:
+            self._open = False
+            self._gauge.dec()
+        close = getattr(self._body, "aclose", None)
+        if close is not None:
+            await close()

@@ -76,6 +76,7 @@ async def _create_once(
     await core.admission.validate(operation)
     name = obj["metadata"]["name"]
     key = resource.key(namespace, name)
+    await core.store.settle(resource.table, key)
     existing = core.store.newest(resource.table, key)
     if existing is not None:
         raise _already_exists(resource, name, existing)

@@ -11,7 +11,7 @@ from fairlead.apiserver.admission.interface import Operation
 from fairlead.apiserver.operations import storing
 from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
 from fairlead.apiserver.operations.propagation import DeleteRequest, finalizers_for
-from fairlead.apiserver.operations.update import remove
+from fairlead.apiserver.operations.update import confirm, remove, settled
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import WriteConflict
@@ -29,7 +29,7 @@ async def delete(
     for _ in range(_ATTEMPTS):
         entry = core.store.newest(resource.table, resource.key(namespace, name))
         if entry is None:
-            raise errors.not_found(resource.group_resource, name)
+            entry = await settled(core, resource, namespace, name)
         try:
             return await _delete_once(core, resource, namespace, name, entry, request, options)
         except WriteConflict:
@@ -80,6 +80,7 @@ async def _delete_once(
                 metadata["deletionGracePeriodSeconds"] = 0
             return await remove(core, resource, entry, obj, options)
         case deletion.Unchanged() if finalizers == (old["metadata"].get("finalizers") or []):
+            await confirm(core, resource, entry)
             return Outcome(resource, old, entry)
         case deletion.Unchanged():
             return await _mark(core, resource, entry, obj, finalizers, None, options)

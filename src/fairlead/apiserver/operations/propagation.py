@@ -36,6 +36,10 @@ class DeleteRequest:
 def read_delete_options(wire: dict[str, Any]) -> DeleteRequest:
     """Check a DeleteOptions object; what is wrong with it is a 422 that names the field."""
     problems: list[FieldError] = []
+    preconditions = wire.get("preconditions") or {}
+    if not isinstance(preconditions, dict) or not all(isinstance(v, str | None) for v in preconditions.values()):
+        problems.append(FieldError.invalid(FieldPath("preconditions"), preconditions, "must be an object of strings"))
+        preconditions = {}
     grace = wire.get("gracePeriodSeconds")
     if grace is not None and (isinstance(grace, bool) or not isinstance(grace, int) or not -(2**63) <= grace < 2**63):
         problems.append(FieldError.invalid(FieldPath("gracePeriodSeconds"), grace, "must be a whole number of seconds"))
@@ -57,7 +61,6 @@ def read_delete_options(wire: dict[str, Any]) -> DeleteRequest:
         raise errors.invalid(GroupKind("meta.k8s.io", "DeleteOptions"), "", problems)
     if policy is None and orphan is not None:
         policy = "Orphan" if orphan else "Background"
-    preconditions = wire.get("preconditions") or {}
     return DeleteRequest(
         grace_seconds=grace,
         uid=preconditions.get("uid"),

@@ -14,7 +14,7 @@ from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import WriteConflict
 
-__all__ = ["Mutation", "View", "remove", "update"]
+__all__ = ["Mutation", "View", "confirm", "remove", "settled", "update"]
 
 # Given the object as it is now (its own copy), the object as it shall be. Called again when somebody else was faster.
 Mutation = Callable[[Json], Awaitable[Json]]
@@ -54,7 +54,7 @@ async def update(
     for _ in range(_ATTEMPTS):
         entry = core.store.newest(resource.table, resource.key(namespace, name))
         if entry is None:
-            raise errors.not_found(resource.group_resource, name)
+            entry = await settled(core, resource, namespace, name)
         try:
             return await _update_once(
                 core,
@@ -154,6 +154,7 @@ def _prepare(resource: Resource, obj: Json, old: Json, subresource: str) -> None
 async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: Json, options: WriteOptions) -> Outcome:
     if obj == old:
         # Nothing changed, so nothing is written and nobody is told: the version stays what it was.
+        await confirm(core, resource, entry)
         return Outcome(resource, obj, entry)
     if _is_finished(resource, obj):
         return await remove(core, resource, entry, obj, options)
@@ -161,6 +162,23 @@ async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: 
         return Outcome(resource, obj)
     written = await storing.put(core, resource, entry.key, obj, expected=entry.revision)
     return Outcome(resource, obj, written)
+
+
+async def settled(core: Core, resource: Resource, namespace: str, name: str) -> Entry:
+    """The durable state of an object that seems to be gone: a deletion that is not durable yet may still fail."""
+    key = resource.key(namespace, name)
+    await core.store.settle(resource.table, key)
+    entry = core.store.newest(resource.table, key)
+    if entry is None:
+        raise errors.not_found(resource.group_resource, name)
+    return entry
+
+
+async def confirm(core: Core, resource: Resource, entry: Entry) -> None:
+    """Wait until a state that a client is about to be told is durable; WriteConflict when it never was."""
+    await core.store.settle(resource.table, entry.key)
+    if core.store.newest(resource.table, entry.key) is not entry:
+        raise WriteConflict
 
 
 def _is_finished(resource: Resource, obj: Json) -> bool:

@@ -1,7 +1,7 @@
 """Bringing a built-in object into shape, as a typed decoder would: what does not fit is refused, the rest is canonical.
 
 Kubernetes decodes built-in kinds into Go structs. So a string where a number belongs is a bad request, not an invalid
-object; a null says nothing; and quantities come back in their canonical spelling.
+object; a null says nothing; and quantities and times come back in their canonical spelling.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead.api.quantity import Quantity
-from fairlead.api.time import parse_time
+from fairlead.api.time import canonical_micro_time, canonical_time
 from fairlead.apiserver.schema.model import Node
 
 __all__ = ["Unfit", "conform"]
@@ -60,11 +60,13 @@ def conform(node: Node, value: Any, known: Any = None) -> Any:
         _array(node, value)
         return value
     if node.int_or_string:
-        if cls is not int and cls is not str:
-            raise _unfit(value, "intstr.IntOrString")
+        if cls is not str and (cls is not int or not -(1 << 31) <= value < 1 << 31):
+            raise _unfit(value, "int32" if cls is int else "intstr.IntOrString")
         return value
     if node.is_quantity:
         return _quantity(value)
+    if cls is str and node.format == "date-time":
+        return _time(node, value)
     if kind:
         _scalar(node, cls, value)
     return value
@@ -114,8 +116,8 @@ def _scalar(node: Node, cls: type, value: Any) -> None:
         case "string":
             if cls is not str:
                 raise _unfit(value, "string")
-            if node.format:
-                _formatted(node.format, value)
+            if node.format == "byte":
+                _bytes(value)
         case "boolean":
             if cls is not bool:
                 raise _unfit(value, "bool")
@@ -128,17 +130,18 @@ def _scalar(node: Node, cls: type, value: Any) -> None:
                 raise _unfit(value, "float64")
 
 
-def _formatted(name: str, value: str) -> None:
-    if name == "date-time":
-        try:
-            parse_time(value)
-        except ValueError as error:
-            raise Unfit(str(error)) from error
-    elif name == "byte":
-        try:
-            base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise Unfit(f"illegal base64 data at input byte {_first_illegal(value)}") from error
+def _bytes(value: str) -> None:
+    try:
+        base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Unfit(f"illegal base64 data at input byte {_first_illegal(value)}") from error
+
+
+def _time(node: Node, value: str) -> str:
+    try:
+        return canonical_micro_time(value) if node.is_micro_time else canonical_time(value)
+    except ValueError as error:
+        raise Unfit(str(error)) from error
 
 
 def _first_illegal(text: str) -> int:

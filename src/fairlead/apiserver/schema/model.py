@@ -32,6 +32,7 @@ class Node:
     preserve_unknown_fields: bool = False
     int_or_string: bool = False
     is_quantity: bool = False  # a built-in amount such as 500m or 2Gi
+    is_micro_time: bool = False  # a built-in time with microseconds
     embedded_resource: bool = False
     list_type: ListType = "atomic"
     list_map_keys: tuple[str, ...] = ()
@@ -98,6 +99,7 @@ def _fill(
     node.preserve_unknown_fields = bool(source.get("x-kubernetes-preserve-unknown-fields", False))
     node.int_or_string = bool(source.get("x-kubernetes-int-or-string", False)) or node.format == "int-or-string"
     node.is_quantity = bool(source.get("x-fairlead-quantity", False))
+    node.is_micro_time = bool(source.get("x-fairlead-micro-time", False))
     node.embedded_resource = bool(source.get("x-kubernetes-embedded-resource", False))
     for name, schema in source.get("properties", {}).items():
         node.properties[name] = compile_schema(schema, resolve, compiled)

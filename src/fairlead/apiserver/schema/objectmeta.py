@@ -81,6 +81,12 @@ def decode_metadata(metadata: Any) -> tuple[dict[str, Any], list[str]]:
     for name in ("labels", "annotations"):
         if None in kept.get(name, {}).values():
             kept[name] = {key: value or "" for key, value in kept[name].items()}
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if name in kept:
+            kept[name] = time.canonical_time(kept[name])
+    for entry in kept.get("managedFields", ()):
+        if entry.get("time"):
+            entry["time"] = time.canonical_time(entry["time"])
     for owner in kept.get("ownerReferences", ()):
         for key in ("apiVersion", "kind", "name", "uid"):
             owner.setdefault(key, "")

@@ -35,8 +35,9 @@ class TokenAuthenticator(Protocol):
 
 
 class _StaticTokens:
-    def __init__(self, users: Mapping[str, UserInfo]) -> None:
+    def __init__(self, users: Mapping[str, UserInfo], audiences: Sequence[str]) -> None:
         self._users = [(token.encode(), user) for token, user in users.items()]
+        self._audiences = audiences  # whom these tokens are meant for: the API server, and nobody else
 
     def verify(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
         found: UserInfo | None = None
@@ -44,7 +45,10 @@ class _StaticTokens:
             # All are compared, each in constant time, so that the time taken tells nothing.
             if hmac.compare_digest(known, token.encode()):
                 found = user
-        return None if found is None else Verified(found, tuple(audiences or ()))
+        if found is None:
+            return None
+        common = tuple(audience for audience in audiences or () if audience in self._audiences)
+        return None if audiences and not common else Verified(found, common)
 
 
 def read_token_file(path: Path) -> dict[str, UserInfo]:
@@ -89,7 +93,8 @@ class Authentication:
     ) -> None:
         self._tokens: list[TokenAuthenticator] = []
         if static_tokens:
-            self._tokens.append(_StaticTokens(static_tokens))
+            own = service_accounts.audiences if service_accounts is not None else ()
+            self._tokens.append(_StaticTokens(static_tokens, own))
         if service_accounts is not None:
             self._tokens.append(service_accounts)
         self._tokens.extend(more)

@@ -27,6 +27,10 @@ _ONLY_OWN = {
 }
 
 
+# What a kubelet may list and watch only as far as it concerns its own node, and by which field that is selected.
+_SELECTED = {("", "pods"): "spec.nodeName", ("", "nodes"): "metadata.name"}
+
+
 class NodeAuthorizer:
     """Asks the pods of a node what it needs. `pods_on_node` gives those bound to a node by name."""
 
@@ -43,6 +47,12 @@ class NodeAuthorizer:
         if not node:
             return Decision(allowed=False, reason=f'unknown node for user "{attributes.user.name}"')
         kind = (attributes.group, attributes.resource)
+        wanted = _SELECTED.get(kind)
+        if wanted is not None and attributes.verb in {"list", "watch"}:
+            selected = attributes.fields.exact(wanted) if attributes.fields is not None else None
+            if selected != node:
+                what = f"can only list/watch {attributes.resource} with {wanted} field selector"
+                return Decision(allowed=False, reason=what)
         if kind in _ONLY_OWN:
             return self._own(node, attributes, _ONLY_OWN[kind])
         match kind:

@@ -42,7 +42,10 @@ def _gather(role: Json, cluster_roles: list[Json], underway: set[str]) -> list[R
     wanted = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
     if not wanted:
         return None
-    matchers = [selectors.label_selector_from(selector) for selector in wanted]
+    try:
+        matchers = [selectors.label_selector_from(selector) for selector in wanted]
+    except selectors.SelectorError:
+        return []  # validation refuses such a rule; one that is stored all the same gathers nothing
     underway = underway | {role["metadata"]["name"]}  # roles may gather each other in a circle
     gathered: list[Rule] = []
     for found in cluster_roles:

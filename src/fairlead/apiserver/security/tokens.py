@@ -148,6 +148,8 @@ class ServiceAccountTokens:
         if not isinstance(header, dict) or not isinstance(claims, dict) or claims.get("iss") != self.issuer:
             return None
         kid = header.get("kid")
+        if kid is not None and not isinstance(kid, str):
+            return None
         keys = list(self._keys.values()) if not kid else [self._keys[kid]] if kid in self._keys else []
         if not keys:
             raise InvalidToken("invalid signature, no keys found")

@@ -75,13 +75,7 @@ class SqliteLog:
 
     def _rows(self) -> Iterator[interface.Row]:
         with _corruption_named(self._path):
-            for revision, table, key, value, checksum in self._connection.execute(
-                "SELECT revision, resource, key, value, checksum FROM log ORDER BY revision"
-            ):
-                if _checksum(table, key, value) != checksum:
-                    found = f"revision {revision} ({table} {key}) does not match its checksum"
-                    raise interface.CorruptLog(f"{self._path}: {found}. {_RESTORE_HINT}")
-                yield interface.Row(revision, table, key, value)
+            yield from _read_rows(self._connection, self._path)
 
     async def append(self, rows: Sequence[interface.Row]) -> None:
         """One transaction, one fsync."""
@@ -160,6 +154,15 @@ class SqliteLog:
             job()
 
 
+def _read_rows(connection: apsw.Connection, path: pathlib.Path) -> Iterator[interface.Row]:
+    question = "SELECT revision, resource, key, value, checksum FROM log ORDER BY revision"
+    for revision, table, key, value, checksum in connection.execute(question):
+        if _checksum(table, key, value) != checksum:
+            found = f"revision {revision} ({table} {key}) does not match its checksum"
+            raise interface.CorruptLog(f"{path}: {found}. {_RESTORE_HINT}")
+        yield interface.Row(revision, table, key, value)
+
+
 def copy_database(source: pathlib.Path, target: pathlib.Path) -> None:
     """Copy a log, live or not, into a new file that holds one consistent state and nothing half-written."""
     if target.exists():
@@ -178,6 +181,8 @@ def copy_database(source: pathlib.Path, target: pathlib.Path) -> None:
                     with writer.backup("main", reader, "main") as backup:
                         backup.step(-1)
                     writer.execute("PRAGMA journal_mode = DELETE")
+                    for _ in _read_rows(writer, source):
+                        pass  # reading every row checks it: a copy of something broken is no backup
                 finally:
                     writer.close()
             finally:

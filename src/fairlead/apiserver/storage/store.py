@@ -25,6 +25,7 @@ from fairlead.apiserver.storage.records import HEAD, Change, Entry
 from fairlead.apiserver.storage.selection import Selection, classify
 from fairlead.apiserver.storage.table import Table
 from fairlead.apiserver.storage.watching import Watcher
+from fairlead.base import logs
 
 __all__ = ["HistoryGone", "HistoryLimits", "Store", "StoreStopped", "WriteConflict"]
 
@@ -33,6 +34,10 @@ Indexer = Callable[[str, dict[str, object]], tuple[Mapping[str, str], Mapping[st
 
 # Told of a table's name and a change in it.
 Observer = Callable[[str, Change], None]
+
+
+_log = logs.get_logger(__name__)
+_FRAMES_KEPT = 512
 
 
 class WriteConflict(Exception):
@@ -74,7 +79,7 @@ class Store:
         self._log = log
         self._limits = limits or HistoryLimits()
         self._tables: dict[str, Table] = {}
-        self._in_flight: dict[tuple[str, str], Entry | None] = {}  # newest state of keys whose write is not durable yet
+        self._in_flight: dict[tuple[str, str], _Pending] = {}  # the newest write of keys that is not durable yet
         self._queue: list[_Pending] = []
         self._writing: list[_Pending] = []
         self._wake = asyncio.Event()
@@ -83,6 +88,7 @@ class Store:
         self._stopping = False
         self._no_watches = False
         self._history: collections.deque[tuple[Table, Change]] = collections.deque()
+        self._framed: collections.deque[Change] = collections.deque()  # changes that may hold encoded frames
         self._history_bytes = 0
         self._superseded: list[tuple[int, int]] = []  # (revision at which it was superseded, revision of the row)
         self._observers: list[Observer] = []
@@ -182,9 +188,14 @@ class Store:
 
     def newest(self, table: str, key: str) -> Entry | None:
         """The state that the next write of a key must build on; it may not be durable yet."""
-        if (table, key) in self._in_flight:
-            return self._in_flight[table, key]
-        return self.table(table).entries.get(key)
+        pending = self._in_flight.get((table, key))
+        return self.table(table).entries.get(key) if pending is None else pending.change.after
+
+    async def settle(self, table: str, key: str) -> None:
+        """Wait until nothing of a key is on its way to the disk: only then may a client be told what it is not."""
+        while (pending := self._in_flight.get((table, key))) is not None:
+            # Whether that write succeeded is its own writer's business.
+            await asyncio.wait([pending.done])
 
     def require_history(self, revision: int) -> None:
         """Raise unless the state at a revision can still be told."""
@@ -196,8 +207,13 @@ class Store:
         if self.revision >= revision:
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._advanced.append((revision, future))
-        await future
+        waiting = (revision, future)
+        self._advanced.append(waiting)
+        try:
+            await future
+        finally:
+            if waiting in self._advanced:
+                self._advanced.remove(waiting)
 
     # ---- watching
 
@@ -266,8 +282,9 @@ class Store:
         value = None if change.after is None else change.after.value
         row = interface.Row(change.revision, table.name, change.last.key, value)
         done: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
-        self._in_flight[table.name, change.last.key] = change.after
-        self._queue.append(_Pending(table, change, row, done))
+        pending = _Pending(table, change, row, done)
+        self._in_flight[table.name, change.last.key] = pending
+        self._queue.append(pending)
         self._wake.set()
         # A caller that is cancelled stops waiting; its write goes on, as it would for a client that hung up.
         return await asyncio.shield(done)
@@ -275,17 +292,22 @@ class Store:
     def _publish(self) -> None:
         for pending in self._writing:
             self._apply(pending.table, pending.change)
-            for observer in self._observers:
-                observer(pending.table.name, pending.change)
+            self._tell_observers(pending)
             place = (pending.table.name, pending.row.key)
-            current = self._in_flight.get(place)
-            if current is pending.change.after:
+            if self._in_flight.get(place) is pending:
                 del self._in_flight[place]
             if not pending.done.done():
                 pending.done.set_result(pending.change.last)
         self._writing = []
         self._wake_waiters()
         self._trim_history()
+
+    def _tell_observers(self, pending: _Pending) -> None:
+        for observer in self._observers:
+            try:
+                observer(pending.table.name, pending.change)
+            except Exception:  # noqa: BLE001 - whoever looks on must not be able to stop the storage
+                _log.exception("an observer of the store failed", table=pending.table.name, key=pending.row.key)
 
     def _refuse(self, error: BaseException) -> None:
         """Nothing queued was written. Later writes may build on earlier ones, so all of them fail together."""
@@ -301,6 +323,10 @@ class Store:
         table.apply(change)
         self.revision = change.revision
         self._history.append((table, change))
+        self._framed.append(change)
+        if len(self._framed) > _FRAMES_KEPT:
+            # Who is that far behind has its lines made anew; keeping them all would double the history.
+            self._framed.popleft().frames.clear()
         if change.before is not None:
             self._history_bytes += len(change.before.tail)
             self._superseded.append((change.revision, change.before.revision))

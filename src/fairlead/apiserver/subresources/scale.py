@@ -12,6 +12,7 @@ from fairlead.apiserver.operations.update import View, update
 from fairlead.apiserver.patch.json_patch import apply_json_patch
 from fairlead.apiserver.patch.merge_patch import apply_merge_patch
 from fairlead.apiserver.registry.resource import ScalePaths
+from fairlead.apiserver.schema.conformance import Unfit, conform
 from fairlead.apiserver.types import schemas
 from fairlead.apiserver.verbs import patch as patch_verb
 from fairlead.apiserver.verbs import presentation
@@ -76,21 +77,24 @@ async def _read_patch(call: Call) -> Any:
         return lambda seen: apply_merge_patch(seen, changes)
     if media == patch_verb.APPLY_PATCH:
         applied = decode_yaml(data, "Scale")
-        return lambda seen: apply_merge_patch(seen, {"spec": applied.get("spec") or {}})
+        return lambda seen: apply_merge_patch(seen, {"spec": applied.get("spec")})
     raise errors.unsupported_media_type((patch_verb.JSON_PATCH, patch_verb.MERGE_PATCH, patch_verb.APPLY_PATCH))
 
 
-def _check(call: Call, wanted: Json) -> None:
+def _check(call: Call, wanted: Any) -> None:
+    """A Scale that fits its type, with a number of replicas that makes sense."""
+    kind = GroupKind("autoscaling", "Scale")
+    node = schemas.node(SCALE)
+    try:
+        if node is not None:
+            conform(node, wanted)
+    except Unfit as error:
+        raise errors.BadRequest(f'Scale in version "v1" cannot be handled as a Scale: {error}') from error
     replicas = (wanted.get("spec") or {}).get("replicas", 0)
-    problem = None
-    if isinstance(replicas, bool) or not isinstance(replicas, int):
-        problem = FieldError.invalid(FieldPath("spec").child("replicas"), replicas, "must be an integer")
-    elif replicas < 0:
-        problem = FieldError.invalid(
-            FieldPath("spec").child("replicas"), replicas, "must be greater than or equal to 0"
-        )
-    if problem is not None:
-        raise errors.invalid(GroupKind("autoscaling", "Scale"), call.info.name, [problem])
+    if replicas < 0:
+        path = FieldPath("spec").child("replicas")
+        problem = FieldError.invalid(path, replicas, "must be greater than or equal to 0")
+        raise errors.invalid(kind, call.info.name, [problem])
 
 
 def _scale_of(obj: Json, paths: ScalePaths) -> Json:

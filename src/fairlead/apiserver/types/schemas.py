@@ -82,6 +82,8 @@ def _resolve(reference: str) -> Json:
         schema["x-kubernetes-preserve-unknown-fields"] = True
     if name.endswith("resource.Quantity"):
         schema["x-fairlead-quantity"] = True
+    if name.endswith("meta.v1.MicroTime"):
+        schema["x-fairlead-micro-time"] = True
     return schema
 
 

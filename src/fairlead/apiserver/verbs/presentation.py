@@ -17,7 +17,18 @@ from fairlead.apiserver.registry.resource import decode_entry
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.verbs.call import Call
 
-__all__ = ["PLAIN", "Form", "bookmark_event", "collection", "event", "negotiate", "one_entry", "one_object", "outcome"]
+__all__ = [
+    "PLAIN",
+    "Form",
+    "bookmark_event",
+    "check_include",
+    "collection",
+    "event",
+    "negotiate",
+    "one_entry",
+    "one_object",
+    "outcome",
+]
 
 _JSON = "application/json"
 _YAML = "application/yaml"
@@ -159,10 +170,16 @@ def bookmark_event(call: Call, form: Form, revision: int, annotations: Mapping[s
     return msgspec.json.encode({"type": "BOOKMARK", "object": obj}) + b"\n"
 
 
-def _table(call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, Any]) -> Json:
+def check_include(call: Call, form: Form) -> str:
+    """What a row of a table carries of its object."""
     include = call.request.query.get("includeObject") or "Metadata"
-    if include not in {"None", "Metadata", "Object"}:
+    if form.view == "Table" and include not in {"None", "Metadata", "Object"}:
         raise errors.BadRequest(f'unrecognized includeObject value: "{include}"')
+    return include
+
+
+def _table(call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, Any]) -> Json:
+    include = check_include(call, form)
     # A stream of tables carries its headers once.
     headers, call.headers_sent = not call.headers_sent, True
     return printers.table(

@@ -9,13 +9,14 @@ __all__ = ["parse_version", "wait_for_version"]
 
 # How long a read waits for a version that the server has not reached yet.
 _PATIENCE_SECONDS = 3
+_DIGITS = 19  # of the largest 64-bit number
 
 
 def parse_version(text: str) -> int:
     """A resource version as the number it is; 0 when nothing was said."""
     if not text:
         return 0
-    if not text.isdecimal():
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
         shown = golang.quote(text)
         raise errors.BadRequest(
             f"invalid resource version: resourceVersion: Invalid value: {shown}: "

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from typing import Self
 
 import msgspec
 
@@ -17,7 +18,7 @@ from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.call import Call
 from fairlead.apiserver.verbs.options import check_watch_options
 from fairlead.apiserver.verbs.selecting import read_selection
-from fairlead.apiserver.verbs.versions import parse_version
+from fairlead.apiserver.verbs.versions import wait_for_version
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
 
@@ -93,9 +94,12 @@ async def watch(call: Call, keeper: WatchKeeper) -> Response:
     if timeout < 0:
         raise errors.BadRequest("timeoutSeconds must not be negative")
     initial = _wants_initial_events(call)
-    version = parse_version(query.get("resourceVersion"))
+    if call.request.method == "HEAD":
+        raise errors.MethodNotSupported("the server does not allow this method on a watch", details={})
+    version = await wait_for_version(call.core, query.get("resourceVersion"))
     store = call.core.store
     bookmarks = query.flag("allowWatchBookmarks")
+    presentation.check_include(call, form)
     # Without a version, or with "0", a watch begins with what is there; so it does when the client asks for that.
     from_state = initial or (initial is None and version == 0)
     since = version if version and not initial else store.revision
@@ -105,7 +109,7 @@ async def watch(call: Call, keeper: WatchKeeper) -> Response:
         return _one_frame(form, _error_frame(errors.Expired(str(error))))
     opening = _opening(call, form, selection, initial=bool(initial), from_state=from_state, since=since)
     kept = keeper.keep(watcher, timeout_seconds=timeout, bookmarks=bookmarks)
-    return Response(body=_stream(call, form, watcher, opening, keeper, kept), content_type=form.stream_type)
+    return Response(body=_WatchBody(call, form, watcher, opening, keeper, kept), content_type=form.stream_type)
 
 
 def _wants_initial_events(call: Call) -> bool | None:
@@ -128,25 +132,43 @@ def _opening(
     return frames
 
 
-async def _stream(
-    call: Call,
-    form: presentation.Form,
-    watcher: Watcher,
-    opening: list[bytes],
-    keeper: WatchKeeper,
-    kept: _Open,
-) -> AsyncIterator[bytes]:
-    store = call.core.store
-    try:
-        for piece in _pieces(opening):
-            yield piece
-        opening.clear()
-        while notices := await watcher.take():
-            for piece in _pieces(_frame(call, form, notice) for notice in notices):
-                yield piece
-    finally:
-        keeper.release(kept)
-        store.unwatch(call.resource.table, watcher)
+class _WatchBody:
+    """The lines of one watch. Whoever sends them closes it, even if it never asked for the first one."""
+
+    def __init__(
+        self,
+        call: Call,
+        form: presentation.Form,
+        watcher: Watcher,
+        opening: list[bytes],
+        keeper: WatchKeeper,
+        kept: _Open,
+    ) -> None:
+        self._call = call
+        self._form = form
+        self._watcher = watcher
+        self._pieces = _pieces(opening)
+        self._keeper = keeper
+        self._kept = kept
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> bytes:
+        while True:
+            piece = next(self._pieces, None)
+            if piece is not None:
+                return piece
+            notices = await self._watcher.take()
+            if not notices:
+                await self.aclose()
+                raise StopAsyncIteration
+            self._pieces = _pieces(_frame(self._call, self._form, notice) for notice in notices)
+
+    async def aclose(self) -> None:
+        """Stop watching."""
+        self._keeper.release(self._kept)
+        self._call.core.store.unwatch(self._call.resource.table, self._watcher)
 
 
 def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:

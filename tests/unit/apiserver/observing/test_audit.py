@@ -20,13 +20,15 @@ def test_a_line_says_who_did_what_and_what_admission_noted(tmp_path: Path) -> No
     request = Request("POST", "/api/v1/namespaces/work/configmaps", Query({}), {"user-agent": "kubectl"}, body)
     request.audit_id = "7"
     token = log.begin(request, read_request(request))
-    log.identified(token, UserInfo("jane", groups=("dev",)))
+    jane = UserInfo("jane", groups=("dev",))
+    log.identified(token, jane, UserInfo("bob"))
     request.audit_annotations["policy/color"] = "red"
     log.end(token, Response(201))
     log.close()
     (line,) = path.read_text().splitlines()
     event = json.loads(line)
     assert (event["auditID"], event["verb"], event["user"]["username"]) == ("7", "create", "jane")
+    assert event["impersonatedUser"] == {"username": "bob"}
     assert event["objectRef"] == {"resource": "configmaps", "namespace": "work", "apiVersion": "v1"}
     assert event["responseStatus"]["code"] == 201
     assert event["annotations"] == {"policy/color": "red"}

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.api.selectors import parse_field_selector
 from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.security.bootstrap_policy import node_rules
 from fairlead.apiserver.security.nodes import NodeAuthorizer
@@ -50,7 +51,11 @@ def nodes() -> NodeAuthorizer:
     return NodeAuthorizer(node_rules(), lambda node: [POD] if node == "n1" else [], lookup)
 
 
-def ask(verb: str, resource: str, name: str = "", user: UserInfo = KUBELET, **more: Any) -> Attributes:
+def ask(
+    verb: str, resource: str, name: str = "", user: UserInfo = KUBELET, *, fields: str = "", **more: Any
+) -> Attributes:
+    if fields:
+        more["fields"] = parse_field_selector(fields)
     return Attributes(user, verb, "/", resource=resource, name=name, **({"namespace": "ns"} | more))
 
 
@@ -93,7 +98,11 @@ def test_config_maps_of_its_pods(nodes: NodeAuthorizer, name: str) -> None:
         (ask("update", "leases", "n1", group="coordination.k8s.io", namespace="kube-system"), False),
         (ask("get", "csinodes", "n1", group="storage.k8s.io", namespace=""), True),
         (ask("get", "csinodes", "n2", group="storage.k8s.io", namespace=""), False),
-        (ask("list", "pods"), True),
+        (ask("list", "pods"), False),
+        (ask("list", "pods", fields="spec.nodeName=n1"), True),
+        (ask("watch", "pods", fields="spec.nodeName=n2"), False),
+        (ask("list", "nodes"), False),
+        (ask("watch", "nodes", fields="metadata.name=n1"), True),
         (ask("patch", "nodes", "n1", subresource="status", namespace=""), True),
         (ask("delete", "nodes", "n1", namespace=""), False),
         (ask("create", "events"), True),

@@ -257,3 +257,58 @@ async def test_a_stopped_store_takes_no_writes_and_ends_its_watches() -> None:
     assert await watcher.take() == []
     with pytest.raises(StoreStopped):
         await put(store, "ns/a")
+
+
+async def test_a_key_may_go_come_and_go_again_within_one_commit() -> None:
+    log = GatedLog()
+    async with running(log) as store:
+        first = await put(store, "ns/a")
+        log.gate.clear()
+        steps: list[asyncio.Future[Any]] = [asyncio.ensure_future(store.remove("pods", "ns/a", expected=first))]
+        await asyncio.sleep(0)
+        steps.append(asyncio.ensure_future(put(store, "ns/a")))
+        await asyncio.sleep(0)
+        steps.append(asyncio.ensure_future(store.remove("pods", "ns/a", expected=3)))
+        await asyncio.sleep(0)
+        log.gate.set()
+        for step in steps:
+            await step
+        assert store.read("pods", "ns/a") is None
+        assert await put(store, "ns/a") == 5
+
+
+async def test_settling_waits_for_what_is_on_its_way() -> None:
+    log = GatedLog()
+    async with running(log) as store:
+        log.gate.clear()
+        writing = asyncio.ensure_future(put(store, "ns/a"))
+        await asyncio.sleep(0)
+        settling = asyncio.ensure_future(store.settle("pods", "ns/a"))
+        await asyncio.sleep(0)
+        assert not settling.done()
+        log.gate.set()
+        await settling
+        assert store.read("pods", "ns/a") is not None
+        await writing
+        await store.settle("pods", "ns/other")
+
+
+async def test_an_observer_that_fails_does_not_stop_the_storage() -> None:
+    async with running(MemoryLog()) as store:
+
+        def fail(_table: str, _change: object) -> None:
+            raise RuntimeError("a bug")
+
+        store.observe(fail)
+        assert await put(store, "ns/a") == 1
+        assert await put(store, "ns/b") == 2
+
+
+async def test_whoever_stops_waiting_for_a_revision_is_forgotten() -> None:
+    async with running(MemoryLog()) as store:
+        for _ in range(10):
+            waiting = asyncio.ensure_future(store.wait_revision(99))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+        assert store._advanced == []

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.validation.selectors import validate_label_selector
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
@@ -94,6 +95,10 @@ class RoleStrategy(Strategy):
     def validate(self, obj: Json) -> list[FieldError]:
         """A rule names verbs, and resources or paths."""
         problems: list[FieldError] = []
+        gathered = (obj.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+        for index, selector in enumerate(gathered):
+            at = FieldPath("aggregationRule").child("clusterRoleSelectors").index(index)
+            problems += validate_label_selector(selector, at)
         for index, rule in enumerate(obj.get("rules") or ()):
             path = FieldPath("rules").index(index)
             if not rule.get("verbs"):
