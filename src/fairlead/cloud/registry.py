@@ -86,5 +86,5 @@ def require_part(provider: Provider, part: str, controller: str) -> None:
     if getattr(provider, part) is None:
         raise ProviderError(
             f"controller {controller} cannot run: cloud provider {provider.name} does not support "
-            f"{part.replace('_', ' ')}; leave it out with --controllers=-{controller}"
+            f"{part.replace('_', ' ')}; leave it out: --controllers=*,-{controller}"
         )

@@ -1,0 +1,176 @@
+"""Putting a cloud controller manager together: which controllers run, with what, sharing which watches."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Sequence
+
+from fairlead.api.core_v1 import Node, Service
+from fairlead.base import logs, tasks
+from fairlead.base.metrics import Metrics
+from fairlead.client.client import Client
+from fairlead.client.informer import Informer
+from fairlead.cloud.calls import CloudCalls
+from fairlead.cloud.census import Census
+from fairlead.cloud.context import CloudContext, Controller
+from fairlead.cloud.controllers.node import NodeController
+from fairlead.cloud.controllers.nodelifecycle import NodeLifecycleController
+from fairlead.cloud.controllers.route import RouteController
+from fairlead.cloud.controllers.service import ServiceController
+from fairlead.cloud.decisions.lifecycle import Limits
+from fairlead.cloud.decisions.routes import Network, parse_networks
+from fairlead.cloud.errors import ProviderError
+from fairlead.cloud.provider import Provider
+from fairlead.cloud.registry import require_part
+
+__all__ = ["CONTROLLERS", "CloudManager", "CloudSettings", "KnownController", "enabled_controllers", "lease_name"]
+
+_log = logs.get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class KnownController:
+    """A controller that there is: its name and its older one, what it needs of a provider, and when it runs."""
+
+    name: str
+    alias: str
+    needs: str
+    in_hybrid_by_default: bool
+
+
+# In the order in which they start.
+CONTROLLERS: tuple[KnownController, ...] = (
+    KnownController(NodeController.name, "cloud-node", "instances", in_hybrid_by_default=True),
+    KnownController(NodeLifecycleController.name, "cloud-node-lifecycle", "instances", in_hybrid_by_default=True),
+    # Routes and load balancers of several clouds are for the administrator to think about first.
+    KnownController(RouteController.name, "route", "routes", in_hybrid_by_default=False),
+    KnownController(ServiceController.name, "service", "load_balancers", in_hybrid_by_default=False),
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CloudSettings:
+    """What the flags of the same names say."""
+
+    controllers: Sequence[str] = ("*",)
+    cluster_name: str = "kubernetes"
+    cluster_cidr: str = ""
+    configure_cloud_routes: bool = True
+    node_monitor_period_seconds: float = 5.0
+    node_status_update_frequency_seconds: float = 300.0
+    route_reconciliation_period_seconds: float = 10.0
+    concurrent_node_syncs: int = 1
+    concurrent_node_status_updates: int = 0
+    concurrent_node_lifecycle_syncs: int = 1
+    concurrent_service_syncs: int = 1
+    limits: Limits = dataclasses.field(default_factory=Limits)
+
+
+def lease_name(provider: str, platforms: Collection[str]) -> str:
+    """The Lease of a manager: with platforms there may be others beside it."""
+    return f"cloud-controller-manager-{provider}" if platforms else "cloud-controller-manager"
+
+
+def enabled_controllers(asked: Sequence[str], *, hybrid: bool) -> list[str]:
+    """Which controllers run, by upstream's rules: named ones do, `-name` does not, `*` is all that run by default.
+
+    Raises:
+        ProviderError: a name is not that of a controller.
+    """
+    names = {name for known in CONTROLLERS for name in (known.name, known.alias)}
+    if unknown := sorted({entry for entry in asked if entry != "*" and entry.removeprefix("-") not in names}):
+        known_names = ", ".join(known.name for known in CONTROLLERS)
+        raise ProviderError(f"--controllers: {', '.join(unknown)} is not known; known are {known_names}")
+    return [known.name for known in CONTROLLERS if _is_enabled(known, asked, hybrid=hybrid)]
+
+
+def _is_enabled(known: KnownController, asked: Sequence[str], *, hybrid: bool) -> bool:
+    for entry in asked:
+        # Of two entries about the same controller the first counts.
+        if entry.removeprefix("-") in {known.name, known.alias}:
+            return not entry.startswith("-")
+    return "*" in asked and (known.in_hybrid_by_default or not hybrid)
+
+
+class CloudManager:
+    """The controllers of one cloud. Made at the start, when what cannot work is refused; run once per term."""
+
+    def __init__(self, provider: Provider, platforms: frozenset[str], settings: CloudSettings) -> None:
+        self.provider = provider
+        self.platforms = platforms
+        self._settings = settings
+        self.controllers = enabled_controllers(settings.controllers, hybrid=bool(platforms))
+        if RouteController.name in self.controllers and not settings.configure_cloud_routes:
+            self.controllers.remove(RouteController.name)
+        for known in CONTROLLERS:
+            if known.name in self.controllers:
+                require_part(provider, known.needs, known.name)
+        self._cluster_cidrs = self._parse_cluster_cidrs()
+
+    async def run(self, client: Client, metrics: Metrics, *, instance: str = "fairlead") -> None:
+        """Run them until cancelled. What they share ends with them: nobody watches who does not lead."""
+        context = CloudContext(
+            client=client,
+            nodes=Informer(client.of(Node, keep=False)),
+            provider=self.provider,
+            platforms=self.platforms,
+            calls=CloudCalls(self.provider.name, clock=client.clock, randomness=client.randomness, metrics=metrics),
+            metrics=metrics,
+            cluster_name=self._settings.cluster_name,
+            instance=instance,
+        )
+        services = Informer(client.of(Service)) if ServiceController.name in self.controllers else None
+        context.nodes.add_handler(Census(metrics, self.platforms).handler())
+        _log.info(
+            "cloud controllers start",
+            provider=self.provider.name,
+            platforms=sorted(self.platforms),
+            controllers=self.controllers,
+        )
+        async with self.provider.running(), tasks.TaskScope("cloud-controller-manager") as scope:
+            for controller in self._make(context, services):
+                scope.start(controller.run(), name=controller.name)
+            scope.start(context.nodes.run(), name="nodes")
+            if services is not None:
+                scope.start(services.run(), name="services")
+
+    def _make(self, context: CloudContext, services: Informer[Service] | None) -> list[Controller]:
+        settings = self._settings
+        made: list[Controller] = []
+        if NodeController.name in self.controllers:
+            made.append(
+                NodeController(
+                    context,
+                    status_update_seconds=settings.node_status_update_frequency_seconds,
+                    concurrent_syncs=settings.concurrent_node_syncs,
+                    concurrent_status_updates=settings.concurrent_node_status_updates,
+                )
+            )
+        if NodeLifecycleController.name in self.controllers:
+            made.append(
+                NodeLifecycleController(
+                    context,
+                    monitor_period_seconds=settings.node_monitor_period_seconds,
+                    concurrent_syncs=settings.concurrent_node_lifecycle_syncs,
+                    limits=settings.limits,
+                )
+            )
+        if RouteController.name in self.controllers:
+            made.append(
+                RouteController(
+                    context,
+                    cluster_cidrs=self._cluster_cidrs,
+                    period_seconds=settings.route_reconciliation_period_seconds,
+                )
+            )
+        if services is not None:
+            made.append(ServiceController(context, services, concurrent_syncs=settings.concurrent_service_syncs))
+        return made
+
+    def _parse_cluster_cidrs(self) -> tuple[Network, ...]:
+        if RouteController.name not in self.controllers:
+            return ()
+        try:
+            return parse_networks(self._settings.cluster_cidr)
+        except ValueError as error:
+            raise ProviderError(f"controller {RouteController.name} needs --cluster-cidr: {error}") from error
