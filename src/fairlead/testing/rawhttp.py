@@ -6,12 +6,13 @@ or hide them; this one only sends and shows.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import io
+import socket
 import ssl
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -93,6 +94,7 @@ class RawApi:
         self.headers = {"Authorization": f"Bearer {access.token}"} if access.token else {}
         self._timeout = aiohttp.ClientTimeout(total=timeout_seconds)
         self._session: aiohttp.ClientSession | None = None
+        self._sockets: list[socket.socket] = []
         self._context = ssl.create_default_context(cafile=str(access.ca_file))
         if access.certificate_file is not None:
             self._context.load_cert_chain(access.certificate_file, access.key_file)
@@ -104,7 +106,7 @@ class RawApi:
         return twin
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(ssl=self._context, limit=0)
+        connector = aiohttp.TCPConnector(ssl=self._context, limit=0, socket_factory=self._open_socket)
         # The buffer is what bounds the length of one line, that is, of one watch event.
         self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout, read_bufsize=2**22)
         return self
@@ -114,6 +116,7 @@ class RawApi:
     ) -> None:
         if self._session is not None:
             await self._session.close()
+        await self._hang_up()
 
     async def request(
         self,
@@ -165,17 +168,33 @@ class RawApi:
                 await self._clock.sleep(_POLL_SECONDS)
         return answer
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def watch(self, path: str, **params: str | int) -> AsyncIterator[RawWatch]:
         """Watch a list path; TimeoutError ends a test that waits for an event that never comes."""
         url = self._url(path, {"watch": "true", **params})
         async with self._open.get(url, headers=self.headers) as got:
             if got.status != 200:
                 raise AssertionError(f"watch {path} answered {got.status}: {await got.text()}")
-            try:
-                yield RawWatch(got)
-            finally:
-                await _hang_up(got)
+            yield RawWatch(got)
+
+    def _open_socket(self, address: tuple[Any, ...]) -> socket.socket:
+        family, kind, protocol, *_ = address
+        opened = socket.socket(family=family, type=kind, proto=protocol)
+        self._sockets.append(opened)
+        return opened
+
+    async def _hang_up(self) -> None:
+        """Wait until every connection is gone.
+
+        Whenever an answer is not read to its end, aiohttp begins a polite TLS goodbye and forgets about it. A loop that
+        ends before the goodbye does leaves an open socket behind, which Python reports in whatever test runs next.
+        """
+        for opened in self._sockets:
+            with contextlib.suppress(OSError):
+                opened.shutdown(socket.SHUT_RDWR)
+        while any(opened.fileno() != -1 for opened in self._sockets):
+            await self._clock.sleep(0)
+        self._sockets.clear()
 
     def _url(self, path: str, params: Mapping[str, str | int]) -> yarl.URL:
         # Encoded as it is: a client that tidies up what a test wrote hides the server's answer to it.
@@ -187,19 +206,3 @@ class RawApi:
         if self._session is None:
             raise RuntimeError("use RawApi as an async context manager")
         return self._session
-
-
-async def _hang_up(response: aiohttp.ClientResponse) -> None:
-    """Drop the connection of an unfinished answer and wait until it is gone.
-
-    aiohttp would begin a polite TLS goodbye and forget about it: a loop that ends before the goodbye does leaves an
-    open socket behind, which Python reports in whatever test runs next.
-    """
-    protocol = response.connection.protocol if response.connection else None
-    if protocol is None:
-        return
-    gone = protocol.closed
-    protocol.abort()
-    response.close()
-    if gone is not None:
-        await gone
