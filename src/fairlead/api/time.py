@@ -11,6 +11,8 @@ import functools
 import re
 
 __all__ = [
+    "canonical_micro_time",
+    "canonical_time",
     "format_duration",
     "format_duration_nanoseconds",
     "format_micro_time",
@@ -24,6 +26,7 @@ __all__ = [
 _LAYOUT_SECONDS = "2006-01-02T15:04:05Z07:00"
 _LAYOUT_MICROS = "2006-01-02T15:04:05.000000Z07:00"
 
+_CANONICAL_LENGTH = len("2006-01-02T15:04:05Z")
 _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))", re.ASCII)
 _MICRO_TIME = re.compile(r".*:\d\d[.,]\d{6}(?:Z|[+-].*)", re.ASCII)
 # The pieces Go's parser walks through: what each looks like, the name its message gives to it, and its bounds.
@@ -73,6 +76,17 @@ def _format_second(moment: dt.datetime) -> str:
 def format_micro_time(moment: dt.datetime) -> str:
     """A MicroTime: UTC, six digits after the point, `Z`."""
     return f"{format_time(moment)[:-1]}.{_utc(moment).microsecond:06d}Z"
+
+
+def canonical_time(text: str) -> str:
+    """A Time as Kubernetes writes it back: clients may send fractions and other zones (`+00:00` says Python)."""
+    moment = parse_time(text)
+    return text if len(text) == _CANONICAL_LENGTH and text[-1] == "Z" else format_time(moment)
+
+
+def canonical_micro_time(text: str) -> str:
+    """A MicroTime as Kubernetes writes it back."""
+    return format_micro_time(parse_micro_time(text))
 
 
 def _utc(moment: dt.datetime) -> dt.datetime:

@@ -44,6 +44,25 @@ def test_other_zones_are_written_as_utc() -> None:
     assert api_time.format_time(dt.datetime(2026, 1, 1, 1, tzinfo=zone)) == "2025-12-31T23:00:00Z"
 
 
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05+00:00", "2026-01-02T03:04:05Z"),
+        ("2026-01-02T03:04:05.9+01:00", "2026-01-02T02:04:05Z"),
+        ("2026-01-02T3:04:05Z", "2026-01-02T03:04:05Z"),
+    ],
+)
+def test_times_have_one_spelling(sent: str, kept: str) -> None:
+    assert api_time.canonical_time(sent) == kept
+
+
+def test_micro_times_have_one_spelling() -> None:
+    assert api_time.canonical_micro_time("2026-01-02T03:04:05.678901+01:00") == "2026-01-02T02:04:05.678901Z"
+    with pytest.raises(ValueError, match=r'cannot parse "Z" as ".000000"'):
+        api_time.canonical_micro_time("2026-01-02T03:04:05Z")
+
+
 def test_a_time_without_zone_is_refused() -> None:
     with pytest.raises(ValueError, match="without a zone"):
         api_time.format_time(dt.datetime(2026, 1, 1))  # noqa: DTZ001 - the point of the test
