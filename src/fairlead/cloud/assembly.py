@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Collection, Sequence
 
@@ -107,14 +109,23 @@ class CloudManager:
                 require_part(provider, known.needs, known.name)
         self._cluster_cidrs = self._parse_cluster_cidrs()
 
-    async def run(self, client: Client, metrics: Metrics, *, instance: str = "fairlead") -> None:
-        """Run them until cancelled. What they share ends with them: nobody watches who does not lead."""
+    async def run(
+        self, client: Client, metrics: Metrics, stopping: asyncio.Event, *, instance: str = "fairlead"
+    ) -> None:
+        """Run them until asked to stop. What they share ends with them: nobody watches who does not lead."""
         context = CloudContext(
             client=client,
             nodes=Informer(client.of(Node, keep=False)),
             provider=self.provider,
             platforms=self.platforms,
-            calls=CloudCalls(self.provider.name, clock=client.clock, randomness=client.randomness, metrics=metrics),
+            calls=CloudCalls(
+                self.provider.name,
+                clock=client.clock,
+                randomness=client.randomness,
+                metrics=metrics,
+                stopping=stopping,
+            ),
+            stopping=stopping,
             metrics=metrics,
             cluster_name=self._settings.cluster_name,
             instance=instance,
@@ -127,12 +138,14 @@ class CloudManager:
             platforms=sorted(self.platforms),
             controllers=self.controllers,
         )
-        async with self.provider.running(), tasks.TaskScope("cloud-controller-manager") as scope:
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self.provider.running())
+            await stack.enter_async_context(context.nodes.running())
+            if services is not None:
+                await stack.enter_async_context(services.running())
+            scope = await stack.enter_async_context(tasks.TaskScope("cloud-controller-manager"))
             for controller in self._make(context, services):
                 scope.start(controller.run(), name=controller.name)
-            scope.start(context.nodes.run(), name="nodes")
-            if services is not None:
-                scope.start(services.run(), name="services")
 
     def _make(self, context: CloudContext, services: Informer[Service] | None) -> list[Controller]:
         settings = self._settings

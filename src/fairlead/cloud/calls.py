@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -11,6 +12,7 @@ from fairlead.base.metrics import Metrics
 from fairlead.base.randomness import Randomness
 from fairlead.client.throttle import Throttle
 from fairlead.cloud.errors import CloudError, CloudUnavailable
+from fairlead.cloud.stopping import pause
 
 __all__ = ["CloudCalls"]
 
@@ -38,9 +40,11 @@ class CloudCalls:
         metrics: Metrics,
         per_second: float = _PER_SECOND,
         burst: int = _BURST,
+        stopping: asyncio.Event | None = None,
     ) -> None:
         self._provider = provider
         self._clock = clock
+        self._stopping = stopping or asyncio.Event()
         self._throttle = Throttle(clock, per_second=per_second, burst=burst)
         self._delays = _BACKOFF.delays(randomness)
         self._quiet_until = clock.monotonic()
@@ -58,7 +62,10 @@ class CloudCalls:
             CloudError: the cloud did not do it.
         """
         while (wait := self._quiet_until - self._clock.monotonic()) > 0:
-            await self._clock.sleep(wait)
+            if await pause(self._clock, wait, self._stopping):
+                break
+        if self._stopping.is_set():
+            raise CloudUnavailable("not asked: the manager is stopping")
         await self._throttle.wait_turn()
         started = self._clock.monotonic()
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
@@ -20,7 +21,7 @@ __all__ = ["CloudContext", "Controller"]
 
 
 class Controller(Protocol):
-    """Something that runs until it is cancelled."""
+    """Something that runs until it is asked to stop."""
 
     @property
     def name(self) -> str:
@@ -28,7 +29,7 @@ class Controller(Protocol):
         ...
 
     async def run(self) -> None:
-        """Do the work. Returns only by being cancelled."""
+        """Do the work. Returns soon after `stopping` is set, with nothing left half done."""
         ...
 
 
@@ -44,6 +45,7 @@ class CloudContext:
     metrics: Metrics
     cluster_name: str = "kubernetes"
     instance: str = "fairlead"  # who reports Events
+    stopping: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
 
     @property
     def writer(self) -> NodeWriter:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from fairlead.api import errors as api_errors
@@ -74,8 +76,9 @@ async def test_the_whole_manager(world: World) -> None:
         metadata=ObjectMeta(name="web", namespace="default"), spec=ServiceSpec(type="LoadBalancer", ports=(port,))
     )
     await world.admin.of(Service).create(web)
-    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
-        scope.start(manager.run(world.manager, metrics), name="manager")
+    stopping = asyncio.Event()
+    async with tasks.TaskScope("test") as scope:
+        scope.start(manager.run(world.manager, metrics, stopping), name="manager")
         await world.clock.advance(15)
         assert cloud.balancers == {"default/web": ("n1", "n2")}
         assert len(cloud.table) == 2
@@ -87,5 +90,6 @@ async def test_the_whole_manager(world: World) -> None:
             await world.admin.of(Node).get("n1")
         assert cloud.balancers == {"default/web": ("n2",)}
         assert [route.target_node for route in cloud.table] == ["n2"]
+        stopping.set()
     assert not any("foreign" in path for path in world.written)
     assert tasks.live_tasks("cloud-controller-manager") == ()

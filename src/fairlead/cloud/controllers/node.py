@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
@@ -21,6 +22,7 @@ from fairlead.cloud.errors import CloudError
 from fairlead.cloud.ownership import Ownership, ownership
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.provider import Instance
+from fairlead.cloud.stopping import pause, shut_down_on, synced
 
 __all__ = ["NodeController"]
 
@@ -28,6 +30,7 @@ __all__ = ["NodeController"]
 _RETRY = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=60.0, jitter=0.2)
 _BATCH = 5000
 _ATTEMPTS = 5
+_T = TypeVar("_T")
 
 _log = logs.get_logger(__name__)
 
@@ -67,12 +70,17 @@ class NodeController:
         )
 
     async def run(self) -> None:
-        """Initialise and update until cancelled."""
+        """Initialise and update until asked to stop."""
         self._context.nodes.add_handler(
             Handler(on_add=self._enqueue, on_update=lambda _, node: self._enqueue(node), on_delete=self._forget)
         )
-        await self._context.nodes.wait_synced()
-        async with self._recorder.running(), tasks.TaskScope(self.name) as scope:
+        if not await synced(self._context.stopping, self._context.nodes):
+            return
+        async with (
+            self._recorder.running(),
+            shut_down_on(self._context.stopping, self._queue),
+            tasks.TaskScope(self.name) as scope,
+        ):
             scope.start(self._work(), name="initialise")
             scope.start(self._update_statuses(), name="statuses")
 
@@ -84,7 +92,7 @@ class NodeController:
 
     async def _work(self) -> None:
         with contextlib.suppress(QueueShutDown):
-            while True:
+            while not self._context.stopping.is_set():
                 names = [await self._queue.get()]
                 while len(self._queue) and len(names) < _BATCH:
                     names.append(await self._queue.get())
@@ -107,7 +115,7 @@ class NodeController:
                 relabel.append((node, step))
             else:
                 self._queue.forget(name)
-        await for_each(relabel, lambda one: self._relabel(*one), workers=self._syncs, owner=self.name)
+        await self._each(relabel, lambda one: self._relabel(*one), self._syncs)
         try:
             found = await self._context.describe(waiting)
         except CloudError as error:
@@ -119,7 +127,10 @@ class NodeController:
                 _log.debug("cloud does not answer for the node", node=node.name)
                 self._queue.add_rate_limited(node.name)
         answered = [(node, found[node.name]) for node in waiting if node.name in found]
-        await for_each(answered, lambda one: self._initialise(*one), workers=self._syncs, owner=self.name)
+        await self._each(answered, lambda one: self._initialise(*one), self._syncs)
+
+    async def _each(self, items: list[_T], work: Callable[[_T], Awaitable[None]], workers: int) -> None:
+        await for_each(items, work, workers=workers, owner=self.name, stopping=self._context.stopping)
 
     async def _relabel(self, node: Node, step: Relabel) -> None:
         try:
@@ -165,9 +176,9 @@ class NodeController:
         self._queue.add_rate_limited(node.name)
 
     async def _update_statuses(self) -> None:
-        while True:
+        while not self._context.stopping.is_set():
             await self.update_statuses()
-            await self._clock.sleep(self._status_update_seconds)
+            await pause(self._clock, self._status_update_seconds, self._context.stopping)
 
     async def update_statuses(self) -> None:
         """Bring the addresses of all initialised nodes in line: one question for all of them."""
@@ -184,7 +195,7 @@ class NodeController:
             _log.warning("cloud does not answer about addresses", nodes=len(nodes), error=str(error))
             return
         known = [(node, found[node.name]) for node in nodes if node.name in found]
-        await for_each(known, lambda one: self._update_status(*one), workers=self._status_updates, owner=self.name)
+        await self._each(known, lambda one: self._update_status(*one), self._status_updates)
 
     async def _update_status(self, node: Node, instance: Instance) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Awaitable, Callable, Iterable
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
@@ -13,6 +14,7 @@ from fairlead.cloud.context import CloudContext
 from fairlead.cloud.decisions.lifecycle import Limits, Stop, first_look, judge
 from fairlead.cloud.errors import CloudError
 from fairlead.cloud.parallel import for_each
+from fairlead.cloud.stopping import pause, synced
 
 __all__ = ["NodeLifecycleController"]
 
@@ -52,17 +54,18 @@ class NodeLifecycleController:
         )
 
     async def run(self) -> None:
-        """Look, act, wait, until cancelled."""
-        await self._context.nodes.wait_synced()
+        """Look, act, wait, until asked to stop."""
+        if not await synced(self._context.stopping, self._context.nodes):
+            return
         async with self._recorder.running():
-            while True:
+            while not self._context.stopping.is_set():
                 await self.monitor()
-                await self._clock.sleep(self._period_seconds)
+                await pause(self._clock, self._period_seconds, self._context.stopping)
 
     async def monitor(self) -> None:
         """One pass over all nodes."""
         look = first_look(self._context.nodes.store, self._context.platforms, self._clock.now(), self._limits)
-        await for_each(look.untaint, self._untaint, workers=self._workers, owner=self.name)
+        await self._each(look.untaint, self._untaint)
         try:
             answers = await self._context.describe(look.ask)
         except CloudError as error:
@@ -70,10 +73,15 @@ class NodeLifecycleController:
             return
         judgement = judge(look, answers, self._limits, recently_vanished=self._recently_vanished())
         self._report(judgement.stop)
-        await for_each(judgement.taint, self._taint, workers=self._workers, owner=self.name)
+        await self._each(judgement.taint, self._taint)
         for node in judgement.confirm:
+            if self._context.stopping.is_set():
+                return
             if await self._is_gone(node) and await self._delete(node) and node.name in judgement.surprises:
                 self._vanished.append(self._clock.monotonic())
+
+    async def _each(self, nodes: Iterable[Node], work: Callable[[Node], Awaitable[None]]) -> None:
+        await for_each(nodes, work, workers=self._workers, owner=self.name, stopping=self._context.stopping)
 
     def _recently_vanished(self) -> int:
         horizon = self._clock.monotonic() - _AT_ONCE_SECONDS

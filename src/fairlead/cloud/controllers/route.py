@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TypeVar
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node, NodeCondition
@@ -13,11 +14,13 @@ from fairlead.cloud.decisions.routes import Network, NewRoute, RoutePlan, plan_r
 from fairlead.cloud.errors import CloudError, ProviderError
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.provider import Route, Routes
+from fairlead.cloud.stopping import pause, synced
 
 __all__ = ["RouteController"]
 
 # Upstream allows 200; what really goes out at once is up to the rate limit of all calls.
 _CONCURRENT_OPERATIONS = 20
+_T = TypeVar("_T")
 _CONDITION = "NetworkUnavailable"
 
 _log = logs.get_logger(__name__)
@@ -46,14 +49,16 @@ class RouteController:
         )
 
     async def run(self) -> None:
-        """Reconcile, wait, until cancelled."""
-        await self._context.nodes.wait_synced()
+        """Reconcile, wait, until asked to stop."""
+        if not await synced(self._context.stopping, self._context.nodes):
+            return
         async with self._recorder.running():
-            while True:
+            while not self._context.stopping.is_set():
                 started = self._clock.monotonic()
                 await self.reconcile()
                 # As upstream: the period counts from start to start.
-                await self._clock.sleep(max(0.0, self._period_seconds - (self._clock.monotonic() - started)))
+                left = self._period_seconds - (self._clock.monotonic() - started)
+                await pause(self._clock, max(0.0, left), self._context.stopping)
 
     async def reconcile(self) -> None:
         """One pass."""
@@ -82,10 +87,16 @@ class RouteController:
                 failed.add((new.node.name, new.route.destination_cidr))
 
         # Removing comes first: a route that is made anew has the range of the one that goes.
-        await for_each(plan.remove, self._remove, workers=_CONCURRENT_OPERATIONS, owner=self.name)
-        await for_each(plan.make, make, workers=_CONCURRENT_OPERATIONS, owner=self.name)
+        await self._each(plan.remove, self._remove)
+        await self._each(plan.make, make)
         for node in plan.report:
+            if self._context.stopping.is_set():
+                return
             await self._report(node, reached=plan.reached(node, failed))
+
+    async def _each(self, items: Iterable[_T], work: Callable[[_T], Awaitable[None]]) -> None:
+        stopping = self._context.stopping
+        await for_each(items, work, workers=_CONCURRENT_OPERATIONS, owner=self.name, stopping=stopping)
 
     def _forget(self, nodes: Sequence[Node], routes: Sequence[Route]) -> None:
         # A range that no node has and no route leads to any more may be given to anybody.

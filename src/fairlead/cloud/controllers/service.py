@@ -27,6 +27,7 @@ from fairlead.cloud.errors import CloudError, ImplementedElsewhere, NotReadyYet,
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.provider import LoadBalancers
 from fairlead.cloud.servicewriting import ServiceWriter
+from fairlead.cloud.stopping import pause, shut_down_on, synced
 
 __all__ = ["ServiceController"]
 
@@ -58,14 +59,19 @@ class ServiceController:
         self._targets: dict[Key, list[Node]] = {}
 
     async def run(self) -> None:
-        """Ensure, update and remove until cancelled."""
+        """Ensure, update and remove until asked to stop."""
         self._services.add_handler(Handler(on_add=self._added, on_update=self._updated, on_delete=self._deleted))
         self._context.nodes.add_handler(
             Handler(on_add=self._node_changed, on_update=self._node_updated, on_delete=self._node_changed)
         )
-        await self._services.wait_synced()
-        await self._context.nodes.wait_synced()
-        async with self._recorder.running(), tasks.TaskScope(self.name) as scope:
+        if not await synced(self._context.stopping, self._services, self._context.nodes):
+            return
+        async with (
+            self._recorder.running(),
+            shut_down_on(self._context.stopping, self._queue),
+            shut_down_on(self._context.stopping, self._node_changes),
+            tasks.TaskScope(self.name) as scope,
+        ):
             for number in range(self._workers):
                 scope.start(self._work(), name=f"services-{number}")
             scope.start(self._follow_nodes(), name="nodes")
@@ -97,7 +103,7 @@ class ServiceController:
 
     async def _work(self) -> None:
         with contextlib.suppress(QueueShutDown):
-            while True:
+            while not self._context.stopping.is_set():
                 async with self._queue.take() as key:
                     await self._attempt(key)
 
@@ -114,8 +120,7 @@ class ServiceController:
 
     async def _resync(self) -> None:
         # A clean-up that was left half done must not wait for somebody to touch the Service.
-        while True:
-            await self._clock.sleep(_RESYNC_SECONDS)
+        while not await pause(self._clock, _RESYNC_SECONDS, self._context.stopping):
             for service in self._services.store:
                 if needs_cleanup(service):
                     self._queue.add(key_of(service))
@@ -197,7 +202,7 @@ class ServiceController:
 
     async def _follow_nodes(self) -> None:
         with contextlib.suppress(QueueShutDown):
-            while True:
+            while not self._context.stopping.is_set():
                 # However many nodes changed: one look at all load balancers.
                 names = [await self._node_changes.get()]
                 while len(self._node_changes):
@@ -211,7 +216,11 @@ class ServiceController:
     async def sync_nodes(self) -> None:
         """Bring the targets of all load balancers in line."""
         await for_each(
-            list(self._balanced.items()), lambda one: self._retarget(*one), workers=self._workers, owner=self.name
+            list(self._balanced.items()),
+            lambda one: self._retarget(*one),
+            workers=self._workers,
+            owner=self.name,
+            stopping=self._context.stopping,
         )
 
     async def _retarget(self, key: Key, service: Service) -> None:
