@@ -76,7 +76,7 @@ class Connection(asyncio.Protocol):
         self._transport: Any = None  # uvloop's transports are of no class of asyncio's
         self._task: asyncio.Task[None] | None = None
         self._receiving = Incoming()
-        self._in_head = True
+        self._in_head = False  # a request has begun and its head is not complete
         self._head_bytes = 0
         self._waiting: collections.deque[Incoming] = collections.deque()
         self._answering: Incoming | None = None
@@ -123,9 +123,10 @@ class Connection(asyncio.Protocol):
             self._deaf = True  # it wants to speak something else from here on; it gets one more answer
             return
         except httptools.HttpParserError:
-            self._refuse(head.BAD_REQUEST)
+            self._refuse(head.HEAD_TOO_LARGE if self._head_bytes > _MAX_HEAD_BYTES else head.BAD_REQUEST)
             return
         if self._in_head:
+            # A head that does not end: the parser keeps what it has of it.
             self._head_bytes += len(data)
             if self._head_bytes > _MAX_HEAD_BYTES:
                 self._refuse(head.HEAD_TOO_LARGE)
@@ -146,6 +147,7 @@ class Connection(asyncio.Protocol):
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         self._receiving = Incoming()
+        self._in_head = True
         self.ends_at = self._site.now + _HEAD_SECONDS
 
     def on_url(self, url: bytes) -> None:
@@ -159,6 +161,9 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         """The head is there: it can be answered, the body is read when it is asked for."""
         incoming = self._receiving
+        self._head_bytes = len(incoming.target) + sum(len(name) + len(value) for name, value in incoming.headers)
+        if self._head_bytes > _MAX_HEAD_BYTES:
+            raise ValueError("the head is too large")  # the parser hands it on as an error of its own
         incoming.method = self._parser.get_method().decode("latin-1")
         incoming.keep_alive = self._parser.should_keep_alive()
         incoming.chunks_understood = self._parser.get_http_version() == "1.1"
@@ -173,7 +178,6 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         """The request is there as a whole."""
-        self._in_head = True
         self.ends_at = float("inf")
         self._receiving.finish()
 
@@ -212,7 +216,7 @@ class Connection(asyncio.Protocol):
                 if not incoming.keep_alive or not incoming.complete or self._deaf:
                     return
                 self._answering = None
-                if self._in_head and not self._head_bytes:
+                if not self._in_head:
                     self.ends_at = self._site.now + _IDLE_SECONDS
         finally:
             self._close()
