@@ -34,21 +34,22 @@ class Threads:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._executor is not None:
-            self._executor.shutdown(wait=False, cancel_futures=True)
+            # Every call has ended, because everybody who made one has waited for it: the threads are idle and go.
+            self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None
 
     async def run(self, function: Callable[..., _T], /, *arguments: Any, **named: Any) -> _T:
         """Call it in a thread and wait for what it returns."""
         if self._executor is None:
             raise RuntimeError(f"{self._name} is used outside of its block")
-        call = functools.partial(function, *arguments, **named)
-        future = asyncio.get_running_loop().run_in_executor(self._executor, call)
+        call = self._executor.submit(functools.partial(function, *arguments, **named))
+        ended = asyncio.wrap_future(call)
         try:
-            return await asyncio.shield(future)
+            return await asyncio.shield(ended)
         except asyncio.CancelledError:
-            if not future.cancel():
-                await asyncio.wait([future])
-                # What became of it interests nobody any more, but must not be reported as never looked at.
-                if not future.cancelled():
-                    future.exception()
+            # One that no thread has begun can still be taken back.
+            if not call.cancel():
+                await asyncio.wait([ended])
+            if ended.done() and not ended.cancelled():
+                ended.exception()  # nobody will look at it, and asyncio would complain about that
             raise

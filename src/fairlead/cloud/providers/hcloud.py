@@ -9,9 +9,9 @@ their nodes are foreign. So are those with the older form of their id, `hcloud:/
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairlead import __version__
@@ -70,9 +70,15 @@ class HetznerProvider:
         """Cloud servers only."""
         return frozenset({_PLATFORM})
 
-    def running(self) -> AbstractAsyncContextManager[object]:
-        """Holds the threads."""
-        return self._threads
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Holds threads and connections."""
+        async with self._threads:
+            try:
+                yield
+            finally:
+                # A session that was closed opens new connections when it is used again.
+                self._client._client._session.close()  # noqa: SLF001 - the library has no word for it
 
     async def describe(self, queries: Sequence[InstanceQuery]) -> Mapping[InstanceQuery, Instance]:
         """Few are asked for one by one, many by listing the project."""

@@ -71,6 +71,12 @@ class AwsClient:
             else:
                 return items
 
+    def close(self) -> None:
+        """Give back connections. The next call makes new ones."""
+        for service in self._services.values():
+            service.close()
+        self._services.clear()
+
     def _call(self, service: str, operation: str, parameters: Mapping[str, Any]) -> Json:
         from botocore import exceptions
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
+import contextlib
+from collections.abc import AsyncIterator
 
 from fairlead.cloud.errors import ProviderError
 from fairlead.cloud.providers.aws.client import AwsClient
@@ -30,15 +31,20 @@ class AwsProvider:
             ) from error
         del boto3
         self._threads = Threads("aws")
-        client = AwsClient(config, self._threads)
-        self.instances = AwsInstances(client, config)
-        self.routes = AwsRoutes(client, config)
-        self.load_balancers = AwsLoadBalancers(client, config)
+        self._client = AwsClient(config, self._threads)
+        self.instances = AwsInstances(self._client, config)
+        self.routes = AwsRoutes(self._client, config)
+        self.load_balancers = AwsLoadBalancers(self._client, config)
 
     def supported_platforms(self) -> frozenset[str]:
         """The scheme of Amazon's ids, in every partition."""
         return frozenset({"aws"})
 
-    def running(self) -> AbstractAsyncContextManager[object]:
-        """Holds the threads."""
-        return self._threads
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Holds threads and connections."""
+        async with self._threads:
+            try:
+                yield
+            finally:
+                self._client.close()
