@@ -11,7 +11,7 @@ from fairlead.apiserver.admission.interface import Operation
 from fairlead.apiserver.operations import storing
 from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
 from fairlead.apiserver.operations.propagation import DeleteRequest, finalizers_for
-from fairlead.apiserver.operations.update import confirm, remove, settled
+from fairlead.apiserver.operations.update import became_durable, confirm, remove, settled
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import WriteConflict
@@ -34,6 +34,9 @@ async def delete(
             return await _delete_once(core, resource, namespace, name, entry, request, options)
         except WriteConflict:
             continue
+        except errors.ApiError:
+            if await became_durable(core, resource, entry):
+                raise
     raise errors.conflict(resource.group_resource, name, "the object has been modified; please try again")
 
 

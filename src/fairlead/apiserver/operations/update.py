@@ -14,7 +14,7 @@ from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import WriteConflict
 
-__all__ = ["Mutation", "View", "confirm", "remove", "settled", "update"]
+__all__ = ["Mutation", "View", "became_durable", "confirm", "remove", "settled", "update"]
 
 # Given the object as it is now (its own copy), the object as it shall be. Called again when somebody else was faster.
 Mutation = Callable[[Json], Awaitable[Json]]
@@ -71,6 +71,9 @@ async def update(
             )
         except WriteConflict:
             continue
+        except errors.ApiError:
+            if await became_durable(core, resource, entry):
+                raise
     raise errors.conflict(
         resource.group_resource,
         name,
@@ -172,6 +175,14 @@ async def settled(core: Core, resource: Resource, namespace: str, name: str) -> 
     if entry is None:
         raise errors.not_found(resource.group_resource, name)
     return entry
+
+
+async def became_durable(core: Core, resource: Resource, entry: Entry) -> bool:
+    """Whether a state on which a refusal was decided is one that a client may be told of."""
+    await core.store.settle(resource.table, entry.key)
+    newest = core.store.newest(resource.table, entry.key)
+    # When a write fails, so do all that were built on it, and what is there is older than it again.
+    return newest is None or newest.revision >= entry.revision
 
 
 async def confirm(core: Core, resource: Resource, entry: Entry) -> None:
