@@ -185,6 +185,12 @@ async def test_every_field_error_is_a_cause(api: RawApi, path: str) -> None:
     assert status["message"] == f'ConfigMap "a" is invalid: [{listed}]'
 
 
+async def test_a_new_object_has_no_version_yet(api: RawApi, path: str) -> None:
+    """kube-apiserver calls this its own fault (500); it is the client's."""
+    status = (await api.post(path, config_map("a", resourceVersion="5"))).expect(400, 500)
+    assert status["message"] == "resourceVersion should not be set on objects to be created"
+
+
 async def test_the_name_in_the_body_must_be_the_one_in_the_path(api: RawApi, path: str) -> None:
     (await api.post(path, config_map("a"))).expect(201)
     other = (await api.put(f"{path}/a", config_map("b"))).expect(400)

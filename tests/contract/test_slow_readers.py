@@ -41,23 +41,33 @@ async def watch_without_reading(access: Access, context: ssl.SSLContext) -> asyn
     host, _, port = access.url.removeprefix("https://").partition(":")
     connection = socket.socket()
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # or the kernel would read for us
-    connection.setblocking(False)  # noqa: FBT003 - the only way to say it
+    connection.setblocking(False)
     await asyncio.get_running_loop().sock_connect(connection, (host, int(port)))
     reader, writer = await asyncio.open_connection(sock=connection, ssl=context, server_hostname=host, limit=1024)
-    request = f"GET {PATH}?watch=true&resourceVersion=0 HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {access.token}\r\n\r\n"
-    writer.write(request.encode())
+    head = [
+        f"GET {PATH}?watch=true&resourceVersion=0 HTTP/1.1",
+        f"Host: {host}",
+        f"Authorization: Bearer {access.token}",
+    ]
+    writer.write("\r\n".join([*head, "", ""]).encode())
     assert (await reader.readline()).startswith(b"HTTP/1.1 200")
     return writer
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 async def test_a_thousand_of_them(plane: EmbeddedControlPlane) -> None:
     access = plane.access()
     context = ssl.create_default_context(cafile=str(access.ca_file))
     async with RawApi(access) as api, contextlib.AsyncExitStack() as stack:
-        writers: list[asyncio.StreamWriter] = []
-        stack.callback(lambda: [writer.transport.abort() for writer in writers])
         for _ in range(READERS // 50):
-            writers += await asyncio.gather(*(watch_without_reading(access, context) for _ in range(50)))
+            for writer in await asyncio.gather(*(watch_without_reading(access, context) for _ in range(50))):
+                stack.push_async_callback(hang_up, writer)
         before = resident_bytes(plane.apiserver.pid)
         version = (await api.get(PATH)).expect(200)["metadata"]["resourceVersion"]
         async with api.watch(PATH, resourceVersion=version) as watch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable, Mapping
 
 from fairlead.api import errors
@@ -29,6 +30,11 @@ _VERBS: Mapping[str, Verb] = {
     "deletecollection": delete.delete_collection,
 }
 _SERVED_AS_OBJECT: Mapping[str, Verb] = {"get": get.get, "update": update.update, "patch": patch.patch}
+
+# As kube-apiserver. The number is ours: Python's http.client gives up at a hundred headers.
+_MAX_WARNINGS_CHARACTERS = 4096
+_MAX_WARNING_CHARACTERS = 256
+_MAX_WARNINGS = 64
 
 
 class Dispatcher:
@@ -76,7 +82,7 @@ class Dispatcher:
         except errors.ApiError as error:
             # A client is warned also when it is refused.
             response = status_response(error)
-        response.headers += [("warning", f'299 - "{_header_text(text)}"') for text in dict.fromkeys(call.warnings)]
+        response.headers += [("warning", f'299 - "{_header_text(text)}"') for text in _worth_saying(call.warnings)]
         return response
 
     async def _run(self, call: Call) -> Response:
@@ -113,6 +119,16 @@ class Dispatcher:
 
 def _not_allowed() -> errors.MethodNotSupported:
     return errors.MethodNotSupported("the server does not allow this method on the requested resource", details={})
+
+
+def _worth_saying(warnings: list[str]) -> list[str]:
+    """Each warning once, and no more than a client can take in: too many are shortened, and the last ones dropped."""
+    said = [text for text in dict.fromkeys(warnings) if text][:_MAX_WARNINGS]
+    if sum(map(len, said)) <= _MAX_WARNINGS_CHARACTERS:
+        return said
+    shortened = [text[:_MAX_WARNING_CHARACTERS] for text in said]
+    length = list(itertools.accumulate(map(len, shortened), initial=0))
+    return [text for text, before in zip(shortened, length, strict=False) if before < _MAX_WARNINGS_CHARACTERS]
 
 
 def _header_text(text: str) -> str:

@@ -45,7 +45,8 @@ def begin_create(core: Core, resource: Resource, obj: Json, namespace: str) -> N
     drop_empty(metadata)
     check_namespace(resource, metadata, namespace)
     if metadata.get("resourceVersion"):
-        raise errors.InternalError("resourceVersion should not be set on objects to be created")
+        # kube-apiserver calls it its own fault (500); nothing that a client says should be.
+        raise errors.BadRequest("resourceVersion should not be set on objects to be created")
     for field in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(field, None)
     if not metadata.get("name") and metadata.get("generateName"):
