@@ -18,7 +18,7 @@ Before: `client`. After: `manager`, which runs controllers as that work.
 from fairlead.election.candidate import Candidate
 from fairlead.election.errors import ElectionError, LeadershipLost, NotLeading, TermOverrun
 from fairlead.election.guard import guarded
-from fairlead.election.leadership import Leadership, TermObserver
+from fairlead.election.leadership import Leadership, TermObserver, end_process
 from fairlead.election.leading import lead, new_identity
 from fairlead.election.lease import Lock
 from fairlead.election.record import Record, Timing
@@ -38,6 +38,7 @@ __all__ = [
     "TermObserver",
     "TermOverrun",
     "Timing",
+    "end_process",
     "guarded",
     "lead",
     "new_identity",

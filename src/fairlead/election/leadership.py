@@ -17,6 +17,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 from fairlead.base import logs, tasks
 from fairlead.election.candidate import Candidate
 from fairlead.election.errors import LeadershipLost, NotLeading, TermOverrun
+from fairlead.election.record import Record
 from fairlead.election.term import Rules, StopReason, Term
 
 __all__ = ["Leadership", "TermObserver", "end_process"]
@@ -127,7 +128,7 @@ class Leadership:
             while True:
                 record = await self.candidate.win()
                 self._requested = None
-                term = self.term = Term(self.candidate, record)
+                term = self.term = self._new_term(record)
                 if self._observer is not None:
                     self._observer.term_started(term)
                 try:
@@ -141,10 +142,29 @@ class Leadership:
                 if not self._rules.stay:
                     raise LeadershipLost(f"{term.identity} leads {term.lock} no longer ({term.stop_reason})")
 
+    def _new_term(self, record: Record) -> Term:
+        candidate = self.candidate
+        return Term(
+            candidate.lock,
+            identity=candidate.identity,
+            number=record.transitions,
+            is_reliable=lambda: candidate.is_valid,
+        )
+
     async def _serve(self, term: Term) -> None:
         """One term, from its first task to the release of its lease."""
         work = self._start(self._do_work(term), name="work")
         keeping = self._start(self.candidate.keep(self._asked_to_yield), name="keep")
+        try:
+            await self._see_it_through(term, work, keeping)
+        finally:
+            # Both have ended, unless something here failed: then neither may go on unwatched.
+            work.cancel()
+            keeping.cancel()
+        if not work.cancelled() and (failure := work.exception()) is not None and not _is_loss(failure):
+            raise failure
+
+    async def _see_it_through(self, term: Term, work: asyncio.Task[None], keeping: asyncio.Task[str]) -> None:
         term.stop(await self._first_reason(work, keeping))
         self._log.info("the term ends", reason=str(term.stop_reason))
         self.candidate.asked_to_step_down()
@@ -156,10 +176,6 @@ class Leadership:
             await self._abandon(work)
             await tasks.cancel_and_wait(keeping)
             self.candidate.end(hold_off=False)
-        if not work.cancelled() and (failure := work.exception()) is not None:
-            if not isinstance(failure, NotLeading):
-                raise failure
-            self._log.info("the work noticed first that the lease is lost", error=str(failure))
 
     def _asked_to_yield(self, preferred: str) -> None:
         self._log.info("the lease asks for another holder", preferred=preferred)
@@ -180,7 +196,7 @@ class Leadership:
                 return StopReason.LOST
             if work.done():
                 failure = None if work.cancelled() else work.exception()
-                if isinstance(failure, NotLeading):
+                if failure is not None and _is_loss(failure):
                     return StopReason.LOST
                 return StopReason.FAILED if failure is not None or work.cancelled() else StopReason.FINISHED
             if self._requested is not None:
@@ -223,7 +239,9 @@ class Leadership:
             self.candidate.end(hold_off=hold_off)
 
     def _overrun(self, why: str) -> NoReturn:
-        running = [f"{task.owner}/{task.name}" for task in tasks.live_tasks(self._tasks.owner) if task.name != "terms"]
+        owned = tasks.live_tasks(self._tasks.owner)
+        running = [f"{task.owner}/{task.name}" for task in owned if task.name not in {"terms", "keep"}]
+        running += self.term.stragglers if self.term is not None else ()
         overrun = TermOverrun(str(self.candidate.lock), running, why)
         self._on_overrun(overrun)
         raise overrun
@@ -235,3 +253,10 @@ class Leadership:
             async with clock.timeout(None if moment is None else max(0.0, moment - clock.monotonic())):
                 await self._happened.wait()
         self._happened.clear()
+
+
+def _is_loss(failure: BaseException) -> bool:
+    """Whether work ended because it noticed, perhaps before anybody else, that the lease is lost."""
+    if isinstance(failure, BaseExceptionGroup):
+        return failure.split(NotLeading)[1] is None
+    return isinstance(failure, NotLeading)

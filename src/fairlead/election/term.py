@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import enum
+from collections.abc import Callable
 
-from fairlead.election.candidate import Candidate
 from fairlead.election.errors import NotLeading
 from fairlead.election.lease import Lock
-from fairlead.election.record import Record
 
 __all__ = ["Rules", "StopReason", "Term"]
 
@@ -54,21 +53,14 @@ class Term:
     work is cancelled instead. Call `check` before a write that only a leader may do, or write through `guarded`.
     """
 
-    def __init__(self, candidate: Candidate, record: Record) -> None:
-        self._candidate = candidate
-        self.number = record.transitions
+    def __init__(self, lock: Lock, *, identity: str, number: int, is_reliable: Callable[[], bool]) -> None:
+        self.lock = lock
+        self.identity = identity
+        self.number = number
         self.stopping = asyncio.Event()
         self.stop_reason: StopReason | None = None
-
-    @property
-    def lock(self) -> Lock:
-        """The Lease that is held."""
-        return self._candidate.lock
-
-    @property
-    def identity(self) -> str:
-        """The name under which it is held."""
-        return self._candidate.identity
+        self.stragglers: tuple[str, ...] = ()  # what work left running, as far as it knows
+        self._is_reliable = is_reliable
 
     @property
     def owner(self) -> str:
@@ -78,7 +70,7 @@ class Term:
     @property
     def is_valid(self) -> bool:
         """Whether the lease can be relied on at this very moment."""
-        return self.stop_reason is not StopReason.LOST and self._candidate.is_valid
+        return self.stop_reason is not StopReason.LOST and self._is_reliable()
 
     def check(self) -> None:
         """Make sure that the lease can be relied on, e.g. after the process or its machine was asleep.

@@ -7,7 +7,7 @@ from fairlead.api import errors as api_errors
 from fairlead.api.meta import ObjectMeta
 from fairlead.base import tasks
 from fairlead.client.transport import Request, Response
-from fairlead.election import Candidate, NotLeading, Record, StopReason, Term, guarded
+from fairlead.election import Candidate, NotLeading, StopReason, Term, guarded
 from fairlead.election.guard import FENCE_MARK, GuardedTransport
 from tests.unit.election.world import LOCK, World
 
@@ -16,13 +16,17 @@ def config_map(name: str) -> core_v1.ConfigMap:
     return core_v1.ConfigMap(metadata=ObjectMeta(name=name))
 
 
+def a_term(candidate: Candidate) -> Term:
+    return Term(LOCK, identity="a", number=0, is_reliable=lambda: candidate.is_valid)
+
+
 async def test_writes_stop_when_the_lease_cannot_be_relied_on(world: World) -> None:
     client = world.client("a")
     candidate = Candidate(client, LOCK, identity="a")
     async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope, candidate.following():
         winning = scope.start(candidate.win(), name="win")
         await world.until(winning.done)
-        maps = guarded(client, Term(candidate, winning.result())).of(core_v1.ConfigMap)
+        maps = guarded(client, a_term(candidate)).of(core_v1.ConfigMap)
         await maps.create(config_map("x"))
         # The process sleeps past its renew deadline, and wakes in the middle of its work.
         await world.clock.advance(10)
@@ -39,7 +43,7 @@ async def test_a_term_that_was_lost_is_over_whatever_the_clock_says(world: World
     async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope, candidate.following():
         winning = scope.start(candidate.win(), name="win")
         await world.until(winning.done)
-        term = Term(candidate, winning.result())
+        term = a_term(candidate)
         term.check()
         term.stop(StopReason.LOST)
         with pytest.raises(NotLeading):
@@ -57,7 +61,7 @@ async def test_a_term_that_was_lost_is_over_whatever_the_clock_says(world: World
 async def test_the_first_reason_counts_unless_the_lease_is_lost(
     world: World, reasons: list[StopReason], counts: StopReason
 ) -> None:
-    term = Term(Candidate(world.admin, LOCK, identity="a"), Record())
+    term = a_term(Candidate(world.admin, LOCK, identity="a"))
     for reason in reasons:
         term.stop(reason)
     assert term.stopping.is_set()

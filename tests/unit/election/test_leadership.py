@@ -199,7 +199,7 @@ async def test_work_that_never_ends_ends_the_process_instead_of_releasing(stage:
     await world.clock.advance(9.9)
     assert not overruns
     await world.clock.advance(0.2)
-    assert [overrun.running for overrun in overruns] == [(f"term/{LOCK}/work", f"term/{LOCK}/keep")]
+    assert [overrun.running for overrun in overruns] == [(f"term/{LOCK}/work",)]
     assert "work did not end within 10 s of being asked to" in str(overruns[0])
     assert isinstance(leader.task.exception(), TermOverrun)
     assert (await world.record()).holder == "a"

@@ -63,6 +63,7 @@ class Network:
     forbids_lists: bool = False
     is_mute: bool = False  # watches stay open and say nothing
     sent: list[Request] = dataclasses.field(default_factory=list)
+    slow: Callable[[Request], float] = lambda _request: 0.0
     streams: set[asyncio.Event] = dataclasses.field(default_factory=set)
 
     async def send(self, request: Request) -> Response:
@@ -72,7 +73,7 @@ class Network:
             return Response(403, {}, b'{"kind": "Status", "reason": "Forbidden", "message": "leases is forbidden"}')
         try:
             async with self.clock.timeout(request.timeout_seconds):
-                await self.clock.sleep(self.there())
+                await self.clock.sleep(self.there() + self.slow(request))
                 self._expect_up(request)
                 response = await self.inner.send(request)
                 await self.clock.sleep(self.back())

@@ -1,0 +1,40 @@
+"""Runs controllers under leader election: starts them in order, stops them in order, and sees that nothing is left.
+
+Here belongs what every manager needs whatever its controllers do: groups of runnables, the life of a controller within
+a term, several locks in one process and their balance, health pages, metrics that outlive terms, leak detection. What a
+controller does never belongs here: `controllers` and `cloud` bring theirs.
+Before: `election`, which says who leads. After: the components that bring controllers, and the command line.
+
+    queue = context.queue()
+    informer.add_handler(Handler(on_add=lambda pod: queue.add(pod.key)))
+    async with informer.running():
+        await context.reconcile(queue, handle)   # returns when the term ends
+"""
+
+from fairlead.manager.controller import Context, Controller
+from fairlead.manager.group import GroupPlan
+from fairlead.manager.health import HealthChecks, Verdict
+from fairlead.manager.manager import Manager, ManagerOptions
+from fairlead.manager.presence import Presence, ServedDefinition, Switch
+from fairlead.manager.reconciling import reconcile
+from fairlead.manager.selection import SelectionError, parse_groups, select
+from fairlead.manager.serving import HealthServer, ServingOptions
+
+__all__ = [
+    "Context",
+    "Controller",
+    "GroupPlan",
+    "HealthChecks",
+    "HealthServer",
+    "Manager",
+    "ManagerOptions",
+    "Presence",
+    "SelectionError",
+    "ServedDefinition",
+    "ServingOptions",
+    "Switch",
+    "Verdict",
+    "parse_groups",
+    "reconcile",
+    "select",
+]

@@ -1,0 +1,77 @@
+"""What a controller is to the manager: a name, when it runs, and a coroutine that ends when it is asked to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Awaitable, Callable, Hashable, Iterator
+from typing import TypeVar
+
+from fairlead.base.gates import FeatureGates
+from fairlead.base.metrics import Metrics
+from fairlead.client.client import Client
+from fairlead.client.recorder import EventRecorder
+from fairlead.client.workqueue import WorkQueue
+from fairlead.manager.health import Check, HealthChecks
+from fairlead.manager.presence import Presence
+from fairlead.manager.reconciling import reconcile
+
+__all__ = ["Context", "Controller"]
+
+_K = TypeVar("_K", bound=Hashable)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a controller gets for one run. Everything in it ends with the term.
+
+    `client` refuses writes once the lease cannot be relied on. `stopping`: take nothing new, finish, return.
+    """
+
+    name: str
+    client: Client
+    recorder: EventRecorder
+    stopping: asyncio.Event
+    metrics: Metrics
+    gates: FeatureGates
+    health: HealthChecks
+    workers: int = 1
+
+    def queue(self) -> WorkQueue[_K]:
+        """A queue for this run."""
+        return WorkQueue(self.client.clock, self.client.randomness)
+
+    async def reconcile(self, queue: WorkQueue[_K], handle: Callable[[_K], Awaitable[float | None]]) -> None:
+        """Work on the queue's keys until asked to stop. See `reconciling`."""
+        await reconcile(
+            queue,
+            handle,
+            name=self.name,
+            stopping=self.stopping,
+            clock=self.client.clock,
+            metrics=self.metrics,
+            workers=self.workers,
+        )
+
+    @contextlib.contextmanager
+    def checked(self, aspect: str, check: Check) -> Iterator[None]:
+        """Have `<controller>-<aspect>` on the health page as long as the block lasts."""
+        with self.health.during(f"{self.name}-{aspect}", check):
+            yield
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Controller:
+    """One controller.
+
+    `run` is called once per term, and again when `present` says that what it works on is there again. It returns soon
+    after `stopping` is set, and leaves nothing behind: the manager looks.
+    """
+
+    name: str
+    run: Callable[[Context], Awaitable[None]]
+    default: bool = True  # whether `*` means it too
+    workers: int = 1
+    present: Presence | None = None  # runs only while this is so; None: always
+    gate: str = ""  # runs only with this feature gate on

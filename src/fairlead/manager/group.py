@@ -1,0 +1,145 @@
+"""One lock and its controllers in this process: campaigns, leads, and tells about it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from fairlead.api import errors as api_errors
+from fairlead.api import wire
+from fairlead.api.coordination_v1 import Lease
+from fairlead.base import logs
+from fairlead.base.metrics import Metrics
+from fairlead.client import errors
+from fairlead.client.client import Client
+from fairlead.client.recorder import EventRecorder
+from fairlead.election import Candidate, Leadership, Lock, Record, Rules, Term, TermOverrun, Timing
+from fairlead.manager.balance import STRATEGY
+from fairlead.manager.controller import Controller
+from fairlead.manager.health import Verdict
+from fairlead.manager.running import Runner, RunSettings
+
+__all__ = ["Group", "GroupPlan"]
+
+# As upstream's check: a leader that has not renewed for this long after its lease ended is not well.
+_UNWELL_SECONDS = 20.0
+
+_log = logs.get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPlan:
+    """Which controllers run under which lock. `connect` makes a client with this group's own credentials."""
+
+    lock: Lock
+    controllers: tuple[Controller, ...]
+    connect: Callable[[], Client]
+
+
+class Group:
+    """A Leadership, and around it what outlives its terms: metrics, health, Events about its Lease."""
+
+    def __init__(
+        self,
+        plan: GroupPlan,
+        settings: RunSettings,
+        *,
+        identity: str,
+        timing: Timing,
+        rules: Rules,
+        on_overrun: Callable[[TermOverrun], None],
+    ) -> None:
+        self.lock = plan.lock
+        self._client = plan.connect()
+        self._clock = self._client.clock
+        candidate = Candidate(self._client, plan.lock, identity=identity, timing=timing)
+        self.runner = Runner(plan.controllers, plan.connect, settings, clock=self._clock)
+        self.leadership = Leadership(candidate, self.runner.work, rules=rules, observer=self, on_overrun=on_overrun)
+        self._recorder = EventRecorder(self._client, controller=settings.component, instance=identity)
+        self._metrics = _GroupMetrics(settings.metrics, str(plan.lock))
+        self._begun = 0.0
+
+    @property
+    def candidate(self) -> Candidate:
+        """Its part in the election."""
+        return self.leadership.candidate
+
+    @property
+    def record(self) -> Record | None:
+        """What the Lease says, as far as known."""
+        sighting = self.candidate.candidacy.sighting
+        return None if sighting is None else sighting.record
+
+    async def run(self) -> None:
+        """Take part in the election until cancelled."""
+        async with self._client, self._recorder.running():
+            await self.leadership.run()
+
+    def health(self) -> Verdict:
+        """A follower is healthy, and says whom it follows."""
+        candidacy, term = self.candidate.candidacy, self.leadership.term
+        if term is None:
+            return Verdict(is_ok=True, note=f"follows {candidacy.holder}" if candidacy.holder else "nobody leads")
+        limit = (candidacy.renewed or 0.0) + candidacy.timing.written_seconds + _UNWELL_SECONDS
+        if self._clock.monotonic() > limit:
+            return Verdict(is_ok=False, note=f"failed election to renew leadership on lease {self.lock.name}")
+        state = "steps down" if term.stopping.is_set() else "leads"
+        return Verdict(is_ok=True, note=f"{state}, term {term.number}")
+
+    def readiness(self) -> Verdict:
+        """Ready as soon as the Lease, or that there is none, was seen once."""
+        known = self.candidate.candidacy.sighting is not None
+        return Verdict(is_ok=known, note="" if known else "the lease was not seen yet")
+
+    async def ask_for_it(self) -> None:
+        """Ask whoever leads to let this replica lead."""
+        lease = self.candidate.lease
+        if lease is None:
+            return
+        spec = wire.replace(lease.spec, preferred_holder=self.candidate.identity, strategy=STRATEGY)
+        try:
+            await self._client.of(Lease).update(wire.replace(lease, spec=spec))
+        except (api_errors.ApiError, errors.ClientError) as error:
+            _log.debug("could not ask for the lease now", lock=str(self.lock), error=str(error))
+        else:
+            _log.info("asked for the lease, for balance", lock=str(self.lock), holder=spec.holder_identity)
+
+    def term_started(self, term: Term) -> None:
+        """Called by the leadership."""
+        self._begun = self._clock.monotonic()
+        self._metrics.started()
+        self._tell(f"{term.identity} became leader")
+
+    def term_ended(self, term: Term) -> None:
+        """Called by the leadership."""
+        self._metrics.ended(str(term.stop_reason), self._clock.monotonic() - self._begun)
+        self._tell(f"{term.identity} stopped leading")
+
+    def _tell(self, note: str) -> None:
+        if self.candidate.lease is not None:
+            self._recorder.event(self.candidate.lease, reason="LeaderElection", note=note)
+
+
+class _GroupMetrics:
+    """What is counted over all terms of a process. Asking for a metric again gives the same one."""
+
+    def __init__(self, metrics: Metrics, lock: str) -> None:
+        self._leads = metrics.gauge(
+            "fairlead_leader_election_master_status", "1 while this process leads.", ["name"]
+        ).labels(name=lock)
+        self._terms = metrics.counter("fairlead_leader_terms_total", "Terms begun.", ["name"]).labels(name=lock)
+        self._ends = metrics.counter("fairlead_leader_term_ends_total", "Terms ended, by reason.", ["name", "reason"])
+        self._seconds = metrics.counter("fairlead_leader_seconds_total", "Seconds spent leading.", ["name"]).labels(
+            name=lock
+        )
+        self._lock = lock
+        self._leads.set(0)
+
+    def started(self) -> None:
+        self._terms.inc()
+        self._leads.set(1)
+
+    def ended(self, reason: str, seconds: float) -> None:
+        self._leads.set(0)
+        self._ends.labels(name=self._lock, reason=reason).inc()
+        self._seconds.inc(seconds)

@@ -1,0 +1,50 @@
+"""The last net under a leader: a thread that ends the process when the event loop itself is stuck.
+
+Everything that makes a leader let go runs on the event loop. If something blocks it, nothing there can notice that the
+lease has run out; a thread can. It only ever acts long after the loop should have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from fairlead.base.clock import Clock
+from fairlead.election import Leadership, TermOverrun
+
+__all__ = ["watched"]
+
+_INTERVAL_SECONDS = 0.2
+# A process that was asleep gets this many intervals to notice by itself.
+_PATIENCE = 3
+
+
+@contextlib.contextmanager
+def watched(
+    leaderships: Sequence[Leadership], *, clock: Clock, on_overrun: Callable[[TermOverrun], object]
+) -> Iterator[None]:
+    """Watch over terms as long as the block lasts."""
+    over = threading.Event()
+    thread = threading.Thread(
+        target=_watch, args=(leaderships, clock, on_overrun, over), name="leader-watchdog", daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _watch(
+    leaderships: Sequence[Leadership], clock: Clock, on_overrun: Callable[[TermOverrun], object], over: threading.Event
+) -> None:
+    late: dict[int, int] = {}
+    while not over.wait(_INTERVAL_SECONDS):
+        for number, leadership in enumerate(leaderships):
+            is_late = leadership.term is not None and clock.monotonic() > leadership.candidate.candidacy.exit_by
+            late[number] = late.get(number, 0) + 1 if is_late else 0
+            if late[number] >= _PATIENCE:
+                lock = str(leadership.candidate.lock)
+                on_overrun(TermOverrun(lock, ["the event loop"], "the lease ran out and nothing reacted"))
