@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+import msgspec
+
 from fairlead.api.selectors import FieldMatcher
 
 __all__ = ["ANONYMOUS", "Attributes", "UserInfo"]
@@ -23,8 +25,7 @@ class UserInfo:
 ANONYMOUS = UserInfo(name="system:anonymous", groups=("system:unauthenticated",))
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(msgspec.Struct, frozen=True):
     """One request as authorization sees it. A request either names a resource or a bare path."""
 
     user: UserInfo

@@ -10,9 +10,10 @@ What a log promises, and what the store builds on:
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Protocol
+
+import msgspec
 
 __all__ = ["CorruptLog", "DiskFull", "Log", "Row", "StorageError"]
 
@@ -29,8 +30,7 @@ class DiskFull(StorageError):
     """There was no room. Nothing of the batch was written."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, gc=False):
     """One change: the value that a key has from this revision on, or None when it was deleted."""
 
     revision: int

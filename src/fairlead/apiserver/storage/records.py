@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
+
+import msgspec
 
 __all__ = ["HEAD", "Change", "Entry"]
 
@@ -12,8 +13,11 @@ __all__ = ["HEAD", "Change", "Entry"]
 HEAD = b'{"metadata":{'
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Entry:
+# Structs rather than dataclasses: there is one for every object and every remembered change, and the garbage collector
+# need not look at them, for they never lead back to themselves.
+
+
+class Entry(msgspec.Struct, eq=False, gc=False):
     """One object at one revision. Immutable by convention: a change makes a new entry."""
 
     key: str  # "namespace/name", or "name" for what has no namespace
@@ -27,13 +31,16 @@ class Entry:
         """The stored JSON: no kind, no apiVersion, no resourceVersion."""
         return HEAD + self.tail
 
+    def at(self, revision: int) -> Entry:
+        """The same object at another revision: that of its deletion, or of when it was no longer selected."""
+        return Entry(self.key, revision, self.tail, self.labels, self.fields)
+
     def wire(self, head: bytes) -> bytes:
         """The object as a client sees it; ``head`` is its kind and version up to the resource version."""
         return b'%b"%d",%b' % (head, self.revision, self.tail)
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Change:
+class Change(msgspec.Struct, eq=False, gc=False):
     """One committed step of one key: from ``before`` (None: it did not exist) to ``after`` (None: deleted).
 
     ``last`` is what a watcher is shown: ``after``, or the last state with the revision of its deletion.
@@ -43,7 +50,7 @@ class Change:
     before: Entry | None
     after: Entry | None
     last: Entry
-    frames: dict[tuple[str, bytes], bytes] = dataclasses.field(default_factory=dict)
+    frames: dict[tuple[str, bytes], bytes] = {}
 
     def frame(self, kind: str, shown: Entry, head: bytes) -> bytes:
         """The line a watcher is sent. Made once, shared by every watcher that asks for the same."""

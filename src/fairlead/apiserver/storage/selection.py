@@ -60,4 +60,4 @@ def classify(selection: Selection, change: Change) -> tuple[str, Entry] | None:
         return "DELETED", change.last
     assert change.before is not None  # noqa: S101 - it matched
     before = change.before
-    return "DELETED", dataclasses.replace(before, revision=change.revision)
+    return "DELETED", before.at(change.revision)

@@ -64,12 +64,17 @@ class HistoryLimits:
     watcher_backlog: int = 10_000
 
 
-@dataclasses.dataclass(slots=True)
-class _Pending:
+class _Pending(msgspec.Struct, eq=False):
     table: Table
     change: Change
     row: interface.Row
-    done: asyncio.Future[Entry]
+    done: asyncio.Future[Entry]  # its writer's
+    waiting: list[asyncio.Future[None]] = []  # of those who want to know when it is over, however it ends
+
+    def settle(self) -> None:
+        for one in self.waiting:
+            if not one.done():
+                one.set_result(None)
 
 
 class Store:
@@ -110,7 +115,7 @@ class Store:
                     raise interface.CorruptLog(
                         f"revision {row.revision} deletes {row.table} {row.key}, which is not there"
                     )
-                change = Change(row.revision, before, None, dataclasses.replace(before, revision=row.revision))
+                change = Change(row.revision, before, None, before.at(row.revision))
             else:
                 labels, fields = indexer(row.table, msgspec.json.decode(row.value))
                 entry = Entry(row.key, row.revision, row.value[len(HEAD) :], labels, fields)
@@ -127,7 +132,7 @@ class Store:
         entries = self.table(table).entries
         for key, entry in list(entries.items()):
             labels, fields = indexer(table, msgspec.json.decode(entry.value))
-            entries[key] = dataclasses.replace(entry, labels=labels, fields=fields)
+            entries[key] = Entry(entry.key, entry.revision, entry.tail, labels, fields)
 
     async def run(self) -> None:
         """Write what is queued until `stop`; raises when the disk fails in a way that leaves its state unknown."""
@@ -195,7 +200,9 @@ class Store:
         """Wait until nothing of a key is on its way to the disk: only then may a client be told what it is not."""
         while (pending := self._in_flight.get((table, key))) is not None:
             # Whether that write succeeded is its own writer's business.
-            await asyncio.wait([pending.done])
+            settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            pending.waiting.append(settled)
+            await settled
 
     def require_history(self, revision: int) -> None:
         """Raise unless the state at a revision can still be told."""
@@ -267,7 +274,7 @@ class Store:
         if before is None:
             raise WriteConflict
         self._assigned += 1
-        last = dataclasses.replace(before, revision=self._assigned)
+        last = before.at(self._assigned)
         return await self._enqueue(self.table(table), Change(self._assigned, before, None, last))
 
     def _check(self, table: str, key: str, expected: int) -> Entry | None:
@@ -286,8 +293,8 @@ class Store:
         self._in_flight[table.name, change.last.key] = pending
         self._queue.append(pending)
         self._wake.set()
-        # A caller that is cancelled stops waiting; its write goes on, as it would for a client that hung up.
-        return await asyncio.shield(done)
+        # A caller that is cancelled takes its future with it; the write goes on, as for a client that hung up.
+        return await done
 
     def _publish(self) -> None:
         for pending in self._writing:
@@ -298,6 +305,7 @@ class Store:
                 del self._in_flight[place]
             if not pending.done.done():
                 pending.done.set_result(pending.change.last)
+            pending.settle()
         self._writing = []
         self._wake_waiters()
         self._trim_history()
@@ -318,6 +326,7 @@ class Store:
             if not pending.done.done():
                 pending.done.set_exception(error)
                 pending.done.exception()  # a caller that hung up will not look
+            pending.settle()
 
     def _apply(self, table: Table, change: Change) -> None:
         table.apply(change)
