@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
@@ -14,7 +14,12 @@ __all__ = ["run"]
 _STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def run(component: Callable[[], Coroutine[Any, Any, None]], *, loop_factory: Callable[[], Any] | None = None) -> None:
+def run(
+    component: Callable[[], Coroutine[Any, Any, None]],
+    *,
+    loop_factory: Callable[[], Any] | None = None,
+    on_signal: Mapping[str, Callable[[], object]] | None = None,
+) -> None:
     """Run a component to its end.
 
     The first SIGINT or SIGTERM cancels it; it stops in its own order and the process has done what it was asked to.
@@ -23,12 +28,15 @@ def run(component: Callable[[], Coroutine[Any, Any, None]], *, loop_factory: Cal
     Args:
         component: makes the coroutine to run.
         loop_factory: another event loop than asyncio's own, e.g. `uvloop.new_event_loop`.
+        on_signal: what to call, on the loop, for other signals, by name; those that this system lacks are left out.
     """
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(_until_signalled(component))
+        runner.run(_until_signalled(component, on_signal or {}))
 
 
-async def _until_signalled(component: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def _until_signalled(
+    component: Callable[[], Coroutine[Any, Any, None]], on_signal: Mapping[str, Callable[[], object]]
+) -> None:
     loop = asyncio.get_running_loop()
     main = asyncio.current_task()
     asked_to_stop = False
@@ -43,7 +51,11 @@ async def _until_signalled(component: Callable[[], Coroutine[Any, Any, None]]) -
         if main is not None:
             main.cancel()
 
-    with _stop_signals(loop, stop):
+    handlers: dict[int, Callable[[int], object]] = {
+        getattr(signal, name): _ignoring_number(call) for name, call in on_signal.items() if hasattr(signal, name)
+    }
+    handlers.update(dict.fromkeys(_STOP_SIGNALS, stop))
+    with _signals(loop, handlers):
         try:
             await component()
         except asyncio.CancelledError:
@@ -51,16 +63,20 @@ async def _until_signalled(component: Callable[[], Coroutine[Any, Any, None]]) -
                 raise
 
 
+def _ignoring_number(call: Callable[[], object]) -> Callable[[int], object]:
+    return lambda _number: call()
+
+
 @contextlib.contextmanager
-def _stop_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[int], None]) -> Iterator[None]:
-    """Call `stop` on the loop for every stop signal that arrives in this block."""
+def _signals(loop: asyncio.AbstractEventLoop, handlers: Mapping[int, Callable[[int], object]]) -> Iterator[None]:
+    """Call these on the loop for every such signal that arrives in this block."""
 
     def relay(number: int, frame: FrameType | None) -> None:
         del frame
-        loop.call_soon_threadsafe(stop, number)
+        loop.call_soon_threadsafe(handlers[number], number)
 
     # Plain handlers, because the loop's own do not exist on Windows; asyncio wakes up for either kind.
-    before = {number: signal.signal(number, relay) for number in _STOP_SIGNALS}
+    before = {number: signal.signal(number, relay) for number in handlers}
     try:
         yield
     finally:

@@ -78,3 +78,16 @@ def test_a_failure_comes_out() -> None:
 
     with pytest.raises(OSError, match="port taken"):
         process.run(component)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no SIGUSR1")
+def test_other_signals_do_what_they_are_for() -> None:
+    extra = ", on_signal={'SIGUSR1': lambda: print('yielded', flush=True), 'SIGNONE': None}"
+    with start(QUICK, extra) as running:
+        assert running.stdout is not None
+        for _ in range(2):
+            running.send_signal(signal.SIGUSR1)
+            assert running.stdout.readline() == "yielded\n"
+        running.send_signal(signal.SIGTERM)
+        out, err = running.communicate(timeout=30)
+    assert (running.returncode, out, err) == (0, "stopping\nstopped\n", "")
