@@ -264,6 +264,7 @@ async def test_a_task_that_cannot_be_stopped_keeps_the_lease_until_the_process_e
     assert any("task left-behind" in name for name in replica.overruns[0].running)
     assert (await world.record()).holder == "a"
     over.set()
+    await world.clock.advance(3)
 
 
 async def test_leaks_are_found_after_a_lost_lease_too(site: Site, world: World) -> None:
