@@ -15,14 +15,14 @@ from fairlead.apiserver.security.authentication import read_token_file
 from fairlead.apiserver.security.kubeconfig import Kubeconfig
 from fairlead.apiserver.security.pki.authority import Authority
 from fairlead.apiserver.security.pki.signing import SigningKey
-from fairlead.apiserver.server import COMPACTION_SECONDS, ApiServer, World
+from fairlead.apiserver.server import COMPACTION_SECONDS, CONTROLLERS, ApiServer, World
 from fairlead.apiserver.storage.interface import Log
 from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.apiserver.storage.sqlite import SqliteLog
 from fairlead.base.gates import SPECIALIZED_LIFECYCLE_MANAGEMENT, FeatureGates
 from fairlead.base.tasks import OnExit, TaskScope
 
-__all__ = ["DATABASE", "Running", "Settings", "serve"]
+__all__ = ["DATABASE", "Running", "Settings", "SettingsError", "serve"]
 
 DATABASE = "fairlead.db"
 
@@ -52,11 +52,22 @@ class Settings:
         on = self.gates is None or self.gates.enabled(SPECIALIZED_LIFECYCLE_MANAGEMENT)
         return self.lifecycle_group if on else ""
 
+    def check(self) -> None:
+        """Refuse what would be ignored in silence."""
+        known = ("*", "none", *CONTROLLERS)
+        for name in self.controllers:
+            if name.removeprefix("-") not in known:
+                raise SettingsError(f"--controllers: {name!r} is not one of {', '.join(known)}")
+
     def runs_controller(self, name: str) -> bool:
         """Whether a controller is on: named, or not named and everything is."""
         if f"-{name}" in self.controllers:
             return False
         return name in self.controllers or "*" in self.controllers
+
+
+class SettingsError(ValueError):
+    """A setting that makes no sense; the message names its flag."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,6 +81,7 @@ class Running:
 
 async def serve(settings: Settings, world: World, on_ready: Callable[[Running], None]) -> None:
     """Serve until cancelled. ``on_ready`` is called once the first request can be answered."""
+    settings.check()
     settings.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority = Authority.open(settings.data_folder / "pki", world.clock, world.randomness)
     signing_key = SigningKey.open(settings.data_folder / "pki" / "service-account.key")

@@ -46,10 +46,18 @@ from fairlead.base.metrics import CONTENT_TYPE, Metrics
 from fairlead.base.randomness import Randomness
 from fairlead.base.tasks import OnExit, TaskScope
 
-__all__ = ["COMPACTION_SECONDS", "ApiServer", "World"]
+__all__ = ["COMPACTION_SECONDS", "CONTROLLERS", "ApiServer", "World"]
 
 _log = logs.get_logger(__name__)
 COMPACTION_SECONDS = 300
+# The controllers that can be switched off, by the names that kube-controller-manager gives them.
+CONTROLLERS = (
+    "namespace-controller",
+    "serviceaccount-controller",
+    "root-ca-certificate-publisher-controller",
+    "garbage-collector-controller",
+    "disruption-controller",
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

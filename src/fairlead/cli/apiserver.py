@@ -158,13 +158,16 @@ def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
 def restore(folder: pathlib.Path, file: pathlib.Path) -> None:
     """Put the data of a backup FILE into an empty data folder. The server must not run."""
     from fairlead.apiserver.launch import DATABASE
-    from fairlead.apiserver.storage.sqlite import copy_database
+    from fairlead.apiserver.storage.sqlite import copy_database, lock_database
 
     target = folder / DATABASE
     if target.exists():
         raise click.ClickException(
-            f"{target} exists; move it aside (with its -wal and -shm files) first: a restore never overwrites data"
+            f"{target} exists, and a restore never overwrites data: "
+            "stop the server, move the file aside (with its -wal and -shm files), then try again"
         )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    copy_database(file, target)
+    # A server that runs on this folder holds the lock, even if somebody moved its file away.
+    with lock_database(target):
+        copy_database(file, target)
     click.echo(f"{target} holds what {file} held; start the server with --data-dir {folder}")

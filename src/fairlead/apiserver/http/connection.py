@@ -185,8 +185,12 @@ class Connection(asyncio.Protocol):
 
     def shut_down(self) -> None:
         """Close now when nothing is being answered, else after the answer."""
-        if self._arrival is not None and not self._waiting and self._task is not None:
-            self._task.cancel()
+        if self._arrival is None or self._waiting or self._task is None:
+            return
+        if not self._transport.get_write_buffer_size():
+            # Nothing is on its way. A client that only keeps the connection need not be waited for to say goodbye.
+            self._transport.abort()
+        self._task.cancel()
 
     def abort(self) -> None:
         """Hang up without a word."""

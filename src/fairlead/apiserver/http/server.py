@@ -108,7 +108,10 @@ def tls_context(certificate: Path, key: Path, client_authorities: Iterable[Path]
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(certificate, key)
     for authority in client_authorities:
-        context.load_verify_locations(authority)
+        try:
+            context.load_verify_locations(authority)
+        except ssl.SSLError as error:
+            raise OSError(f"{authority} holds no certificate in PEM form: {error.reason or error}") from error
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
     return context

@@ -21,7 +21,7 @@ import apsw
 from fairlead.apiserver.storage import interface
 from fairlead.base import files
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "SCHEMA_VERSION", "SqliteLog", "copy_database"]
+__all__ = ["APPLICATION_ID", "MIGRATIONS", "SCHEMA_VERSION", "SqliteLog", "copy_database", "lock_database"]
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x46414952  # "FAIR", so that `file` and a careless open can tell what this is
@@ -43,7 +43,7 @@ MIGRATIONS: tuple[str, ...] = (
 
 _RESTORE_HINT = (
     "Nothing was read from it. Move it aside together with its -wal and -shm files, and put a backup in its place: "
-    "fairlead apiserver restore --data-dir DIR BACKUP_FILE"
+    "fairlead apiserver --data-dir DIR restore BACKUP_FILE"
 )
 
 
@@ -57,7 +57,7 @@ class SqliteLog:
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
-        self._lock = _lock(path)
+        self._lock = lock_database(path)
         try:
             self._connection = _open(path)
         except BaseException:
@@ -195,7 +195,8 @@ def copy_database(source: pathlib.Path, target: pathlib.Path) -> None:
         scratch.unlink(missing_ok=True)
 
 
-def _lock(path: pathlib.Path) -> files.FileLock:
+def lock_database(path: pathlib.Path) -> files.FileLock:
+    """Hold a log for one process; whoever runs a server on it holds it already."""
     try:
         return files.FileLock(path.with_name(path.name + ".lock"))
     except files.LockTaken as error:
