@@ -14,7 +14,8 @@ import grpclib
 import grpclib.const
 import grpclib.server
 
-from fairlead.base import logs
+from fairlead.base import logs, tasks
+from fairlead.base.clock import Clock
 from fairlead.driverapi import codec, contracts
 from fairlead.driverapi.channel import DriverService
 from fairlead.driverapi.errors import DriverGone, DriverRefused
@@ -25,6 +26,8 @@ __all__ = ["DriverHandler", "HealthHandler", "RegistrationHandler", "serving"]
 _SERVING: Final = 1
 _NOT_SERVING: Final = 2
 _SERVICE_UNKNOWN: Final = 3
+# How soon a watcher hears of a change.
+_HEALTH_SECONDS: Final = 1.0
 # Room for a burst; a driver that counts faster than anybody reads keeps only the newest.
 _UNSENT_MAX: Final = 16
 
@@ -60,30 +63,55 @@ class DriverHandler(_Handler):
 
     def __init__(self, service: DriverService) -> None:
         self._service = service
+        self._running = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def wait_idle(self) -> None:
+        """Wait until every call that is under way has been answered."""
+        await self._idle.wait()
 
     async def serve_get_transitions(self, stream: _Stream) -> None:
         """Answer GetTransitions."""
-        request = await stream.recv_message()
-        with _answering("GetTransitions"):
-            offered = await self._service.get_transitions(request.node_name)
-        await stream.send_message(codec.encode_transitions(offered))
+        with self._counted():
+            request = await stream.recv_message()
+            with _answering("GetTransitions"):
+                offered = await self._service.get_transitions(request.node_name)
+            await stream.send_message(codec.encode_transitions(offered))
 
     async def serve_start_lifecycle_transition(self, stream: _Stream) -> None:
         """Answer StartLifecycleTransition."""
-        request = await stream.recv_message()
-        with _answering("StartLifecycleTransition"):
-            reached = await self._service.start(codec.decode_work(request.work))
-        await stream.send_message(codec.encode_reached(reached))
+        with self._counted():
+            request = await stream.recv_message()
+            with _answering("StartLifecycleTransition"):
+                reached = await self._service.start(codec.decode_work(request.work))
+            await stream.send_message(codec.encode_reached(reached))
 
     async def serve_end_lifecycle_transition(self, stream: _Stream) -> None:
         """Answer EndLifecycleTransition: progress as it comes, then the result."""
         _, answer_type = contracts.method_types(self.SERVICE, "EndLifecycleTransition")
-        request = await stream.recv_message()
-        outbox = _Outbox(lambda progress: stream.send_message(answer_type(progress=codec.encode_progress(progress))))
-        with _answering("EndLifecycleTransition"):
-            async with outbox.running():
-                reached = await self._service.end(codec.decode_work(request.work), outbox.put)
-        await stream.send_message(answer_type(result=codec.encode_reached(reached)))
+
+        async def send(progress: Progress) -> None:
+            await stream.send_message(answer_type(progress=codec.encode_progress(progress)))
+
+        with self._counted():
+            request = await stream.recv_message()
+            outbox = _Outbox(send)
+            with _answering("EndLifecycleTransition"):
+                async with outbox.running():
+                    reached = await self._service.end(codec.decode_work(request.work), outbox.put)
+            await stream.send_message(answer_type(result=codec.encode_reached(reached)))
+
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._running += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
 
 
 class _Outbox:
@@ -102,8 +130,6 @@ class _Outbox:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        from fairlead.base import tasks
-
         async with tasks.TaskScope("driver/progress", on_exit=tasks.OnExit.CANCEL) as scope:
             scope.start(self._run(), name="send")
             yield
@@ -154,16 +180,10 @@ class HealthHandler(_Handler):
         ("Watch", grpclib.const.Cardinality.UNARY_STREAM),
     )
 
-    def __init__(self, services: frozenset[str]) -> None:
+    def __init__(self, services: frozenset[str], is_healthy: Callable[[], bool], clock: Clock) -> None:
         self._services = services | {""}
-        self._healthy = True
-        self._changed = asyncio.Event()
-
-    def set_healthy(self, *, healthy: bool) -> None:
-        """Say so from now on."""
-        self._healthy = healthy
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._is_healthy = is_healthy
+        self._clock = clock
 
     async def serve_check(self, stream: _Stream) -> None:
         """Answer Check."""
@@ -175,13 +195,16 @@ class HealthHandler(_Handler):
     async def serve_watch(self, stream: _Stream) -> None:
         """Answer Watch: now, and at every change."""
         request = await stream.recv_message()
+        told: Any = None
         while True:
-            changed = self._changed
-            await stream.send_message(self._answer(request.service))
-            await changed.wait()
+            answer = self._answer(request.service)
+            if answer != told:
+                await stream.send_message(answer)
+                told = answer
+            await self._clock.sleep(_HEALTH_SECONDS)
 
     def _answer(self, service: str) -> Any:
-        status = _SERVING if self._healthy else _NOT_SERVING
+        status = _SERVING if self._is_healthy() else _NOT_SERVING
         known = service in self._services
         return contracts.message("grpc.health.v1.HealthCheckResponse")(status=status if known else _SERVICE_UNKNOWN)
 
@@ -190,17 +213,21 @@ class HealthHandler(_Handler):
 async def serving(path: Path, *handlers: _Handler) -> AsyncIterator[None]:
     """Serve on a socket that only its owner may use, for as long as the block lasts; then the socket is gone.
 
-    The socket appears under its name only when it is ready to answer: whoever watches the folder dials at once.
+    The socket appears under its name only when it is ready to answer: whoever watches the folder dials at once. It
+    may take another's place, which then serves on for whoever is connected and leaves the name alone when it goes.
     """
     server = grpclib.server.Server(list(handlers))
     # Names that begin with a point are not looked at by anybody who watches the folder.
     hidden = path.with_name(f".{path.name}")
     await server.start(sock=_bound(hidden))
     try:
-        _rename(hidden, path)
-        yield
+        number = _rename(hidden, path)
+        try:
+            yield
+        finally:
+            if _inode(path) == number:
+                _remove(path)
     finally:
-        _remove(path)
         server.close()
         await server.wait_closed()
 
@@ -220,8 +247,17 @@ def _bound(path: Path) -> socket.socket:
     return listening
 
 
-def _rename(source: Path, target: Path) -> None:
+def _rename(source: Path, target: Path) -> int:
+    number = source.stat().st_ino
     source.replace(target)
+    return number
+
+
+def _inode(path: Path) -> int | None:
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _remove(path: Path) -> None:

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from fairlead.base import tasks
+from fairlead.base.clock import VirtualClock
 from fairlead.driverapi import contracts, errors, http2, server
 from fairlead.driverapi.channel import DriverChannel
 from fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
@@ -170,7 +171,9 @@ async def test_registration(tmp_path: pathlib.Path) -> None:
 
 
 async def test_health_is_asked_and_watched(tmp_path: pathlib.Path) -> None:
-    health = server.HealthHandler(frozenset({contracts.DRIVER_SERVICE}))
+    clock = VirtualClock()
+    state = {"healthy": True}
+    health = server.HealthHandler(frozenset({contracts.DRIVER_SERVICE}), lambda: state["healthy"], clock)
     path = tmp_path / "driver.sock"
     request_type, answer_type = contracts.method_types(contracts.HEALTH_SERVICE, "Check")
 
@@ -187,7 +190,8 @@ async def test_health_is_asked_and_watched(tmp_path: pathlib.Path) -> None:
         )
         async with contextlib.aclosing(watching):
             assert answer_type.FromString(await anext(watching)).status == 1
-            health.set_healthy(healthy=False)
+            state["healthy"] = False
+            await clock.advance(2)
             assert answer_type.FromString(await anext(watching)).status == 2
         unknown = http2.call(
             str(path), f"/{contracts.HEALTH_SERVICE}/Watch", request_type(service="x").SerializeToString()
@@ -198,7 +202,7 @@ async def test_health_is_asked_and_watched(tmp_path: pathlib.Path) -> None:
 
 async def test_a_method_that_nobody_knows(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "driver.sock"
-    async with server.serving(path, server.HealthHandler(frozenset())):
+    async with server.serving(path, server.HealthHandler(frozenset(), lambda: True, VirtualClock())):
         with pytest.raises(errors.DriverMisbehaved):
             await GrpcDriverChannel(str(path)).start(WORK)
     await asyncio.sleep(0)

@@ -1,0 +1,97 @@
+"""Serving a driver: its sockets appear when it is ready, and go before it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from fairlead.base import logs
+from fairlead.base.clock import Clock, RealClock
+from fairlead.driverapi import contracts, server
+from fairlead.driverapi.messages import PluginInfo
+from fairlead.drivers.sdk import sockets
+from fairlead.drivers.sdk.driver import Driver
+from fairlead.drivers.sdk.service import Service
+
+__all__ = ["Options", "Serving", "serving"]
+
+_log = logs.get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Where and how a driver serves.
+
+    Two processes of one driver may serve at once, under names of their own (`instance`, such as a pod's uid) or under
+    the same, where the later takes the earlier's place: either way a new version is there before the old one goes.
+    """
+
+    registry: Path = sockets.DEFAULT_REGISTRY
+    plugins: Path | None = None  # the folder `plugins` beside the registry unless given
+    instance: str = ""
+    grace_seconds: float = 10.0  # how long calls under way may go on when the process is asked to stop
+
+    @property
+    def plugins_folder(self) -> Path:
+        """Where the service socket is."""
+        return self.plugins or self.registry.parent / "plugins"
+
+
+class Serving:
+    """A driver that is being served, and what the agent says to it."""
+
+    def __init__(self, service_socket: Path, registration_socket: Path) -> None:
+        self.service_socket = service_socket
+        self.registration_socket = registration_socket
+        self.registered = False
+        self.last_error = ""
+        self._told = asyncio.Event()
+
+    async def wait_told(self) -> None:
+        """Wait until the agent has said, once more, whether the driver is registered."""
+        self._told.clear()
+        await self._told.wait()
+
+    def hear(self, registered: bool, error: str) -> None:  # noqa: FBT001 - the two fields of the message
+        """What the agent says."""
+        self.registered, self.last_error = registered, error
+        if registered:
+            _log.info("registered with the agent", socket=str(self.registration_socket))
+        else:
+            _log.warning("the agent refused the registration", error=error)
+        self._told.set()
+
+
+@contextlib.asynccontextmanager
+async def serving(
+    driver: Driver, options: Options | None = None, *, clock: Clock | None = None
+) -> AsyncIterator[Serving]:
+    """Serve a driver as long as the block lasts.
+
+    At its end the registration goes first, so that no new call comes; calls under way have their grace; what is left
+    is told to come again, which an agent does, at the driver's other instance or its next life.
+    """
+    options = options or Options()
+    clock = clock or RealClock()
+    service = Service(driver, clock)
+    state = Serving(
+        sockets.service_socket(options.plugins_folder, driver.name, options.instance),
+        sockets.registration_socket(options.registry, driver.name, options.instance),
+    )
+    info = PluginInfo(
+        type=contracts.PLUGIN_TYPE,
+        name=driver.name,
+        endpoint=str(state.service_socket),
+        supported_versions=(contracts.DRIVER_VERSION,),
+    )
+    health = server.HealthHandler(frozenset({contracts.DRIVER_SERVICE}), lambda: driver.healthy, clock)
+    handler = server.DriverHandler(service)
+    async with server.serving(state.service_socket, handler, health):
+        async with server.serving(state.registration_socket, server.RegistrationHandler(info, state.hear), health):
+            yield state
+        with contextlib.suppress(TimeoutError):
+            async with clock.timeout(options.grace_seconds):
+                await handler.wait_idle()
