@@ -22,5 +22,10 @@ class Entry:
 COMMANDS: tuple[Entry, ...] = (
     Entry("demo", "fairlead.cli.demo", "Show what Fairlead does, on a control plane of its own; ends by itself."),
     Entry("apiserver", "fairlead.cli.apiserver", "Serve the Kubernetes API from one process, over SQLite."),
+    Entry(
+        "controller-manager",
+        "fairlead.cli.controller_manager",
+        "Look after lifecycle objects from outside their nodes.",
+    ),
     Entry("webhook", "fairlead.cli.webhook", "Record the deletion grace of custom resources on stock Kubernetes."),
 )

@@ -45,6 +45,12 @@ async def lead(
     await Leadership(candidate, work, rules=rules).run()
 
 
-def new_identity(client: Client, *, host: str = "") -> str:
-    """A name that no other process has, made as upstream's components do: the host's name and a UUID."""
-    return f"{host or socket.gethostname()}_{RandomIds(client.randomness).uuid()}"
+def new_identity(client: Client, *, host: str = "", pod_uid: str = "") -> str:
+    """A name that no other process has, made as upstream's components do: the host's name and a UUID.
+
+    For a pod both its name and its uid are in it, for the fence to compare, and the end tells a restarted container
+    from the one before.
+    """
+    ids = RandomIds(client.randomness)
+    host = host or socket.gethostname()
+    return f"{host}_{pod_uid}_{ids.name_suffix()}" if pod_uid else f"{host}_{ids.uuid()}"

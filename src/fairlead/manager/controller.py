@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Awaitable, Callable, Hashable, Iterator
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator
+from typing import Any, TypeVar
 
+from fairlead.base import tasks
 from fairlead.base.gates import FeatureGates
 from fairlead.base.metrics import Metrics
 from fairlead.client.client import Client
+from fairlead.client.informer import Informer
 from fairlead.client.recorder import EventRecorder
 from fairlead.client.workqueue import WorkQueue
 from fairlead.manager.health import Check, HealthChecks
@@ -54,6 +56,14 @@ class Context:
             workers=self.workers,
         )
 
+    async def wait_synced(self, *informers: Informer[Any]) -> bool:
+        """Wait until all of them are complete; False when asked to stop first."""
+        async with tasks.TaskScope(f"sync/{self.name}", on_exit=tasks.OnExit.CANCEL) as scope:
+            synced = scope.start(_wait_all(informers), name="synced")
+            stop = scope.start(_wait(self.stopping), name="stop")
+            await asyncio.wait([synced, stop], return_when=asyncio.FIRST_COMPLETED)
+        return not self.stopping.is_set()
+
     @contextlib.contextmanager
     def checked(self, aspect: str, check: Check) -> Iterator[None]:
         """Have `<controller>-<aspect>` on the health page as long as the block lasts."""
@@ -75,3 +85,12 @@ class Controller:
     workers: int = 1
     present: Presence | None = None  # runs only while this is so; None: always
     gate: str = ""  # runs only with this feature gate on
+
+
+async def _wait_all(informers: Iterable[Informer[Any]]) -> None:
+    for informer in informers:
+        await informer.wait_synced()
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()

@@ -42,3 +42,9 @@ async def test_identities_are_hosts_and_uuids(world: World, host: str) -> None:
     first, second = (new_identity(world.admin, host=host) for _ in range(2))
     assert first != second
     assert re.fullmatch(rf"{re.escape(host or socket.gethostname())}_[0-9a-f-]{{36}}", first)
+
+
+async def test_a_pods_identity_names_the_pod_and_its_uid(world: World) -> None:
+    first, second = (new_identity(world.admin, host="pod-7", pod_uid="u-1") for _ in range(2))
+    assert first != second
+    assert re.fullmatch(r"pod-7_u-1_[0-9a-z]{5}", first)

@@ -1,0 +1,159 @@
+"""`fairlead controller-manager`: the cluster's controllers of Fairlead, under leader election."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.cli import managing, options
+from fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
+    from fairlead.election import Lock
+    from fairlead.manager import Controller, GroupPlan, Manager
+
+__all__ = ["command"]
+
+_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+_COMPONENT = "fairlead-controller-manager"
+
+
+@click.command()
+@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@click.option(
+    "--controllers",
+    metavar="NAME,...",
+    default="*",
+    show_default=True,
+    callback=managing.listed,
+    help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. There are: event-gc.",
+)
+@managing.workers("--concurrent-event-gc-syncs", 5, "LifecycleEvents collected at once.")
+@click.option(
+    "--finished-event-ttl",
+    metavar="DURATION",
+    default="0s",
+    show_default=True,
+    callback=managing.duration_or_zero,
+    help="How long finished LifecycleEvents are kept; as on the agents.",
+)
+@click.option(
+    "--lifecycle-api-group",
+    default="lifecycle.k8s.io",
+    show_default=True,
+    help="The API group of LifecycleTransition and LifecycleEvent; lifecycle.fairlead.dev is the alternative.",
+)
+@click.option(
+    "--leader-elect-groups",
+    metavar="'GROUP=NAME,...;GROUP=...'",
+    default="",
+    help="Several Leases instead of one, each with its controllers; replicas share them out among themselves.",
+)
+@click.option(
+    "--leader-elect-group-kubeconfig",
+    "group_kubeconfigs",
+    metavar="GROUP=FILE",
+    multiple=True,
+    help="Another kubeconfig for one group, so that each Lease has a service account of its own.",
+)
+@managing.manager_flags(lease=_COMPONENT, port=10257)
+@options.feature_gates
+@options.logging
+@click.pass_obj
+def command(invocation: Invocation, /, **flags: Any) -> None:
+    """Look after lifecycle objects from outside their nodes.
+
+    One of several replicas leads and works; the others follow, ready to take over. SIGTERM ends its work in order,
+    then releases its Lease; SIGUSR1 does the same and stays as a follower. Docs: leader-election.md.
+    """
+    try:
+        manager = _manager(invocation, flags)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    managing.run_manager(manager)
+
+
+def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
+    from fairlead.manager import select
+
+    built = {controller.name: controller for controller in _controllers(flags)}
+    names = select(flags["controllers"], known={name: one.default for name, one in built.items()})
+    plans = _plans(invocation, flags, [built[name] for name in names])
+    identity = managing.make_identity(plans[0].connect(), invocation.environment)
+    return managing.make_manager(flags, component=_COMPONENT, identity=identity, groups=plans)
+
+
+def _plans(invocation: Invocation, flags: dict[str, Any], controllers: list[Controller]) -> list[GroupPlan]:
+    """One Lease for all, or several."""
+    from fairlead.election import Lock
+    from fairlead.manager import parse_groups
+
+    namespace, lease = flags["leader_elect_resource_namespace"], flags["leader_elect_resource_name"]
+    kubeconfigs = _group_kubeconfigs(flags["group_kubeconfigs"])
+    if not flags["leader_elect_groups"]:
+        groups = {"": controllers}
+    else:
+        by_name = {controller.name: controller for controller in controllers}
+        named = parse_groups(flags["leader_elect_groups"], running=list(by_name))
+        groups = {group: [by_name[name] for name in names] for group, names in named.items()}
+    if unknown := sorted(set(kubeconfigs) - set(groups)):
+        raise ValueError(f"--leader-elect-group-kubeconfig names {', '.join(unknown)}, which is no group")
+    return [
+        _plan(
+            invocation,
+            flags,
+            Lock(namespace, f"{lease}-{group}" if group else lease),
+            members,
+            kubeconfigs.get(group, flags["kubeconfig"]),
+        )
+        for group, members in groups.items()
+    ]
+
+
+def _controllers(flags: dict[str, Any]) -> list[Controller]:
+    """Every controller there is."""
+    from fairlead.controllers.event_gc import event_gc
+    from fairlead.lifecycle.collecting import Retention
+
+    retention = Retention(keep=dt.timedelta(seconds=flags["finished_event_ttl"]))
+    return [event_gc(retention, workers=flags["concurrent_event_gc_syncs"])]
+
+
+def _plan(
+    invocation: Invocation,
+    flags: dict[str, Any],
+    lock: Lock,
+    controllers: list[Controller],
+    kubeconfig: pathlib.Path | None,
+) -> GroupPlan:
+    from fairlead import client
+    from fairlead.api.scheme import Scheme
+    from fairlead.manager import GroupPlan
+
+    scheme = Scheme(flags["lifecycle_api_group"])
+
+    def connect() -> Client:
+        return client.connect(
+            kubeconfig_path=kubeconfig,
+            context=flags["kube_context"],
+            component=_COMPONENT,
+            environment=invocation.environment,
+            scheme=scheme,
+        )
+
+    return GroupPlan(lock=lock, controllers=tuple(controllers), connect=connect)
+
+
+def _group_kubeconfigs(given: tuple[str, ...]) -> dict[str, pathlib.Path]:
+    found = {}
+    for text in given:
+        group, separator, path = text.partition("=")
+        if not separator or not path:
+            raise ValueError(f"--leader-elect-group-kubeconfig {text!r} must be written GROUP=FILE")
+        found[group.strip()] = pathlib.Path(path)
+    return found

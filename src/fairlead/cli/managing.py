@@ -1,0 +1,169 @@
+"""What every command that runs a manager shares: upstream's flags for election and serving, and their meaning."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fairlead.base.environment import Environment
+from fairlead.cli import options, process
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
+    from fairlead.election import Timing
+    from fairlead.manager import GroupPlan, Manager, ServingOptions
+
+__all__ = [
+    "boolean",
+    "duration_or_zero",
+    "listed",
+    "make_identity",
+    "make_manager",
+    "manager_flags",
+    "period",
+    "run_manager",
+    "workers",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+
+
+def boolean(name: str, *, default: bool, text: str) -> Callable[[_F], _F]:
+    """As upstream's: `--flag`, `--flag=true` and `--flag=false`."""
+    return click.option(
+        name, type=click.BOOL, is_flag=False, flag_value=True, default=default, show_default=True, help=text
+    )
+
+
+def period(name: str, default: str, text: str) -> Callable[[_F], _F]:
+    """A duration in Go's spelling; the command gets seconds."""
+    return click.option(name, default=default, show_default=True, callback=options.duration, help=text)
+
+
+def duration_or_zero(ctx: click.Context, parameter: click.Parameter, value: str) -> float:
+    """A callback for durations in Go's spelling that may also be 0; the command gets seconds."""
+    return 0.0 if value in {"0", "0s"} else options.duration(ctx, parameter, value)
+
+
+def workers(name: str, default: int, text: str) -> Callable[[_F], _F]:
+    """How many at once."""
+    return click.option(name, type=click.IntRange(min=1), default=default, show_default=True, help=text)
+
+
+def listed(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+    """A callback for names with commas between them."""
+    del ctx, parameter
+    return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
+    """The flags of election and serving; `lease` and `port` are this component's own."""
+    flags = [
+        boolean("--leader-elect", default=True, text="Work only while holding the Lease."),
+        period("--leader-elect-lease-duration", "15s", "How long a leader that is silent is waited for."),
+        period("--leader-elect-renew-deadline", "10s", "How long a leader tries to renew before it gives up."),
+        period("--leader-elect-retry-period", "2s", "How often it tries."),
+        click.option(
+            "--leader-elect-resource-lock",
+            type=click.Choice(["leases"]),
+            default="leases",
+            show_default=True,
+            help="The kind of object that is held.",
+        ),
+        click.option("--leader-elect-resource-name", default=lease, show_default=True, help="The Lease."),
+        click.option(
+            "--leader-elect-resource-namespace", default="kube-system", show_default=True, help="Its namespace."
+        ),
+        period(
+            "--controller-shutdown-timeout",
+            "10s",
+            "How long controllers may take to end when asked; then the process ends without releasing its Lease.",
+        ),
+        click.option(
+            "--bind-address", default="127.0.0.1", show_default=True, help="Where health and metrics are served."
+        ),
+        click.option(
+            "--secure-port",
+            type=click.IntRange(0, 65535),
+            default=port,
+            show_default=True,
+            help="The port for health and metrics; 0: none.",
+        ),
+        click.option("--tls-cert-file", type=_FILE, help="Serve them over TLS with this certificate; else plain HTTP."),
+        click.option("--tls-private-key-file", type=_FILE, help="Its key."),
+    ]
+
+    def apply(command: _F) -> _F:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return apply
+
+
+def make_identity(client: Client, environment: Environment) -> str:
+    """The name to campaign under. POD_NAME and POD_UID in the environment make it one that the fence can check."""
+    from fairlead.election import new_identity
+
+    return new_identity(client, host=environment.get("POD_NAME") or "", pod_uid=environment.get("POD_UID") or "")
+
+
+def make_manager(flags: Mapping[str, Any], *, component: str, identity: str, groups: Sequence[GroupPlan]) -> Manager:
+    """A manager on the real clock, by its flags.
+
+    Raises:
+        ValueError: the flags do not fit together.
+    """
+    from fairlead.base.clock import RealClock
+    from fairlead.base.metrics import PrometheusMetrics
+    from fairlead.base.randomness import SystemRandomness
+    from fairlead.manager import Manager, ManagerOptions
+
+    return Manager(
+        ManagerOptions(
+            component=component,
+            identity=identity,
+            groups=tuple(groups),
+            leader_elect=flags["leader_elect"],
+            timing=_timing(flags),
+            shutdown_timeout_seconds=flags["controller_shutdown_timeout"],
+            serving=_serving(flags),
+            gates=flags["feature_gates"],
+        ),
+        clock=RealClock(),
+        randomness=SystemRandomness(),
+        metrics=PrometheusMetrics(process_metrics=True),
+    )
+
+
+def run_manager(manager: Manager) -> None:
+    """Run it as this process: SIGTERM stops it in order, SIGUSR1 makes it let others lead and stay."""
+    process.run(manager.run, on_signal={"SIGUSR1": manager.step_down})
+
+
+def _timing(flags: Mapping[str, Any]) -> Timing:
+    from fairlead.election import Timing
+
+    return Timing(
+        lease_duration_seconds=flags["leader_elect_lease_duration"],
+        renew_deadline_seconds=flags["leader_elect_renew_deadline"],
+        retry_period_seconds=flags["leader_elect_retry_period"],
+    )
+
+
+def _serving(flags: Mapping[str, Any]) -> ServingOptions:
+    from fairlead.manager import ServingOptions
+
+    if bool(flags["tls_cert_file"]) is not bool(flags["tls_private_key_file"]):
+        raise ValueError("--tls-cert-file and --tls-private-key-file belong together")
+    return ServingOptions(
+        bind_address=flags["bind_address"],
+        port=flags["secure_port"] or None,
+        certificate_file=flags["tls_cert_file"],
+        key_file=flags["tls_private_key_file"],
+    )

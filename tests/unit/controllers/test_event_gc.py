@@ -1,0 +1,163 @@
+"""The collector on the embedded API server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+from collections.abc import AsyncIterator
+
+from fairlead.api import errors as api_errors
+from fairlead.api import wire
+from fairlead.api.core_v1 import Node
+from fairlead.api.lifecycle_v1alpha1 import (
+    LifecycleEvent,
+    LifecycleEventSpec,
+    LifecycleEventStatus,
+    LifecycleTransition,
+    LifecycleTransitionSpec,
+)
+from fairlead.api.meta import ObjectMeta
+from fairlead.api.reserved import FINALIZER_CLAIMED
+from fairlead.base import tasks
+from fairlead.base.gates import FeatureGates
+from fairlead.base.metrics import PrometheusMetrics
+from fairlead.client.recorder import EventRecorder
+from fairlead.controllers.event_gc import event_gc
+from fairlead.lifecycle.collecting import Retention
+from fairlead.manager import Context, HealthChecks
+from tests.unit.election.world import World
+
+
+@contextlib.asynccontextmanager
+async def collecting(world: World) -> AsyncIterator[PrometheusMetrics]:
+    """The controller runs as in a term, and ends when asked to."""
+    client, metrics, stopping = world.client("gc"), PrometheusMetrics(), asyncio.Event()
+    context = Context(
+        name="event-gc",
+        client=client,
+        recorder=EventRecorder(client, controller="test", instance="test"),
+        stopping=stopping,
+        metrics=metrics,
+        gates=FeatureGates(),
+        health=HealthChecks(),
+        workers=2,
+    )
+    controller = event_gc(Retention(keep=dt.timedelta(minutes=1)), workers=2)
+
+    async def run() -> None:
+        await controller.run(context)
+
+    async with tasks.TaskScope("test") as scope:
+        scope.start(run(), name="gc")
+        await world.clock.advance(1)
+        yield metrics
+        stopping.set()
+
+
+async def a_node(world: World, name: str) -> Node:
+    return await world.admin.of(Node).create(Node(metadata=ObjectMeta(name=name)))
+
+
+async def an_event(world: World, name: str, node: str, status: LifecycleEventStatus | None = None) -> LifecycleEvent:
+    events = world.admin.of(LifecycleEvent)
+    finalizers = (FINALIZER_CLAIMED,) if status is not None else ()
+    made = await events.create(
+        LifecycleEvent(
+            metadata=ObjectMeta(name=name, finalizers=finalizers),
+            spec=LifecycleEventSpec(transition_name="t", binding_node=node),
+        )
+    )
+    return made if status is None else await events.update_status(wire.replace(made, status=status))
+
+
+async def a_transition(world: World) -> None:
+    spec = LifecycleTransitionSpec(start="a", end="b", driver="x.example.com/y", all_nodes=True)
+    await world.admin.of(LifecycleTransition).create(LifecycleTransition(metadata=ObjectMeta(name="t"), spec=spec))
+
+
+def claim(world: World, node: Node) -> LifecycleEventStatus:
+    return LifecycleEventStatus(
+        claim_status="Claimed",
+        driver="x.example.com/y",
+        claimed_by=f"node/{node.name}",
+        node_uid=node.uid,
+        claim_time=world.clock.now(),
+    )
+
+
+async def state(world: World, name: str) -> str:
+    try:
+        return (await world.admin.of(LifecycleEvent).get(name)).status.claim_status
+    except api_errors.NotFound:
+        return "gone"
+
+
+async def test_events_of_a_node_that_goes_away_fail_and_are_collected(world: World) -> None:
+    await a_transition(world)
+    gone, stays = await a_node(world, "gone"), await a_node(world, "stays")
+    await an_event(world, "e1", "gone", claim(world, gone))
+    await an_event(world, "e2", "stays", claim(world, stays))
+    async with collecting(world) as metrics:
+        await world.clock.advance(600)
+        assert [await state(world, name) for name in ("e1", "e2")] == ["Claimed", "Claimed"]
+        await world.admin.of(Node).delete("gone")
+        await world.clock.advance(1)
+        failed = await world.admin.of(LifecycleEvent).get("e1")
+        assert failed.status.claim_status == "Failed"
+        assert failed.status.message == f"node gone with uid {gone.uid} no longer exists"
+        assert failed.metadata.finalizers == ()
+        await world.clock.advance(58)
+        assert await state(world, "e1") == "Failed"
+        await world.clock.advance(3)
+        assert [await state(world, name) for name in ("e1", "e2")] == ["gone", "Claimed"]
+    assert 'fairlead_events_collected_total{action="Delete"} 1.0' in metrics.exposition().decode()
+
+
+async def test_a_node_of_the_same_name_is_another_node(world: World) -> None:
+    await a_transition(world)
+    first = await a_node(world, "n")
+    await an_event(world, "e", "n", claim(world, first))
+    async with collecting(world):
+        await world.admin.of(Node).delete("n")
+        await a_node(world, "n")
+        await world.clock.advance(1)
+        assert await state(world, "e") == "Failed"
+
+
+async def test_an_event_for_a_node_that_never_comes_fails(world: World) -> None:
+    await a_transition(world)
+    await an_event(world, "e", "nowhere")
+    async with collecting(world):
+        await world.clock.advance(290)
+        assert await state(world, "e") == ""
+        await world.clock.advance(20)
+        assert await state(world, "e") == "Failed"
+        await world.clock.advance(70)
+        assert await state(world, "e") == "gone"
+
+
+async def test_it_ends_at_once_when_asked_before_it_could_begin(world: World) -> None:
+    client = world.client("gc")
+    world.network_of(client).cut()
+    stopping = asyncio.Event()
+    context = Context(
+        name="event-gc",
+        client=client,
+        recorder=EventRecorder(client, controller="test", instance="test"),
+        stopping=stopping,
+        metrics=PrometheusMetrics(),
+        gates=FeatureGates(),
+        health=HealthChecks(),
+    )
+
+    async def run() -> None:
+        await event_gc(Retention()).run(context)
+
+    async with tasks.TaskScope("test") as scope:
+        running = scope.start(run(), name="gc")
+        await world.clock.advance(30)
+        assert not running.done()
+        stopping.set()
+        await world.clock.settle()
+        assert running.done()
