@@ -27,5 +27,10 @@ COMMANDS: tuple[Entry, ...] = (
         "fairlead.cli.controller_manager",
         "Look after lifecycle objects from outside their nodes.",
     ),
+    Entry(
+        "cloud-controller-manager",
+        "fairlead.cli.cloud_controller_manager",
+        "Bring the nodes of one cloud in line with that cloud.",
+    ),
     Entry("webhook", "fairlead.cli.webhook", "Record the deletion grace of custom resources on stock Kubernetes."),
 )

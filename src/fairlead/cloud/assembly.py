@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 from collections.abc import Collection, Sequence
 
+from fairlead import manager
 from fairlead.api.core_v1 import Node, Service
 from fairlead.base import logs, tasks
 from fairlead.base.metrics import Metrics
@@ -108,6 +109,14 @@ class CloudManager:
             if known.name in self.controllers:
                 require_part(provider, known.needs, known.name)
         self._cluster_cidrs = self._parse_cluster_cidrs()
+
+    def as_controller(self, *, instance: str) -> manager.Controller:
+        """All of them, as one controller of a manager: they share what they watch, and begin and end together."""
+
+        async def run(context: manager.Context) -> None:
+            await self.run(context.client, context.metrics, context.stopping, instance=instance)
+
+        return manager.Controller(name="cloud-controllers", run=run)
 
     async def run(
         self, client: Client, metrics: Metrics, stopping: asyncio.Event, *, instance: str = "fairlead"

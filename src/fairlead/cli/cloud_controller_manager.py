@@ -1,0 +1,150 @@
+"""`fairlead cloud-controller-manager`: the controllers of one cloud, under leader election."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.cli import managing, options
+from fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
+    from fairlead.cloud.assembly import CloudManager
+    from fairlead.manager import Manager
+
+__all__ = ["command"]
+
+_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+_COMPONENT = "cloud-controller-manager"
+
+
+def _platforms(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    # To name none is not the same as not to say.
+    return None if value is None else managing.listed(ctx, parameter, value)
+
+
+@click.command(_COMPONENT)
+@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@click.option("--cloud-provider", required=True, help="The provider: aws, hcloud, static, or one that you installed.")
+@click.option("--cloud-config", type=_FILE, help="The provider's configuration file.")
+@click.option(
+    "--cloud-provider-platforms",
+    metavar="PLATFORM,...",
+    callback=_platforms,
+    help="The schemes of the providerIDs whose nodes are this manager's [default: those that the provider supports]. "
+    "Empty: a single cloud, all nodes are.",
+)
+@click.option(
+    "--controllers",
+    metavar="NAME,...",
+    default="*",
+    show_default=True,
+    callback=managing.listed,
+    help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. There are: cloud-node, "
+    "cloud-node-lifecycle, route, service. With platforms, the last two run only if named.",
+)
+@click.option("--cluster-name", default="kubernetes", show_default=True, help="The instance prefix for the cluster.")
+@click.option("--cluster-cidr", default="", help="The range of pod addresses; one of each family for dual stack.")
+@managing.boolean("--configure-cloud-routes", default=True, text="Let the route controller run.")
+@managing.period("--node-monitor-period", "5s", "How often the lifecycle of nodes is looked at.")
+@managing.period("--node-status-update-frequency", "5m", "How often node addresses are looked at.")
+@managing.period("--route-reconciliation-period", "10s", "How often routes are looked at.")
+@managing.workers("--concurrent-node-syncs", 1, "Nodes initialised at once.")
+@click.option(
+    "--concurrent-node-status-updates",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Node statuses written at once; 0: as --concurrent-node-syncs.",
+)
+@managing.workers("--concurrent-node-lifecycle-syncs", 1, "Nodes tainted at once.")
+@managing.workers("--concurrent-service-syncs", 1, "Services worked on at once.")
+@click.option(
+    "--node-vanishing-share",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    show_default=True,
+    help="The share of the cloud's nodes that may vanish within five minutes and be deleted. One may, unless this is "
+    "0; all never may. Beyond that an operator must confirm.",
+)
+@managing.manager_flags(lease="", port=10258)
+@options.feature_gates
+@options.logging
+@click.pass_obj
+def command(invocation: Invocation, /, **flags: Any) -> None:
+    """Bring the nodes of one cloud in line with that cloud.
+
+    Nodes of other clouds, and of none, are left alone, so that several of these can run in one cluster. Unless it is
+    named, the Lease is cloud-controller-manager, and with platforms cloud-controller-manager-PROVIDER. Docs:
+    hybrid-clouds.md, ownership.md.
+    """
+    from fairlead.cloud.errors import ProviderError
+
+    try:
+        manager = _manager(invocation, flags)
+    except (ProviderError, ValueError) as error:
+        raise click.UsageError(str(error)) from error
+    managing.run_manager(manager)
+
+
+def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
+    from fairlead import client
+    from fairlead.cloud.assembly import lease_name
+    from fairlead.election import Lock
+    from fairlead.manager import GroupPlan
+
+    cloud = _cloud(invocation, flags)
+
+    def connect() -> Client:
+        return client.connect(
+            kubeconfig_path=flags["kubeconfig"],
+            context=flags["kube_context"],
+            component=_COMPONENT,
+            environment=invocation.environment,
+        )
+
+    identity = managing.make_identity(connect(), invocation.environment)
+    lease = flags["leader_elect_resource_name"] or lease_name(cloud.provider.name, cloud.platforms)
+    plan = GroupPlan(
+        lock=Lock(flags["leader_elect_resource_namespace"], lease),
+        controllers=(cloud.as_controller(instance=identity),),
+        connect=connect,
+    )
+    return managing.make_manager(flags, component=_COMPONENT, identity=identity, groups=[plan])
+
+
+def _cloud(invocation: Invocation, flags: dict[str, Any]) -> CloudManager:
+    from fairlead.base.clock import RealClock
+    from fairlead.cloud.assembly import CloudManager, CloudSettings
+    from fairlead.cloud.decisions.lifecycle import Limits
+    from fairlead.cloud.provider import ProviderSettings
+    from fairlead.cloud.registry import make_provider, platforms_of
+
+    provider = make_provider(
+        flags["cloud_provider"],
+        ProviderSettings(
+            cloud_config=flags["cloud_config"],
+            cluster_name=flags["cluster_name"],
+            clock=RealClock(),
+            environment=invocation.environment,
+        ),
+    )
+    settings = CloudSettings(
+        controllers=flags["controllers"],
+        cluster_name=flags["cluster_name"],
+        cluster_cidr=flags["cluster_cidr"],
+        configure_cloud_routes=flags["configure_cloud_routes"],
+        node_monitor_period_seconds=flags["node_monitor_period"],
+        node_status_update_frequency_seconds=flags["node_status_update_frequency"],
+        route_reconciliation_period_seconds=flags["route_reconciliation_period"],
+        concurrent_node_syncs=flags["concurrent_node_syncs"],
+        concurrent_node_status_updates=flags["concurrent_node_status_updates"],
+        concurrent_node_lifecycle_syncs=flags["concurrent_node_lifecycle_syncs"],
+        concurrent_service_syncs=flags["concurrent_service_syncs"],
+        limits=Limits(vanishing_share=flags["node_vanishing_share"]),
+    )
+    return CloudManager(provider, platforms_of(provider, flags["cloud_provider_platforms"]), settings)
