@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import json
 import os
 import pathlib
 import queue
@@ -47,6 +49,10 @@ _RESTORE_HINT = (
 )
 
 
+_COLUMNS = 5
+_ROWS_AT_ONCE = 64
+
+
 def _checksum(table: str, key: str, value: bytes | None) -> int:
     head = zlib.crc32(f"{table}\0{key}\0".encode())
     return head if value is None else zlib.crc32(value, head ^ 1)
@@ -79,15 +85,20 @@ class SqliteLog:
 
     async def append(self, rows: Sequence[interface.Row]) -> None:
         """One transaction, one fsync."""
-        values = [
-            (row.revision, row.table, row.key, row.value, _checksum(row.table, row.key, row.value)) for row in rows
+        pieces = [
+            [
+                value
+                for row in rows[start : start + _ROWS_AT_ONCE]
+                for value in (row.revision, row.table, row.key, row.value, _checksum(row.table, row.key, row.value))
+            ]
+            for start in range(0, len(rows), _ROWS_AT_ONCE)
         ]
-        await self._in_writer(lambda: self._append(values))
+        await self._in_writer(lambda: self._append(pieces))
 
     async def compact(self, revision: int, superseded: Sequence[int]) -> None:
         """Drop superseded rows and raise the compacted revision, in one transaction."""
-        numbers = [(dropped,) for dropped in superseded]
-        await self._in_writer(lambda: self._compact(revision, numbers))
+        dropped = json.dumps(list(superseded))
+        await self._in_writer(lambda: self._compact(revision, dropped))
 
     async def close(self) -> None:
         """Let the writer finish, then fold the WAL into the file and unlock it."""
@@ -98,27 +109,37 @@ class SqliteLog:
         self._thread.join()
         self._lock.close()
 
-    def _append(self, values: list[tuple[int, str, str, bytes | None, int]]) -> None:
-        with self._transaction():
-            self._connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?, ?)", values)
+    def _append(self, pieces: list[list[Any]]) -> None:
+        # The fewer statements, the better: before and after each the interpreter is asked for, which is busy elsewhere.
+        if len(pieces) == 1:
+            with self._errors_named():
+                self._connection.execute(_insertion(len(pieces[0])), pieces[0])
+            return
+        with self._errors_named(), self._transaction():
+            for piece in pieces:
+                self._connection.execute(_insertion(len(piece)), piece)
 
-    def _compact(self, revision: int, numbers: list[tuple[int]]) -> None:
-        with self._transaction():
-            self._connection.executemany("DELETE FROM log WHERE revision = ?", numbers)
+    def _compact(self, revision: int, dropped: str) -> None:
+        with self._errors_named(), self._transaction():
+            self._connection.execute("DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))", (dropped,))
             self._connection.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'compacted'", (revision,))
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
         try:
-            self._connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                # SQLite has rolled back by itself after some errors (a full disk is one), and not after others.
-                if not self._connection.getautocommit():
-                    self._connection.execute("ROLLBACK")
-                raise
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            # SQLite has rolled back by itself after some errors (a full disk is one), and not after others.
+            if not self._connection.getautocommit():
+                self._connection.execute("ROLLBACK")
+            raise
+
+    @contextlib.contextmanager
+    def _errors_named(self) -> Iterator[None]:
+        try:
+            yield
         except apsw.FullError as error:
             raise interface.DiskFull(f"{self._path}: no room left on the disk") from error
         except apsw.Error as error:
@@ -152,6 +173,11 @@ class SqliteLog:
     def _write_jobs(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
+
+
+@functools.cache
+def _insertion(values: int) -> str:
+    return "INSERT INTO log VALUES " + ",".join(["(?, ?, ?, ?, ?)"] * (values // _COLUMNS))  # noqa: S608 - only marks
 
 
 def _read_rows(connection: apsw.Connection, path: pathlib.Path) -> Iterator[interface.Row]:

@@ -43,7 +43,7 @@ async def test_a_flipped_bit_in_a_value_is_refused_and_says_how_to_restore(path:
     position = data.index(b'"name":"77"')
     path.write_bytes(data[:position] + b'"name":"78"' + data[position + 11 :])
     log = SqliteLog(path)
-    with pytest.raises(CorruptLog, match=r"revision 77 .* does not match its checksum.*apiserver restore"):
+    with pytest.raises(CorruptLog, match=r"revision 77 .* does not match its checksum.*restore BACKUP_FILE"):
         list(log.load()[1])
     await log.close()
 
@@ -52,13 +52,13 @@ async def test_a_torn_file_is_refused(path: pathlib.Path) -> None:
     await write_some(path)
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
-    with pytest.raises(CorruptLog, match=r"damaged.*apiserver restore"):
+    with pytest.raises(CorruptLog, match=r"damaged.*restore BACKUP_FILE"):
         SqliteLog(path)
 
 
 async def test_garbage_is_refused(path: pathlib.Path) -> None:
     path.write_bytes(b"not a database at all, but long enough to look at " * 100)
-    with pytest.raises(CorruptLog, match="apiserver restore"):
+    with pytest.raises(CorruptLog, match="restore BACKUP_FILE"):
         SqliteLog(path)
 
 
