@@ -61,6 +61,10 @@ class Instance:
 class Instances(Protocol):
     """The machines of a cloud."""
 
+    def recognises(self, provider_id: str) -> bool:
+        """Whether the id has the form of this cloud's. Pure; a node whose id has not is never asked about."""
+        ...
+
     async def describe(self, queries: Sequence[InstanceQuery]) -> Mapping[InstanceQuery, Instance]:
         """Look at many at once, in as few calls as the cloud allows.
 

@@ -15,10 +15,10 @@ from collections.abc import Iterator
 from fairlead.api.core_v1 import Node
 from fairlead.cloud import wellknown
 from fairlead.cloud.decisions.initialisation import AskCloud, Relabel, first_step
-from fairlead.cloud.decisions.lifecycle import Limits, first_look, judge
+from fairlead.cloud.decisions.lifecycle import FirstLook, Limits, first_look, judge
 from fairlead.cloud.decisions.routes import plan_routes
 from fairlead.cloud.decisions.services import balanced_nodes
-from fairlead.cloud.ownership import Ownership, ownership
+from fairlead.cloud.ownership import Ownership, ownership, platform_of_provider_id
 from fairlead.cloud.provider import Instance, Route
 from tests.unit.cloud.world import UNINITIALIZED, node
 
@@ -103,15 +103,23 @@ def _known(made: Node, platforms: frozenset[str]) -> str:
 
 def _missing(made: Node, platforms: frozenset[str]) -> str:
     others = [node(f"other-{number}", f"aws://{number}") for number in range(20)]
-    look = first_look([made, *others], platforms, _NOW, Limits())
+    look = _look([made, *others], platforms)
     verdict = judge(look, {}, Limits())
     if made in verdict.confirm:
         return "deleted once that id is gone"
     return "left alone, no id" if made in look.ask else "left alone"
 
 
+def _look(nodes: list[Node], platforms: frozenset[str]) -> FirstLook:
+    # The provider is Amazon's, or one for both.
+    recognised = platforms or {"aws"}
+    return first_look(
+        nodes, platforms, _NOW, Limits(), recognises=lambda one: platform_of_provider_id(one) in recognised
+    )
+
+
 def _shut_down(made: Node, platforms: frozenset[str]) -> str:
-    look = first_look([made], platforms, _NOW, Limits())
+    look = _look([made], platforms)
     verdict = judge(look, {"n1": Instance(provider_id="x://1", shutdown=True)} if look.ask else {}, Limits())
     return "tainted" if made in verdict.taint else "left alone"
 

@@ -64,7 +64,13 @@ class NodeLifecycleController:
 
     async def monitor(self) -> None:
         """One pass over all nodes."""
-        look = first_look(self._context.nodes.store, self._context.platforms, self._clock.now(), self._limits)
+        look = first_look(
+            self._context.nodes.store,
+            self._context.platforms,
+            self._clock.now(),
+            self._limits,
+            recognises=self._context.instances.recognises,
+        )
         await self._each(look.untaint, self._untaint)
         try:
             answers = await self._context.describe(look.ask)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from fairlead.api.core_v1 import Node
 from fairlead.cloud import wellknown
@@ -71,19 +71,35 @@ class Judgement:
     stop: Stop | None
 
 
-def first_look(nodes: Iterable[Node], platforms: Collection[str], now: dt.datetime, limits: Limits) -> FirstLook:
-    """Sort the nodes."""
+def first_look(
+    nodes: Iterable[Node],
+    platforms: Collection[str],
+    now: dt.datetime,
+    limits: Limits,
+    *,
+    recognises: Callable[[str], bool] = bool,
+) -> FirstLook:
+    """Sort the nodes.
+
+    Args:
+        nodes: all of them, whosever they are.
+        platforms: those of this manager; empty for a single cloud.
+        now: the time.
+        limits: as set.
+        recognises: whether a providerID has the form of this cloud's. A node whose id has not could only seem missing.
+    """
     untaint: list[Node] = []
     ask: list[Node] = []
     with_id = 0
     for node in nodes:
         if ownership(node, platforms) is not Ownership.OWNED:
             continue
-        with_id += bool(node.spec.provider_id)
+        is_known = bool(node.spec.provider_id) and recognises(node.spec.provider_id)
+        with_id += is_known
         if wellknown.is_ready(node):
-            if wellknown.SHUTDOWN_TAINT.key in {taint.key for taint in node.spec.taints}:
+            if wellknown.has_taint(node, wellknown.SHUTDOWN_TAINT.key):
                 untaint.append(node)
-        elif not _waits_for_initialisation(node, now, limits):
+        elif (is_known or not node.spec.provider_id) and not _waits_for_initialisation(node, now, limits):
             ask.append(node)
     return FirstLook(untaint=tuple(untaint), ask=tuple(ask), with_id=with_id)
 

@@ -93,10 +93,14 @@ class FakeCloud:
                     found[query] = instance
         return found
 
+    def recognises(self, provider_id: str) -> bool:
+        """Any id of its platforms; any at all if it has none."""
+        return not self._platforms or platform_of_provider_id(provider_id) in self._platforms
+
     async def exists(self, provider_id: str) -> bool:
         """Whether there is a machine of this id."""
         await self._called("exists", [provider_id])
-        if self._platforms and platform_of_provider_id(provider_id) not in self._platforms:
+        if not self.recognises(provider_id):
             raise ForeignId(provider_id, "no such scheme here")
         return any(instance.provider_id == provider_id for instance in self.machines.values())
 

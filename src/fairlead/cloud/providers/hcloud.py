@@ -97,6 +97,10 @@ class HetznerProvider:
                 found[query] = self._to_instance(known)
         return found
 
+    def recognises(self, provider_id: str) -> bool:
+        """Whether it names a cloud server."""
+        return _PROVIDER_ID.fullmatch(provider_id) is not None
+
     async def exists(self, provider_id: str) -> bool:
         """Ask for this very server."""
         return await self._get(_server_id(provider_id)) is not None

@@ -131,9 +131,13 @@ class StaticProvider:
                 found[query] = instance
         return found
 
+    def recognises(self, provider_id: str) -> bool:
+        """Any id of its platforms."""
+        return platform_of_provider_id(provider_id) in self._platforms
+
     async def exists(self, provider_id: str) -> bool:
         """Whether the file has it."""
-        if platform_of_provider_id(provider_id) not in self._platforms:
+        if not self.recognises(provider_id):
             raise ForeignId(provider_id, f"the inventory is of {', '.join(sorted(self._platforms))}")
         return provider_id in self._read().by_id
 

@@ -174,6 +174,22 @@ async def test_without_an_id_a_node_may_be_tainted_but_never_deleted(world: Worl
         assert (await world.get("n3")).spec.taints == (SHUTDOWN,)
 
 
+async def test_ids_that_the_cloud_could_not_have_given_are_not_missing(world: World) -> None:
+    # A single cloud, as before there was ownership, with two machines that are not in it: they are nobody's surprise.
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n1", "n2", "n3")
+    for name in ("metal-1", "metal-2"):
+        await world.create(node(name, f"metal://{name}", ready="False"))
+    cloud.remove("n1")
+    await world.set_ready("n1", "False")
+    context = world.context(cloud)
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(10)
+        assert await world.names() == {"n2", "n3", "metal-1", "metal-2"}
+    assert await world.events("NodeDeletionStopped") == []
+    assert not any("metal" in about for call in cloud.calls for about in call.about)
+
+
 async def test_other_taints_stay(world: World) -> None:
     cloud = FakeCloud("aws")
     cloud.add("n1", "aws://n1", shutdown=True)

@@ -7,7 +7,7 @@ import re
 from fairlead.api.core_v1 import Node
 from fairlead.cloud.errors import ForeignId
 
-__all__ = ["instance_id", "instance_id_of_name", "instance_id_of_node", "provider_id"]
+__all__ = ["instance_id", "instance_id_of_name", "instance_id_of_node", "is_instance", "provider_id"]
 
 # Zone and account are optional in what kubelets were told; the instance is what counts.
 _PROVIDER_ID = re.compile(r"aws://(?:/?[a-z0-9-]+)?/(?P<instance>i-[0-9a-f]{8,17})")
@@ -24,6 +24,11 @@ def instance_id(provider_id: str) -> str:
     if match is None:
         raise ForeignId(provider_id, "it should look like aws:///<zone>/<instance id>")
     return match["instance"]
+
+
+def is_instance(provider_id: str) -> bool:
+    """Whether a providerID names an instance."""
+    return _PROVIDER_ID.fullmatch(provider_id) is not None
 
 
 def instance_id_of_node(node: Node) -> str:

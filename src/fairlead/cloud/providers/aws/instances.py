@@ -50,6 +50,10 @@ class AwsInstances:
             )
         return found
 
+    def recognises(self, provider_id: str) -> bool:
+        """Whether it names an instance."""
+        return ids.is_instance(provider_id)
+
     async def exists(self, provider_id: str) -> bool:
         """Describe this very instance."""
         try:
