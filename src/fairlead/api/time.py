@@ -64,13 +64,14 @@ def parse_micro_time(text: str) -> dt.datetime:
 
 def format_time(moment: dt.datetime) -> str:
     """A Time: UTC, whole seconds, `Z`."""
-    return _format_second(_utc(moment).replace(microsecond=0))
+    utc = _utc(moment)
+    return _format_parts(utc.year, utc.month, utc.day, utc.hour, utc.minute, utc.second)
 
 
 @functools.lru_cache(maxsize=64)
-def _format_second(moment: dt.datetime) -> str:
+def _format_parts(year: int, month: int, day: int, hour: int, minute: int, second: int) -> str:
     # A busy server stamps thousands of objects within a second.
-    return moment.isoformat()[:19] + "Z"
+    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}Z"
 
 
 def format_micro_time(moment: dt.datetime) -> str:

@@ -11,6 +11,7 @@ __all__ = ["NAME_SUFFIX_ALPHABET", "NAME_SUFFIX_LENGTH", "Ids", "RandomIds"]
 # Kubernetes' own: no vowels and none of 0, 1, 3, so that no word and no look-alike comes out.
 NAME_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 NAME_SUFFIX_LENGTH = 5
+_UUIDS_AT_ONCE = 64
 
 
 class Ids(Protocol):
@@ -30,10 +31,15 @@ class RandomIds:
 
     def __init__(self, randomness: Randomness) -> None:
         self._randomness = randomness
+        self._drawn = b""  # not used up yet: one draw for many, since every draw is a call into the system
+        self._used = 0
 
     def uuid(self) -> str:
         """A version 4 UUID."""
-        raw = bytearray(self._randomness.token_bytes(16))
+        if self._used == len(self._drawn):
+            self._drawn, self._used = self._randomness.token_bytes(16 * _UUIDS_AT_ONCE), 0
+        raw = bytearray(self._drawn[self._used : self._used + 16])
+        self._used += 16
         raw[6] = raw[6] & 0x0F | 0x40  # version 4
         raw[8] = raw[8] & 0x3F | 0x80  # RFC 9562 variant
         digits = raw.hex()

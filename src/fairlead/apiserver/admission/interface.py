@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
+
 from fairlead.api import errors
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.registry.resource import Resource
@@ -30,8 +32,7 @@ class Reinvocation:
         self.asked.clear()
 
 
-@dataclasses.dataclass(slots=True)
-class Operation:
+class Operation(msgspec.Struct, eq=False):
     """One write on its way to storage. ``obj`` is None for DELETE and CONNECT without a body; ``old`` for CREATE."""
 
     operation: str  # CREATE UPDATE DELETE CONNECT
@@ -42,12 +43,12 @@ class Operation:
     obj: Json | None
     old: Json | None
     subresource: str = ""
-    options: Json = dataclasses.field(default_factory=dict)
+    options: Json = {}
     dry_run: bool = False
-    warnings: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[str] = []
     # The kind of ``obj`` when it is not the resource's own (Eviction, Scale, Binding).
     kind: tuple[str, str, str] | None = None
-    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: dict[str, str] = {}
     # A webhook changed the object, so what the kind's rules did to it is to be done again.
     patched: bool = False
     # Set by whoever may ask for a second round.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -64,8 +63,7 @@ class Query:
         return value
 
 
-@dataclasses.dataclass(slots=True)
-class Request:
+class Request(msgspec.Struct, eq=False):
     """What a client asks. Header names are lower case."""
 
     method: str
@@ -77,7 +75,7 @@ class Request:
     client_address: str = ""
     target: str = ""  # the path and query as they came
     audit_id: str = ""  # under which the audit log and the client can find this request
-    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)  # what admission leaves in that log
+    audit_annotations: dict[str, str] = {}  # what admission leaves in that log
     # Every header as it came, for those that may come several times.
     header_list: Sequence[tuple[str, str]] = ()
     # Lets code above (in-process clients, tests) speak as a user without credentials on the wire.
@@ -88,14 +86,13 @@ class Request:
         return self.headers.get(name, default)
 
 
-@dataclasses.dataclass(slots=True)
-class Response:
+class Response(msgspec.Struct):
     """What it gets. ``body`` is bytes, pieces to be sent one after another, or a stream."""
 
     status: int = 200
     body: bytes | list[bytes] | AsyncIterator[bytes] = b""
     content_type: str = "application/json"
-    headers: list[tuple[str, str]] = dataclasses.field(default_factory=list)
+    headers: list[tuple[str, str]] = []
 
 
 def json_response(value: Any, status: int = 200) -> Response:

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from fairlead.apiserver.admission.chain import Chain
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.registry.catalog import Catalog
@@ -33,20 +35,18 @@ class Core:
     on_graceful_deletion: Callable[[Resource], None] = lambda _resource: None
 
 
-@dataclasses.dataclass(slots=True)
-class WriteOptions:
+class WriteOptions(msgspec.Struct):
     """How one write is to be done, and by whom. ``warnings`` collects what the client should be told."""
 
     user: UserInfo
     field_manager: str = ""
     dry_run: bool = False
-    wire: Json = dataclasses.field(default_factory=dict)  # the options object that admission webhooks are shown
-    warnings: list[str] = dataclasses.field(default_factory=list)
-    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
+    wire: Json = {}  # the options object that admission webhooks are shown
+    warnings: list[str] = []
+    audit_annotations: dict[str, str] = {}
 
 
-@dataclasses.dataclass(slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, eq=False):
     """What came of a write. ``entry`` is None when nothing was stored (dry run) or the object is gone."""
 
     resource: Resource

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.http.messages import Request
@@ -16,8 +16,7 @@ __all__ = ["Call"]
 _MANAGER_MAX = 128
 
 
-@dataclasses.dataclass(slots=True)
-class Call:
+class Call(msgspec.Struct, eq=False):
     """A request for one resource (and subresource), by one user."""
 
     core: Core
@@ -25,7 +24,7 @@ class Call:
     info: RequestInfo
     resource: Resource
     user: UserInfo
-    warnings: list[str] = dataclasses.field(default_factory=list)
+    warnings: list[str] = []
     headers_sent: bool = False  # the columns of a Table have been sent on this stream
 
     def write_options(self, wire_kind: str, *, dry_run: bool | None = None) -> WriteOptions:

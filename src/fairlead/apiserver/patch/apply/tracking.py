@@ -62,12 +62,17 @@ def track_update(
     managed = managers.read_stored(found)
     if not managed and live is not None and (live.get("metadata") or {}).get("uid"):
         return []  # not tracked so far, and an update does not start it
+    identity = Identity.of(manager, "Update", api_version, subresource)
+    if live is None and not managed:
+        # Nobody can lose anything by a new object.
+        fields = compare_tracked(node, {}, new, reset_fields).added
+        return [managers.entry(identity, api_version, fields, format_time(now))] if fields else []
     after = record_update(
         managed,
         node,
         live or {},
         new,
-        Identity.of(manager, "Update", api_version, subresource),
+        identity,
         api_version,
         now,
         reset_fields=reset_fields,
