@@ -50,13 +50,14 @@ def read_config(settings: ProviderSettings) -> AwsConfig:
     Raises:
         ProviderError: it cannot be read, has a key that means nothing here, or no region is to be found.
     """
-    parser = configparser.ConfigParser(interpolation=None)
+    parser = configparser.ConfigParser(interpolation=None, inline_comment_prefixes=("#", ";"))
     if settings.cloud_config is not None:
         try:
             parser.read_string(settings.cloud_config.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, configparser.Error) as error:
             raise ProviderError(f"--cloud-config {settings.cloud_config} cannot be read: {error}") from error
-    values = dict(parser.items("Global")) if parser.has_section("Global") else {}
+    # Upstream's reader takes values with or without quotes.
+    values = {key: value.strip('"') for key, value in parser.items("Global")} if parser.has_section("Global") else {}
     if unknown := sorted(set(values) - _KNOWN):
         raise ProviderError(
             f"--cloud-config: [Global] {', '.join(unknown)} is not supported; supported are {', '.join(sorted(_KNOWN))}"
@@ -86,7 +87,7 @@ def _endpoints(parser: configparser.ConfigParser) -> dict[str, str]:
     for section in parser.sections():
         if section == "Global":
             continue
-        service, url = parser.get(section, "Service", fallback=""), parser.get(section, "URL", fallback="")
+        service, url = (parser.get(section, key, fallback="").strip('"') for key in ("Service", "URL"))
         if not section.startswith("ServiceOverride") or service not in _SERVICES or not url:
             raise ProviderError(
                 f"--cloud-config: [{section}] is not supported; "

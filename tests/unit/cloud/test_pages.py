@@ -1,0 +1,50 @@
+"""What the guide shows is true: its files are read by the code, its snippet runs."""
+
+from __future__ import annotations
+
+import io
+import pathlib
+import re
+import sys
+
+import pytest
+import yaml
+
+from fairlead.base.clock import RealClock
+from fairlead.base.environment import Environment
+from fairlead.cloud.provider import ProviderSettings
+from fairlead.cloud.providers.aws.config import read_config
+from fairlead.cloud.providers.static import StaticProvider
+
+PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "hybrid-clouds.md").read_text(encoding="utf-8")
+
+
+def block(language: str) -> str:
+    [found] = re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+async def test_the_inventory(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "inventory.yaml"
+    path.write_text(block("yaml"), encoding="utf-8")
+    assert await StaticProvider(path).exists("on-prem://rack1/a")
+
+
+def test_the_configuration_for_amazon(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "aws.conf"
+    path.write_text(block("ini"), encoding="utf-8")
+    settings = ProviderSettings(cloud_config=path, cluster_name="c", clock=RealClock(), environment=Environment({}))
+    config = read_config(settings)
+    assert config.region == "eu-central-1"
+    assert config.subnets == ("subnet-1", "subnet-2")
+    assert config.cluster_tag == "kubernetes.io/cluster/prod"
+    assert config.endpoints == {"ec2": "https://ec2.internal.example"}
+
+
+def test_the_manifests(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", output)
+    exec(compile(block("python"), "hybrid-clouds.md", "exec"), {})
+    kinds = [document["kind"] for document in yaml.safe_load_all(output.getvalue())]
+    assert kinds[0] == "ServiceAccount"
+    assert "ValidatingAdmissionPolicy" in kinds
