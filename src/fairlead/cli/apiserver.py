@@ -129,7 +129,7 @@ def command(
 def _tune_interpreter() -> None:
     """Suit the interpreter to a server: requests leave few cycles behind, and its disk thread must not wait long."""
     gc.set_threshold(50_000, 20, 100)
-    sys.setswitchinterval(0.0005)
+    sys.setswitchinterval(0.0001)
 
 
 def _announce(running: Running) -> None:
