@@ -1,0 +1,73 @@
+"""A candidate on fairlead.election, as a process: writes to the ConfigMap `written` while it leads, again and again.
+
+`--no-check` leaves it to the API server's fence to stop it when its lease ran out while it was frozen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pathlib
+
+from fairlead import client
+from fairlead.api import core_v1
+from fairlead.api import errors as api_errors
+from fairlead.base.environment import Environment
+from fairlead.cli import process
+from fairlead.client import errors
+from fairlead.client.patches import MergePatch
+from fairlead.election import Lock, NotLeading, Rules, Term, Timing, guarded, lead
+
+
+def tell(event: str, why: str = "") -> None:
+    print(json.dumps({"event": event, "why": why}), flush=True)  # noqa: T201 - what its test reads
+
+
+async def campaign(options: argparse.Namespace) -> None:
+    timing = Timing(
+        lease_duration_seconds=options.lease_duration,
+        renew_deadline_seconds=options.renew_deadline,
+        retry_period_seconds=options.retry_period,
+    )
+    async with client.connect(kubeconfig_path=options.kubeconfig, environment=Environment({})) as connected:
+
+        async def work(term: Term) -> None:
+            tell("leading")
+            writer = guarded(connected, term) if options.check else connected
+            maps, count = writer.of(core_v1.ConfigMap), 0
+            while not term.stopping.is_set():
+                patch = MergePatch({"data": {"by": options.identity, "count": str(count)}})
+                try:
+                    await maps.patch("written", patch, namespace=options.namespace)
+                except NotLeading:
+                    raise
+                except (api_errors.ApiError, errors.ClientError) as error:
+                    tell("refused", str(error))
+                count += 1
+                await connected.clock.sleep(options.write_interval)
+            tell("stopping", str(term.stop_reason))
+
+        lock = Lock(options.namespace, options.lease)
+        await lead(connected, lock, work, identity=options.identity, timing=timing, rules=Rules())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--kubeconfig", type=pathlib.Path, required=True)
+    for name in ("namespace", "lease", "identity"):
+        parser.add_argument(f"--{name}", required=True)
+    for name, default in (
+        ("lease-duration", 15),
+        ("renew-deadline", 10),
+        ("retry-period", 2),
+        ("write-interval", 0.05),
+    ):
+        parser.add_argument(f"--{name}", type=float, default=default)
+    parser.add_argument("--no-check", dest="check", action="store_false")
+    options = parser.parse_args()
+    process.run(lambda: campaign(options))
+    tell("stopped")
+
+
+if __name__ == "__main__":
+    main()
