@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+import contextlib
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
 
+from fairlead.base import tasks
 from fairlead.base.backoff import Backoff
 from fairlead.base.clock import Clock
 from fairlead.base.metrics import Metrics
@@ -21,6 +23,8 @@ _T = TypeVar("_T")
 # What a cloud takes from one account without complaint; most give far more.
 _PER_SECOND = 10.0
 _BURST = 20
+# How long a change that is made of several requests may go on when the manager is asked to stop.
+_GRACE_SECONDS = 5.0
 _BACKOFF = Backoff(initial_seconds=1.0, factor=2.0, cap_seconds=60.0, jitter=0.2)
 
 
@@ -55,8 +59,11 @@ class CloudCalls:
             "fairlead_cloud_call_duration_seconds", "How long the cloud took.", ("provider", "call")
         )
 
-    async def call(self, name: str, work: Callable[[], Awaitable[_T]]) -> _T:
+    async def call(self, name: str, work: Callable[[], Coroutine[Any, Any, _T]], *, changes: bool = False) -> _T:
         """Do it when it is its turn.
+
+        When the manager is asked to stop, a question is given up, and a change gets a few seconds to be completed.
+        Either ends between two requests, never within one; what is left half done whoever leads next completes.
 
         Raises:
             CloudError: the cloud did not do it.
@@ -69,7 +76,7 @@ class CloudCalls:
         await self._throttle.wait_turn()
         started = self._clock.monotonic()
         try:
-            answer = await work()
+            answer = await self._unless_stopping(work(), _GRACE_SECONDS if changes else 0.0)
         except CloudUnavailable:
             self._quiet_until = max(self._quiet_until, self._clock.monotonic() + next(self._delays))
             self._count(name, "unavailable")
@@ -81,6 +88,22 @@ class CloudCalls:
         self._count(name, "ok")
         self._seconds.labels(provider=self._provider, call=name).observe(self._clock.monotonic() - started)
         return answer
+
+    async def _unless_stopping(self, work: Coroutine[Any, Any, _T], grace_seconds: float) -> _T:
+        owned = tasks.TaskSet("cloud-call", on_failure=lambda _failure: None)
+        running = owned.start(work, name="work")
+        stopping = owned.start(self._stopping.wait(), name="stopping")
+        try:
+            await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                with contextlib.suppress(TimeoutError):
+                    async with self._clock.timeout(grace_seconds):
+                        await asyncio.wait([running])
+        finally:
+            await owned.close()
+        if running.cancelled():
+            raise CloudUnavailable("given up: the manager is stopping")
+        return running.result()
 
     def _count(self, call: str, outcome: str) -> None:
         self._counter.labels(provider=self._provider, call=call, outcome=outcome).inc()

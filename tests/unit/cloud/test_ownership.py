@@ -94,7 +94,7 @@ def test_a_malformed_provider_id_is_foreign_whatever_the_annotation_says(
 platform_names = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?", fullmatch=True)
 
 
-@given(text=st.text(max_size=4200), platforms=st.sets(platform_names, min_size=1))
+@given(text=st.text(max_size=4200), platforms=st.sets(platform_names, min_size=1, max_size=3))
 def test_any_text_as_provider_id_is_owned_only_by_its_whole_scheme(text: str, platforms: set[str]) -> None:
     whose = ownership.ownership(node(text), platforms)
     if whose is OWNED:
@@ -108,7 +108,7 @@ def test_any_text_as_provider_id_is_owned_only_by_its_whole_scheme(text: str, pl
         assert whose is UNKNOWN
 
 
-@given(text=st.text(max_size=200), platforms=st.sets(platform_names, min_size=1))
+@given(text=st.text(max_size=200), platforms=st.sets(platform_names, min_size=1, max_size=3))
 def test_any_text_as_annotation_is_owned_only_if_it_is_a_platform(text: str, platforms: set[str]) -> None:
     expected = OWNED if text in platforms else FOREIGN if text else UNKNOWN
     assert ownership.ownership(node(annotation=text), platforms) is expected

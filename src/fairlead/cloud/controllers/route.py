@@ -106,7 +106,9 @@ class RouteController:
         context = self._context
         _log.info("removing route", destination=route.destination_cidr, target=route.target_node)
         try:
-            await context.calls.call("delete_route", lambda: self._routes.delete_route(context.cluster_name, route))
+            await context.calls.call(
+                "delete_route", lambda: self._routes.delete_route(context.cluster_name, route), changes=True
+            )
         except CloudError as error:
             _log.warning("route cannot be removed", destination=route.destination_cidr, error=str(error))
 
@@ -114,7 +116,9 @@ class RouteController:
         context, node, route = self._context, new.node, new.route
         try:
             await context.calls.call(
-                "create_route", lambda: self._routes.create_route(context.cluster_name, node.uid, route, node)
+                "create_route",
+                lambda: self._routes.create_route(context.cluster_name, node.uid, route, node),
+                changes=True,
             )
         except CloudError as error:
             self._recorder.event(

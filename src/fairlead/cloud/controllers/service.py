@@ -160,6 +160,7 @@ class ServiceController:
             status = await context.calls.call(
                 "ensure_load_balancer",
                 lambda: self._balancers.ensure_load_balancer(context.cluster_name, service, nodes),
+                changes=True,
             )
         except ImplementedElsewhere:
             return
@@ -198,6 +199,7 @@ class ServiceController:
         await context.calls.call(
             "ensure_load_balancer_deleted",
             lambda: self._balancers.ensure_load_balancer_deleted(context.cluster_name, service),
+            changes=True,
         )
 
     async def _follow_nodes(self) -> None:
@@ -233,6 +235,7 @@ class ServiceController:
             await context.calls.call(
                 "update_load_balancer",
                 lambda: self._balancers.update_load_balancer(context.cluster_name, service, nodes),
+                changes=True,
             )
         except ImplementedElsewhere:
             return

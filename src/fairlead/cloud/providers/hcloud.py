@@ -32,7 +32,8 @@ _PLATFORM = "hcloud"
 _PROVIDER_ID = re.compile(rf"{_PLATFORM}://(?P<server>[0-9]{{1,18}})")
 # A page has at most 50 servers. Up to so many questions, asking one by one is fewer calls than listing.
 _ASK_ONE_BY_ONE = 3
-_TIMEOUT_SECONDS = 10.0
+# To connect, and to wait for an answer: bounds how long a call can outlive the controller that made it.
+_TIMEOUT_SECONDS = (3.0, 6.0)
 _TRANSIENT = frozenset(
     {
         "bad_gateway",

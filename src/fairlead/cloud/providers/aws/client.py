@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 # Bounds how long a call can outlive the controller that made it.
 _CONNECT_SECONDS = 3
-_READ_SECONDS = 10
+_READ_SECONDS = 6
 _TRANSIENT = frozenset(
     {
         "InternalError",
