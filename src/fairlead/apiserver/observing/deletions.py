@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.apiserver.registry.resource import Resource
-from fairlead.base.metrics import Metrics
+from fairlead.base.metrics import Counter, Metrics
 
 __all__ = ["GracefulDeletions"]
 
@@ -20,7 +20,13 @@ class GracefulDeletions:
             "Deletes of custom resources that recorded a grace period.",
             ("group", "resource"),
         )
+        # Looking a series up by its labels costs more than adding to it, and a collection adds thousands of times.
+        self._known: dict[tuple[str, str], Counter] = {}
 
     def count(self, resource: Resource) -> None:
         """One more."""
-        self._total.labels(group=resource.group, resource=resource.plural).inc()
+        place = resource.group, resource.plural
+        series = self._known.get(place)
+        if series is None:
+            series = self._known[place] = self._total.labels(group=resource.group, resource=resource.plural)
+        series.inc()
