@@ -96,6 +96,7 @@ def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
         ),
         click.option("--tls-cert-file", type=_FILE, help="Serve them over TLS with this certificate; else plain HTTP."),
         click.option("--tls-private-key-file", type=_FILE, help="Its key."),
+        boolean("--permit-port-sharing", default=False, text="Set SO_REUSEPORT on the listening socket."),
     ]
 
     def apply(command: _F) -> _F:
@@ -166,4 +167,5 @@ def _serving(flags: Mapping[str, Any]) -> ServingOptions:
         port=flags["secure_port"] or None,
         certificate_file=flags["tls_cert_file"],
         key_file=flags["tls_private_key_file"],
+        share_port=flags["permit_port_sharing"],
     )

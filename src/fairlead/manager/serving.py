@@ -39,6 +39,7 @@ class ServingOptions:
     port: int | None = 0
     certificate_file: pathlib.Path | None = None
     key_file: pathlib.Path | None = None
+    share_port: bool = False  # let others listen on it too, e.g. the next process while this one ends
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,6 +85,7 @@ class HealthServer:
             self._options.port,
             ssl=self._tls(),
             limit=_HEAD_LIMIT,
+            reuse_port=self._options.share_port or None,
         )
         self.port = server.sockets[0].getsockname()[1]
         _log.info("serving health and metrics", url=self.url)

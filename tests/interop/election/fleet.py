@@ -168,12 +168,11 @@ class Fleet:
 
         await until(has_written)
 
-    async def wait_told(self, candidate: Candidate, event: str, count: int) -> None:
-        """Wait until a process has told of an event more often than that, or ended."""
+    async def wait_told(self, candidate: Candidate, count: int) -> None:
+        """Wait until a process has told more than that, or ended."""
 
         async def has_told() -> bool:
-            told = sum(told["event"] == event for told in candidate.told())
-            return told > count or not candidate.process.running
+            return len(candidate.told()) > count or not candidate.process.running
 
         await until(has_told)
 

@@ -14,9 +14,9 @@ from fairlead.api import core_v1
 from fairlead.api import errors as api_errors
 from fairlead.base.environment import Environment
 from fairlead.cli import process
-from fairlead.client import errors
+from fairlead.client import errors, retry
 from fairlead.client.patches import MergePatch
-from fairlead.election import Lock, NotLeading, Rules, Term, Timing, guarded, lead
+from fairlead.election import Lock, Rules, StopReason, Term, Timing, guarded, lead
 
 
 def tell(event: str, why: str = "") -> None:
@@ -33,19 +33,28 @@ async def campaign(options: argparse.Namespace) -> None:
 
         async def work(term: Term) -> None:
             tell("leading")
-            writer = guarded(connected, term) if options.check else connected
-            maps, count = writer.of(core_v1.ConfigMap), 0
-            while not term.stopping.is_set():
+            writer = (guarded(connected, term) if options.check else connected).with_retry(retry.NEVER)
+            maps = writer.of(core_v1.ConfigMap)
+
+            async def write(count: int) -> None:
                 patch = MergePatch({"data": {"by": options.identity, "count": str(count)}})
                 try:
                     await maps.patch("written", patch, namespace=options.namespace)
-                except NotLeading:
-                    raise
                 except (api_errors.ApiError, errors.ClientError) as error:
                     tell("refused", str(error))
-                count += 1
-                await connected.clock.sleep(options.write_interval)
-            tell("stopping", str(term.stop_reason))
+
+            count = 0
+            try:
+                while not term.stopping.is_set():
+                    await write(count)
+                    count += 1
+                    await connected.clock.sleep(options.write_interval)
+                tell("stopping", str(term.stop_reason))
+            finally:
+                if not options.check and term.stop_reason is StopReason.LOST:
+                    # The worst of controllers: its lease is lost, it is cancelled, and it writes all the same.
+                    await write(count)
+                    tell("ended")
 
         lock = Lock(options.namespace, options.lease)
         await lead(connected, lock, work, identity=options.identity, timing=timing, rules=Rules())

@@ -1,0 +1,54 @@
+"""Replicas of managers, in this process and as processes, on both control planes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from fairlead.base import tasks
+from fairlead.election import Lock
+from fairlead.testing import ControlPlane
+from tests.spec.kep5366.components import COMPONENTS, INVENTORY, Replica
+from tests.spec.kep5366.loops import Fleet
+
+
+@pytest.fixture
+async def fleet(control_plane: ControlPlane, namespace: str) -> AsyncIterator[Fleet]:
+    fleet = Fleet(control_plane.kubeconfig, Lock(namespace, "managers"))
+    try:
+        yield fleet
+    finally:
+        await fleet.close()
+    assert tasks.live_tasks() == ()
+
+
+@pytest.fixture(params=COMPONENTS)
+def component(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+StartProcess = Callable[[str], Replica]
+
+
+@pytest.fixture
+async def start_process(
+    control_plane: ControlPlane, namespace: str, component: str, tmp_path: Path
+) -> AsyncIterator[StartProcess]:
+    """Start one more replica of a component."""
+    flags = [f"--kubeconfig={control_plane.kubeconfig}", f"--leader-elect-resource-namespace={namespace}"]
+    if component == "cloud-controller-manager":
+        inventory = tmp_path / "inventory.yaml"
+        inventory.write_text(INVENTORY, encoding="utf-8")
+        flags += ["--cloud-provider=static", f"--cloud-config={inventory}"]
+    async with contextlib.AsyncExitStack() as stack:
+
+        def start(name: str) -> Replica:
+            replica = Replica(component, name, flags, tmp_path)
+            stack.push_async_callback(replica.stop)
+            return replica
+
+        yield start

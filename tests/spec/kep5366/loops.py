@@ -1,0 +1,171 @@
+"""Managers in this process on a real control plane, with a control loop that is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+from fairlead import client
+from fairlead.api import core_v1
+from fairlead.base import tasks
+from fairlead.base.clock import RealClock
+from fairlead.base.environment import Environment
+from fairlead.base.gates import FeatureGates
+from fairlead.base.metrics import PrometheusMetrics
+from fairlead.base.randomness import SystemRandomness
+from fairlead.client.client import Client
+from fairlead.client.informer import Handler, Informer
+from fairlead.client.patches import MergePatch
+from fairlead.client.transport import Request, Response, StreamedResponse, Transport
+from fairlead.client.workqueue import WorkQueue
+from fairlead.election import Lock, TermOverrun, Timing
+from fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
+from tests.spec.kep5366.components import until
+
+TIMING = Timing(lease_duration_seconds=12, renew_deadline_seconds=9, retry_period_seconds=0.2)
+
+
+class Loops:
+    """The control loops of all replicas: how many run now, and how many ever did at once."""
+
+    def __init__(self) -> None:
+        self.running: list[str] = []
+        self.most = 0
+        self.begun = 0
+
+    @contextlib.contextmanager
+    def counted(self, name: str) -> Iterator[None]:
+        self.running.append(name)
+        self.begun += 1
+        self.most = max(self.most, len(self.running))
+        try:
+            yield
+        finally:
+            self.running.remove(name)
+
+
+class SlowTransport:
+    """Holds chosen requests back until told otherwise, as an API server does that takes its time."""
+
+    def __init__(self, inner: Transport, gate: Gate) -> None:
+        self._inner = inner
+        self._gate = gate
+
+    async def send(self, request: Request) -> Response:
+        if self._gate.concerns(request):
+            self._gate.waiting += 1
+            await self._gate.opened.wait()
+            self._gate.waiting -= 1
+        return await self._inner.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedResponse]:
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+class Gate:
+    """Closed, it keeps requests to a resource from getting through."""
+
+    def __init__(self) -> None:
+        self.resource = "-"
+        self.waiting = 0
+        self.opened = asyncio.Event()
+
+    def concerns(self, request: Request) -> bool:
+        return request.method != "GET" and f"/{self.resource}" in request.path
+
+
+@dataclasses.dataclass
+class Replica:
+    name: str
+    manager: Manager
+    task: asyncio.Task[None]
+    gate: Gate
+    overruns: list[TermOverrun]
+    metrics: PrometheusMetrics
+
+    @property
+    def leads(self) -> bool:
+        return any(group.leadership.term is not None for group in self.manager.groups)
+
+
+class Fleet:
+    """Replicas of one manager under one lock. Its loop marks every ConfigMap of the namespace with its name."""
+
+    def __init__(self, kubeconfig: Path, lock: Lock) -> None:
+        self.lock = lock
+        self.loops = Loops()
+        self._kubeconfig = kubeconfig
+        self._tasks = tasks.TaskSet("fleet", on_failure=lambda _failure: None)
+        self.replicas: dict[str, Replica] = {}
+
+    async def start(
+        self, name: str, *, shutdown_timeout_seconds: float = 10, gates: str = "", timing: Timing = TIMING
+    ) -> Replica:
+        """Start one and wait until it knows the Lease."""
+        gate, metrics, overruns = Gate(), PrometheusMetrics(), list[TermOverrun]()
+
+        def connect() -> Client:
+            connected = client.connect(kubeconfig_path=self._kubeconfig, environment=Environment({}))
+            return connected.with_transport(lambda inner: SlowTransport(inner, gate))
+
+        options = ManagerOptions(
+            component="test-manager",
+            identity=name,
+            groups=(GroupPlan(lock=self.lock, controllers=(self._controller(name),), connect=connect),),
+            timing=timing,
+            shutdown_timeout_seconds=shutdown_timeout_seconds,
+            gates=FeatureGates.parse(gates),
+        )
+        manager = Manager(
+            options, clock=RealClock(), randomness=SystemRandomness(), metrics=metrics, on_overrun=overruns.append
+        )
+        task = self._tasks.start(manager.run(), name=name)
+        replica = self.replicas[name] = Replica(name, manager, task, gate, overruns, metrics)
+        await self.until(lambda: manager.ready.report("readyz").status == 200 and bool(manager.groups), "it is ready")
+        return replica
+
+    async def until_leads(self, replica: Replica) -> None:
+        """Wait until its loop runs."""
+        await self.until(lambda: replica.name in self.loops.running, f"{replica.name} leads")
+
+    async def until(self, condition: Callable[[], bool], what: str) -> None:
+        async def holds() -> bool:
+            return condition()
+
+        await until(holds, what=what)
+
+    async def close(self) -> None:
+        for replica in self.replicas.values():
+            replica.gate.opened.set()
+        await self._tasks.close()
+
+    def _controller(self, name: str) -> Controller:
+        async def run(context: Context) -> None:
+            queue: WorkQueue[str] = context.queue()
+            maps = context.client.of(core_v1.ConfigMap)
+            informer = Informer(maps, namespace=self.lock.namespace)
+            informer.add_handler(
+                Handler(
+                    on_add=lambda found: queue.add(found.name),
+                    on_update=lambda _old, new: queue.add(new.name),
+                )
+            )
+
+            async def mark(key: str) -> None:
+                known = informer.store.get(key, self.lock.namespace)
+                if known is not None and known.metadata.labels.get("marked-by") != name:
+                    patch = MergePatch({"metadata": {"labels": {"marked-by": name}}})
+                    await maps.patch(key, patch, namespace=self.lock.namespace)
+
+            with self.loops.counted(name):
+                async with informer.running():
+                    await context.reconcile(queue, mark)
+
+        return Controller(name="marker", run=run, workers=2)
