@@ -12,6 +12,8 @@ Kubernetes 1.36 has more of them on by default. Left out here, and why:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fairlead.apiserver.admission.builtin.default_storage_class import DefaultStorageClass
 from fairlead.apiserver.admission.builtin.default_toleration_seconds import DefaultTolerationSeconds
 from fairlead.apiserver.admission.builtin.namespace_lifecycle import NamespaceLifecycle
@@ -21,7 +23,6 @@ from fairlead.apiserver.admission.builtin.service_account import ServiceAccount
 from fairlead.apiserver.admission.builtin.service_addresses import ServiceAddresses
 from fairlead.apiserver.admission.builtin.taint_nodes import TaintNodesByCondition
 from fairlead.apiserver.admission.chain import Chain
-from fairlead.apiserver.admission.expressions.evaluation import Authorize
 from fairlead.apiserver.admission.objects import Objects
 from fairlead.apiserver.admission.policies.plugin import ValidatingPolicies
 from fairlead.apiserver.admission.webhooks.calling import Caller
@@ -33,6 +34,9 @@ from fairlead.apiserver.registry.catalog import Catalog
 from fairlead.apiserver.storage.store import Store
 from fairlead.base.clock import Clock
 from fairlead.base.identity import Ids
+
+if TYPE_CHECKING:
+    from fairlead.apiserver.admission.expressions.evaluation import Authorize
 
 __all__ = ["default_chain"]
 

@@ -5,20 +5,23 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver.crd.printing import Columns
 from fairlead.apiserver.crd.reading import read_schema
 from fairlead.apiserver.jsonpath import print_value
-from fairlead.apiserver.schema import rules, validation
+from fairlead.apiserver.schema import validation
 from fairlead.apiserver.schema.correlation import Pair
 from fairlead.apiserver.schema.defaulting import apply_defaults
 from fairlead.apiserver.schema.embedded import coerce_embedded
 from fairlead.apiserver.schema.lists import validate_lists
 from fairlead.apiserver.schema.model import Node, compile_schema
 from fairlead.apiserver.schema.pruning import prune
+
+if TYPE_CHECKING:
+    from fairlead.apiserver.schema.rules import RuleTree
 
 __all__ = [
     "CustomResourceKind",
@@ -71,11 +74,16 @@ class CustomResourceKind:
     storage: bool
     warning: str  # what a request for a deprecated version is told; empty if it is not deprecated
     node: Node
-    rules: rules.RuleTree | None
+    make_rules: Callable[[], RuleTree | None]  # compiled when the first object is validated
     columns: Columns
     has_status: bool
     scale: ScalePaths | None
     selectable_fields: Mapping[str, tuple[str, ...]]  # field selector key -> field names from the root
+
+    @property
+    def rules(self) -> RuleTree | None:
+        """The rules of its schema, if it has any."""
+        return self.make_rules()
 
     @property
     def api_version(self) -> str:
@@ -114,10 +122,11 @@ class CustomResourceKind:
     def _with_rules(
         self, errors: list[FieldError], obj: Json, old: Json | None, warnings: list[str] | None
     ) -> list[FieldError]:
-        if self.rules is None:
+        rules = self.rules
+        if rules is None:
             return errors
         blocked = validation.blocks_rules(errors)
-        return errors + ([blocked] if blocked else self.rules.validate(obj, old=old, warnings=warnings))
+        return errors + ([blocked] if blocked else rules.validate(obj, old=old, warnings=warnings))
 
     def _validate_scale(self, obj: Json, *, spec: bool) -> list[FieldError]:
         if self.scale is None:
@@ -246,7 +255,7 @@ def _compile(crd: Json, version: Json) -> CustomResourceKind:
         storage=bool(version.get("storage")),
         warning=deprecation_warning(spec, version),
         node=node,
-        rules=rules.compile_rules(node),
+        make_rules=functools.cache(lambda: _compile_rules(node)),
         columns=Columns(version.get("additionalPrinterColumns") or ()),
         has_status=subresources.get("status") is not None,
         scale=_scale(subresources.get("scale")),
@@ -255,6 +264,12 @@ def _compile(crd: Json, version: Json) -> CustomResourceKind:
             for field in version.get("selectableFields") or ()
         },
     )
+
+
+def _compile_rules(node: Node) -> RuleTree | None:
+    from fairlead.apiserver.schema import rules  # brings in CEL, which a server without custom kinds never needs
+
+    return rules.compile_rules(node)
 
 
 def _scale(scale: Json | None) -> ScalePaths | None:

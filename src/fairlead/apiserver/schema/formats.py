@@ -7,6 +7,7 @@ An unknown format is ignored.
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import ipaddress
 import re
 from collections.abc import Callable
@@ -18,21 +19,27 @@ __all__ = ["known_format", "matches_format"]
 
 Check = Callable[[str], bool]
 
+
+def _once(pattern: str, flags: int = 0) -> Callable[[], re.Pattern[str]]:
+    """A pattern that is compiled when it is first needed: most servers need few of these, and they take their time."""
+    return functools.cache(lambda: re.compile(pattern, flags))
+
+
 _HOSTNAME = (
     r"^([a-zA-Z0-9\p{S}\p{L}]((-?[a-zA-Z0-9\p{S}\p{L}]{0,62})?)"
     r"|([a-zA-Z0-9\p{S}\p{L}](([a-zA-Z0-9\-\p{S}\p{L}]{0,61}[a-zA-Z0-9\p{S}\p{L}])?)(\.)){1,}([a-zA-Z\p{L}]){2,63})$"
 )
 _COLOUR = r"\s*(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])\s*"
-_CARD = re.compile(
+_CARD = _once(
     r"4[0-9]{12}(?:[0-9]{3})?|5[1-5][0-9]{14}|6(?:011|5[0-9][0-9])[0-9]{12}|3[47][0-9]{13}"
     r"|3(?:0[0-5]|[68][0-9])[0-9]{11}|(?:2131|1800|35[0-9]{3})[0-9]{11}"
 )
-_CLOCK = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
-_DURATION_TERM = re.compile(r"([0-9]+)\s*([A-Za-zµ]+)")
-_DURATION_UNIT = re.compile(
+_CLOCK = _once(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|[+-][0-9]{2}:[0-9]{2})")
+_DURATION_TERM = _once(r"([0-9]+)\s*([A-Za-zµ]+)")
+_DURATION_UNIT = _once(
     r"ns|nano.*|us|µs|micro.*|ms|milli.*|s|sec.*|m|min.*|h|hr|hour.*|d|day.*|w|wk|week.*", re.IGNORECASE
 )
-_MAC = re.compile(
+_MAC = _once(
     r"[0-9a-f]{2}(?:(?::[0-9a-f]{2}){5}|(?::[0-9a-f]{2}){7}|(?::[0-9a-f]{2}){19}"
     r"|(?:-[0-9a-f]{2}){5}|(?:-[0-9a-f]{2}){7}|(?:-[0-9a-f]{2}){19})"
     r"|[0-9a-f]{4}(?:(?:\.[0-9a-f]{4}){2}|(?:\.[0-9a-f]{4}){3}|(?:\.[0-9a-f]{4}){9})",
@@ -41,14 +48,14 @@ _MAC = re.compile(
 _ATEXT = r"[A-Za-z0-9!#$%&'*+\-/=?^_`{|}~\x80-\U0010FFFF]"
 _MAILBOX = rf'(?:{_ATEXT}+(?:\.{_ATEXT}+)*|"(?:[^"\\\r\n]|\\.)+")@\s*(?:{_ATEXT}+(?:\.{_ATEXT}+)*|\[([0-9.]*)\])'
 _PHRASE = rf'(?:[\s.]|{_ATEXT}|"(?:[^"\\\r\n]|\\.)*")*'
-_EMAIL = re.compile(rf"(?:\s*{_MAILBOX}|{_PHRASE}<{_MAILBOX}>)\s*(?:\([^()]*\)\s*)*")
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):(.*)", re.DOTALL)
-_AUTHORITY = re.compile(
+_EMAIL = _once(rf"(?:\s*{_MAILBOX}|{_PHRASE}<{_MAILBOX}>)\s*(?:\([^()]*\)\s*)*")
+_SCHEME = _once(r"([A-Za-z][A-Za-z0-9+.\-]*):(.*)", re.DOTALL)
+_AUTHORITY = _once(
     r"(?:[A-Za-z0-9\-._:~!$&'()*+,;=%@]*@)?"
     r"(?:\[([0-9A-Fa-f:.]+)(?:%25[^\]]+)?\]|(?:[A-Za-z0-9\-_.~!$&'()*+,;=\"<>]|[\x80-\U0010FFFF]|%[89A-Fa-f][0-9A-Fa-f])*)"
     r"(?::[0-9]*)?"
 )
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_BAD_ESCAPE = _once(r"%(?![0-9A-Fa-f]{2})")
 
 
 def known_format(format_name: str, type_name: str) -> str:
@@ -65,8 +72,8 @@ def matches_format(format_name: str) -> Check | None:
 
 
 def _pattern(pattern: str, flags: int = re.ASCII) -> Check:
-    fullmatch = re.compile(pattern, flags).fullmatch
-    return lambda text: fullmatch(text) is not None
+    compiled = _once(pattern, flags)
+    return lambda text: compiled().fullmatch(text) is not None
 
 
 def _uri(text: str) -> bool:
@@ -75,16 +82,16 @@ def _uri(text: str) -> bool:
         return False
     if text == "*":
         return True
-    scheme = _SCHEME.fullmatch(text)
+    scheme = _SCHEME().fullmatch(text)
     rest = scheme[2] if scheme else text
     rest = rest.partition("?")[0]
     if not rest.startswith("/"):
         return scheme is not None
     if scheme and rest.startswith("//"):
         authority, slash, path = rest[2:].partition("/")
-        host = _AUTHORITY.fullmatch(authority)
-        return host is not None and (not host[1] or _ip(host[1])) and not _BAD_ESCAPE.search(slash + path)
-    return not _BAD_ESCAPE.search(rest)
+        host = _AUTHORITY().fullmatch(authority)
+        return host is not None and (not host[1] or _ip(host[1])) and not _BAD_ESCAPE().search(slash + path)
+    return not _BAD_ESCAPE().search(rest)
 
 
 def _hostname(text: str) -> bool:
@@ -110,7 +117,7 @@ def _ip(text: str) -> bool:
 
 
 def _email(text: str) -> bool:
-    match = _EMAIL.fullmatch(text)
+    match = _EMAIL().fullmatch(text)
     return match is not None and all(literal is None or _sloppy_ipv4(literal) for literal in match.groups())
 
 
@@ -137,7 +144,7 @@ def _isbn13(text: str) -> bool:
 
 def _creditcard(text: str) -> bool:
     digits = re.sub(r"[^0-9]+", "", text)
-    if not _CARD.fullmatch(digits):
+    if not _CARD().fullmatch(digits):
         return False
     total = 0
     for i, digit in enumerate(reversed(digits)):
@@ -161,7 +168,7 @@ def _datetime(text: str) -> bool:
     parts = text.lower().split("t")
     if len(text) < 4 or len(parts) < 2 or not _date(parts[0]):
         return False
-    clock = _CLOCK.fullmatch(parts[1])
+    clock = _CLOCK().fullmatch(parts[1])
     return clock is not None and clock[1] <= "23" and clock[2] <= "59" and clock[3] <= "59"
 
 
@@ -170,10 +177,10 @@ def _duration(text: str) -> bool:
     try:
         time.parse_duration_nanoseconds(text)
     except ValueError:
-        terms = _DURATION_TERM.findall(text)
+        terms = _DURATION_TERM().findall(text)
         if any(int(amount) >= 2**63 for amount, _ in terms):
             return False
-        return any(_DURATION_UNIT.fullmatch(unit) for _, unit in terms)
+        return any(_DURATION_UNIT().fullmatch(unit) for _, unit in terms)
     return True
 
 
@@ -203,7 +210,7 @@ _CHECKS: dict[str, Check] = {
     "isbn13": _isbn13,
     "k8slongname": lambda text: len(text) <= 253 and _LONG_NAME(text),
     "k8sshortname": lambda text: len(text) <= 63 and _SHORT_NAME(text),
-    "mac": lambda text: _MAC.fullmatch(text) is not None,
+    "mac": lambda text: _MAC().fullmatch(text) is not None,
     "password": lambda _: True,
     "rgbcolor": _pattern(rf"rgb\({_COLOUR},{_COLOUR},{_COLOUR}\)"),
     "ssn": _pattern("[0-9]{3}[- ][0-9]{2}[- ][0-9]{4}"),

@@ -4,15 +4,35 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import json
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from fairlead.apiserver.security.files import write_private
 from fairlead.apiserver.security.pki.authority import Credentials
 
 __all__ = ["Kubeconfig"]
+
+# Text goes in as JSON, which is YAML.
+_TEMPLATE = """\
+apiVersion: v1
+kind: Config
+clusters:
+- name: {cluster}
+  cluster:
+    server: {server}
+    certificate-authority-data: {authority}
+users:
+- name: {user}
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: {context}
+  context:
+    cluster: {cluster}
+    user: {user}
+current-context: {context}
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -25,34 +45,21 @@ class Kubeconfig:
     user: str = "admin"
     cluster: str = "fairlead"
 
-    def to_dict(self) -> dict[str, Any]:
-        """The file's content."""
-        context = f"{self.user}@{self.cluster}"
-        return {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [
-                {
-                    "name": self.cluster,
-                    "cluster": {"server": self.server, "certificate-authority-data": _encoded(self.authority)},
-                }
-            ],
-            "users": [
-                {
-                    "name": self.user,
-                    "user": {
-                        "client-certificate-data": _encoded(self.credentials.certificate),
-                        "client-key-data": _encoded(self.credentials.key),
-                    },
-                }
-            ],
-            "contexts": [{"name": context, "context": {"cluster": self.cluster, "user": self.user}}],
-            "current-context": context,
-        }
+    def to_yaml(self) -> str:
+        """The file's content. Written out here: a library for YAML takes longer to load than the server to start."""
+        return _TEMPLATE.format(
+            cluster=json.dumps(self.cluster),
+            server=json.dumps(self.server),
+            authority=_encoded(self.authority),
+            user=json.dumps(self.user),
+            certificate=_encoded(self.credentials.certificate),
+            key=_encoded(self.credentials.key),
+            context=json.dumps(f"{self.user}@{self.cluster}"),
+        )
 
     def write(self, path: Path) -> None:
         """Write it where only its owner can read it."""
-        write_private(path, yaml.safe_dump(self.to_dict(), sort_keys=False).encode())
+        write_private(path, self.to_yaml().encode())
 
 
 def _encoded(pem: bytes) -> str:

@@ -7,7 +7,6 @@ import dataclasses
 from typing import Any
 
 import msgspec
-import yaml
 
 from fairlead.api import errors
 from fairlead.api.fielderrors import FieldError, FieldPath
@@ -36,8 +35,6 @@ __all__ = [
     "read_options",
 ]
 
-# The same loader in C, where the library was built with it.
-_YAML_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -104,11 +101,15 @@ def decode_yaml(data: bytes, kind: str) -> Json:
         # JSON is YAML, and most clients send it under that name; reading it as what it is costs a thousandth.
         with contextlib.suppress(msgspec.DecodeError, RecursionError, ValueError):
             return _as_object(msgspec.json.decode(data), kind)
+    import yaml  # real YAML is rare, and takes time to load
+
+    # The same loader in C, where the library was built with it.
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, Loader=_YAML_LOADER)):
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, Loader=loader)):
             # A few hundred bytes of aliases can stand for gigabytes.
             raise errors.BadRequest("error converting YAML to JSON: aliases are not supported")
-        value = yaml.load(data, Loader=_YAML_LOADER)  # noqa: S506 - one of the two safe loaders
+        value = yaml.load(data, Loader=loader)  # noqa: S506 - one of the two safe loaders
         # Dates and other YAML-only values have no JSON; a round trip through the encoder finds them.
         value = msgspec.json.decode(msgspec.json.encode(value))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
-import yaml
 
 from fairlead.api import errors
 from fairlead.apiserver import printers
@@ -204,5 +203,7 @@ def _pretty(call: Call, body: bytes) -> bytes:
 
 def _encode(form: Form, value: Json) -> bytes:
     if form.media == _YAML:
+        import yaml  # rarely asked for
+
         return yaml.safe_dump(value, sort_keys=True, default_flow_style=False, allow_unicode=True).encode()
     return msgspec.json.encode(value)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairlead.api import selectors
 from fairlead.api.gvk import GroupVersion
 from fairlead.apiserver.admission.objects import Objects
-from fairlead.apiserver.admission.policies.compilation import Binding, Policy
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.selection import Selection
+
+if TYPE_CHECKING:
+    from fairlead.apiserver.admission.policies.compilation import Binding, Policy
 
 __all__ = ["Parameters", "PolicyUnusable"]
 

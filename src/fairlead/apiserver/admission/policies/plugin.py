@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fairlead.api import errors
 from fairlead.api.gvk import GroupResource
-from fairlead.apiserver.admission.expressions.evaluation import Activation, Authorize
 from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation
 from fairlead.apiserver.admission.matching import Criteria, UnusableCriteria, is_configuration
 from fairlead.apiserver.admission.objects import Objects
-from fairlead.apiserver.admission.policies.compilation import Binding, Policy, compile_policy, read_binding
-from fairlead.apiserver.admission.policies.evaluation import Violation, evaluate
 from fairlead.apiserver.admission.policies.parameters import Parameters, PolicyUnusable
 from fairlead.apiserver.registry.resource import Resource
+
+if TYPE_CHECKING:
+    from fairlead.apiserver.admission.expressions.evaluation import Authorize
+    from fairlead.apiserver.admission.policies.compilation import Binding, Policy
+    from fairlead.apiserver.admission.policies.evaluation import Violation
 
 __all__ = ["ValidatingPolicies"]
 
@@ -67,8 +69,14 @@ class ValidatingPolicies(AdmissionPlugin):
         """Policies by name, each with its bindings by name. What has not changed is not compiled again."""
         catalog = self._objects.catalog
         policies, bindings = catalog.get(*_POLICIES), catalog.get(*_BINDINGS)
+        found_bindings = [] if bindings is None else list(self._objects.list(bindings))
+        if not found_bindings:
+            return []
+        # Only now: policies bring in CEL, which a server without any never needs.
+        from fairlead.apiserver.admission.policies.compilation import compile_policy, read_binding
+
         bound: dict[str, list[Binding]] = {}
-        for obj in [] if bindings is None else self._objects.list(bindings):
+        for obj in found_bindings:
             binding = read_binding(obj)
             bound.setdefault(binding.policy, []).append(binding)
         compiled: dict[str, tuple[int, Policy]] = {}
@@ -139,6 +147,9 @@ class ValidatingPolicies(AdmissionPlugin):
         param: Json | None,
         findings: _Findings,
     ) -> None:
+        from fairlead.apiserver.admission.expressions.evaluation import Activation
+        from fairlead.apiserver.admission.policies.evaluation import evaluate
+
         activation = Activation(
             operation,
             target,

@@ -5,18 +5,17 @@ from __future__ import annotations
 import base64
 import dataclasses
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairlead.api import errors
-from fairlead.apiserver.admission.expressions.compilation import Expression, compile_expression
-from fairlead.apiserver.admission.expressions.conditions import ConditionsFailed, conditions_hold
-from fairlead.apiserver.admission.expressions.environments import environment
-from fairlead.apiserver.admission.expressions.evaluation import Activation, Authorize
 from fairlead.apiserver.admission.interface import Operation
 from fairlead.apiserver.admission.matching import Criteria, UnusableCriteria
 from fairlead.apiserver.admission.objects import Objects
-from fairlead.apiserver.cel import types
 from fairlead.apiserver.registry.resource import Resource
+
+if TYPE_CHECKING:
+    from fairlead.apiserver.admission.expressions.compilation import Expression
+    from fairlead.apiserver.admission.expressions.evaluation import Authorize
 
 __all__ = ["GROUP", "Webhook", "read_hooks", "target_of"]
 
@@ -88,6 +87,13 @@ def _read(hook: Json, configuration: str, uid: str) -> Webhook:
 
 
 def _compile(conditions: Sequence[Json]) -> tuple[Expression, ...]:
+    if not conditions:
+        return ()
+    # Most webhooks have none, and expressions bring in CEL.
+    from fairlead.apiserver.admission.expressions.compilation import compile_expression
+    from fairlead.apiserver.admission.expressions.environments import environment
+    from fairlead.apiserver.cel import types
+
     variables = environment(params=False, authorizer=True)
     return tuple(compile_expression(variables, one.get("expression", ""), types.BOOL) for one in conditions)
 
@@ -100,6 +106,9 @@ def target_of(hook: Webhook, operation: Operation, objects: Objects, authorize: 
         raise errors.internal_error(error) from error
     if target is None or not hook.conditions:
         return target
+    from fairlead.apiserver.admission.expressions.conditions import ConditionsFailed, conditions_hold
+    from fairlead.apiserver.admission.expressions.evaluation import Activation
+
     activation = Activation(operation, target, authorize=authorize)
     try:
         return target if conditions_hold(hook.conditions, activation, fail_open=hook.fail_open) else None

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fairlead.api import errors, golang
 from fairlead.api.gvk import GroupVersionKind
-from fairlead.apiserver.admission.expressions.evaluation import Authorize
 from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation, Reinvocation
 from fairlead.apiserver.admission.matching import is_configuration
 from fairlead.apiserver.admission.objects import Objects
@@ -22,6 +21,9 @@ from fairlead.apiserver.schema.conformance import Unfit, conform
 from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.apiserver.types import schemas
 from fairlead.base import logs
+
+if TYPE_CHECKING:
+    from fairlead.apiserver.admission.expressions.evaluation import Authorize
 
 __all__ = ["MutatingWebhooks"]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from fairlead.api import errors
-from fairlead.apiserver.admission.expressions.evaluation import Authorize
 from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation
 from fairlead.apiserver.admission.matching import is_configuration
 from fairlead.apiserver.admission.objects import Objects
@@ -12,6 +13,9 @@ from fairlead.apiserver.admission.webhooks.hooks import GROUP, Webhook, read_hoo
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.base import logs
 from fairlead.base.tasks import TaskScope
+
+if TYPE_CHECKING:
+    from fairlead.apiserver.admission.expressions.evaluation import Authorize
 
 __all__ = ["ValidatingWebhooks"]
 

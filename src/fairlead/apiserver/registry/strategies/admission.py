@@ -1,10 +1,11 @@
-"""Admission configuration: webhooks and policies, with the defaults that the admission chain relies on."""
+"""Admission configuration: webhooks and policies, with the defaults that the admission chain relies on.
+
+Validation is imported when it is first needed: it brings in CEL, which most servers never need.
+"""
 
 from __future__ import annotations
 
 from fairlead.api.fielderrors import FieldError
-from fairlead.apiserver.admission.validation.policies import validate_binding, validate_policy
-from fairlead.apiserver.admission.validation.webhook_configurations import validate_webhook_configuration
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
@@ -38,10 +39,14 @@ class WebhookConfigurationStrategy(Strategy):
 
     def validate(self, obj: Json) -> list[FieldError]:
         """Everything that a call relies on."""
+        from fairlead.apiserver.admission.validation.webhook_configurations import validate_webhook_configuration
+
         return validate_webhook_configuration(obj)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """What was accepted once may stay."""
+        from fairlead.apiserver.admission.validation.webhook_configurations import validate_webhook_configuration
+
         return validate_webhook_configuration(obj, old)
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
@@ -75,10 +80,14 @@ class PolicyStrategy(Strategy):
 
     def validate(self, obj: Json) -> list[FieldError]:
         """The spec, with every expression compiled."""
+        from fairlead.apiserver.admission.validation.policies import validate_policy
+
         return validate_policy(obj)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """The same."""
+        from fairlead.apiserver.admission.validation.policies import validate_policy
+
         return validate_policy(obj, old)
 
 
@@ -95,6 +104,8 @@ class PolicyBindingStrategy(Strategy):
 
     def validate(self, obj: Json) -> list[FieldError]:
         """The policy's name, parameters and actions."""
+        from fairlead.apiserver.admission.validation.policies import validate_binding
+
         return validate_binding(obj)
 
 

@@ -1,11 +1,14 @@
-"""CustomResourceDefinitions themselves."""
+"""CustomResourceDefinitions themselves.
+
+Their validation is imported when it is first needed: it brings in CEL, which a server without any never needs.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 
 from fairlead.api.fielderrors import FieldError
-from fairlead.apiserver.crd import conditions, definition, validation
+from fairlead.apiserver.crd import conditions, definition
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = ["DefinitionStrategy"]
@@ -31,20 +34,28 @@ class DefinitionStrategy(Strategy):
 
     def validate(self, obj: Json) -> list[FieldError]:
         """A new definition."""
+        from fairlead.apiserver.crd import validation
+
         return validation.validate_create(obj)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """A changed one."""
+        from fairlead.apiserver.crd import validation
+
         return validation.validate_update(obj, old)
 
     def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
         """Accepted names are names."""
         del old
+        from fairlead.apiserver.crd import validation
+
         return validation.validate_status(obj)
 
     def warnings(self, obj: Json, old: Json | None) -> list[str]:
         """Formats that mean nothing."""
         del old
+        from fairlead.apiserver.crd import validation
+
         return [f'unrecognized format "{name}"' for name in validation.unrecognized_formats(obj)]
 
     def prepare_delete(self, obj: Json, now: dt.datetime) -> None:
