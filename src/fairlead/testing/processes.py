@@ -17,7 +17,7 @@ from fairlead.testing.control_plane import ControlPlaneFailed
 __all__ = ["ManagedProcess", "wait_until_ready"]
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.02
 _TAIL_BYTES = 2000
 
 
