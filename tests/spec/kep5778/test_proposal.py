@@ -19,7 +19,7 @@ async def test_unmanaged_node(hybrid: Hybrid) -> None:
     await hybrid.start_aws()
     first, second, third = [await hybrid.join_aws() for _ in range(3)]
     await hybrid.initialised(first, second, third)
-    node = await hybrid.get(first)
+    node = await hybrid.until(first, lambda node: "addresses" in node["status"])
     assert node["spec"]["providerID"] == f"aws:///us-east-1a/{hybrid.instances[first]}"
     assert node["metadata"]["labels"][LABEL_PLATFORM] == "aws"
     assert node["metadata"]["labels"][LABEL_ZONE] == "us-east-1a"
