@@ -62,7 +62,11 @@ def emulated_aws() -> Iterator[EmulatedAws]:
         server.start()
         host, port = server.get_host_and_port()
         aws = EmulatedAws(f"http://{host}:{port}")
-        yield aws
+        try:
+            yield aws
+        finally:
+            aws.ec2.close()
+            aws.elb.close()
     finally:
         _reset()
         server.stop()
