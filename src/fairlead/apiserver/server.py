@@ -115,7 +115,8 @@ class ApiServer:
             if housekeeper is self._definitions or controllers(housekeeper.name)
         ]
         self._ready = asyncio.Event()
-        self._observers = (RequestMetrics(world.metrics, world.clock, self.catalog), *observers)
+        self._requests = RequestMetrics(world.clock, self.catalog)
+        self._observers = (self._requests, *observers)
         self.handle = self._application().handle
         self.app = AsgiApp(self.handle)  # for clients in this process
 
@@ -159,7 +160,8 @@ class ApiServer:
         return None if self._ready.is_set() else "starting or stopping"
 
     async def _metrics(self, _request: Request, _user: UserInfo) -> Response:
-        return Response(200, self.world.metrics.exposition(), CONTENT_TYPE)
+        text = self._requests.exposition() + self.world.metrics.exposition()
+        return Response(200, text, CONTENT_TYPE)
 
     def open(self) -> None:
         """Read what is stored. Raises when it cannot be trusted."""

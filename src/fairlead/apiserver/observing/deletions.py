@@ -15,11 +15,7 @@ class GracefulDeletions:
     """
 
     def __init__(self, metrics: Metrics) -> None:
-        self._total = metrics.counter(
-            "apiserver_crd_graceful_deletion_total",
-            "Deletes of custom resources that recorded a grace period.",
-            ("group", "resource"),
-        )
+        self._metrics = metrics
         # Looking a series up by its labels costs more than adding to it, and a collection adds thousands of times.
         self._known: dict[tuple[str, str], Counter] = {}
 
@@ -28,5 +24,10 @@ class GracefulDeletions:
         place = resource.group, resource.plural
         series = self._known.get(place)
         if series is None:
-            series = self._known[place] = self._total.labels(group=resource.group, resource=resource.plural)
+            total = self._metrics.counter(
+                "apiserver_crd_graceful_deletion_total",
+                "Deletes of custom resources that recorded a grace period.",
+                ("group", "resource"),
+            )
+            series = self._known[place] = total.labels(group=resource.group, resource=resource.plural)
         series.inc()

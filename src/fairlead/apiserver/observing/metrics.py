@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import AsyncIterator
 from typing import Self
 
+import msgspec
+
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.observing.series import CounterSeries, Family, HistogramSeries
 from fairlead.apiserver.registry.catalog import Catalog
 from fairlead.apiserver.routing import RequestInfo
 from fairlead.base.clock import Clock
-from fairlead.base.metrics import Counter, Gauge, Histogram, Metrics
 
 __all__ = ["RequestMetrics"]
 
@@ -28,49 +29,64 @@ _VERBS = {
 }
 
 
-@dataclasses.dataclass(slots=True)
-class _Begun:
+_LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
+_READING = frozenset({"GET", "HEAD"})
+
+
+class _Begun(msgspec.Struct):
     at: float
     info: RequestInfo
     verb: str
     dry_run: str
-    gauge: Gauge
+    gauge: CounterSeries
 
 
 class RequestMetrics:
     """`apiserver_request_total`, `apiserver_request_duration_seconds` and the gauges beside them."""
 
-    def __init__(self, metrics: Metrics, clock: Clock, catalog: Catalog) -> None:
+    def __init__(self, clock: Clock, catalog: Catalog) -> None:
         self._clock = clock
         self._catalog = catalog
-        self._total = metrics.counter(
+        self._total = Family(
             "apiserver_request_total",
+            "counter",
             "Requests by verb, resource and answer.",
-            ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component", "code"),
+            (*_LABELS, "code"),
+            CounterSeries,
         )
-        self._seconds = metrics.histogram(
+        self._seconds = Family(
             "apiserver_request_duration_seconds",
+            "histogram",
             "How long requests took; watches are not counted.",
-            ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"),
-            buckets=_BUCKETS,
+            _LABELS,
+            lambda: HistogramSeries(_BUCKETS),
         )
-        self._in_flight = metrics.gauge(
-            "apiserver_current_inflight_requests", "Requests that are being answered.", ("request_kind",)
+        self._in_flight = Family(
+            "apiserver_current_inflight_requests",
+            "gauge",
+            "Requests that are being answered.",
+            ("request_kind",),
+            CounterSeries,
         )
-        self._watches = metrics.gauge("apiserver_longrunning_requests", "Watches that are open.", ("verb",))
-        # Looking a series up by its labels costs more than adding to it, and few combinations occur.
-        self._known: dict[tuple[str, ...], tuple[Counter, Histogram]] = {}
-        self._reading = self._in_flight.labels(request_kind="readOnly")
-        self._mutating = self._in_flight.labels(request_kind="mutating")
-        self._watching = self._watches.labels(verb="WATCH")
+        self._watches = Family(
+            "apiserver_longrunning_requests", "gauge", "Watches that are open.", ("verb",), CounterSeries
+        )
+        self._reading = self._in_flight.series("readOnly")
+        self._mutating = self._in_flight.series("mutating")
+        self._watching = self._watches.series("WATCH")
+
+    def exposition(self) -> bytes:
+        """All of them as scrapers read them."""
+        families = (self._total, self._seconds, self._in_flight, self._watches)
+        return "".join(family.exposition() for family in families).encode()
 
     def begin(self, request: Request, info: RequestInfo) -> object:
         """A request has arrived."""
         verb = "WATCH" if info.verb == "watch" else _VERBS.get(info.verb, info.verb.upper())
         if request.header("content-type").startswith("application/apply-patch"):
             verb = "APPLY"
-        gauge = self._reading if request.method in {"GET", "HEAD"} else self._mutating
-        gauge.inc()
+        gauge = self._reading if request.method in _READING else self._mutating
+        gauge.value += 1
         return _Begun(self._clock.monotonic(), info, verb, "All" if request.query.get("dryRun") else "", gauge)
 
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
@@ -79,50 +95,37 @@ class RequestMetrics:
     def end(self, token: object, response: Response) -> Response:
         """Its answer is ready."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
-        token.gauge.dec()
-        total, seconds = self._series(token, response.status)
-        total.inc()
+        token.gauge.value -= 1
+        place = self._place(token)
+        self._total.series(*place, str(response.status)).value += 1
         if token.verb == "WATCH":
             if response.status == 200 and not isinstance(response.body, bytes | list):
                 response.body = _CountedWatch(response.body, self._watching)
             return response
-        seconds.observe(self._clock.monotonic() - token.at)
+        self._seconds.series(*place).observe(self._clock.monotonic() - token.at)
         return response
 
-    def _series(self, token: _Begun, status: int) -> tuple[Counter, Histogram]:
+    def _place(self, token: _Begun) -> tuple[str, ...]:
         info = token.info
-        # What names nothing that is served gets no series of its own: callers could make up names without end.
         resource = self._catalog.get(info.group, info.version, info.resource) if info.is_resource else None
-        named = (info.group, info.version, info.resource) if resource is not None else ("", "", "")
-        subresource = info.subresource if resource is not None and info.subresource in resource.subresources else ""
-        scope = "" if resource is None else "resource" if info.name else "namespace" if info.namespace else "cluster"
-        place = (token.verb, token.dry_run, *named, subresource, scope, str(status))
-        known = self._known.get(place)
-        if known is None:
-            group, version, plural = named
-            labels = {
-                "verb": token.verb,
-                "dry_run": token.dry_run,
-                "group": group,
-                "version": version,
-                "resource": plural,
-                "subresource": subresource,
-                "scope": scope,
-                "component": "apiserver",
-            }
-            known = self._total.labels(**labels, code=str(status)), self._seconds.labels(**labels)
-            self._known[place] = known
-        return known
+        if resource is None:
+            # What names nothing that is served gets no series of its own: callers could make up names without end.
+            return token.verb, token.dry_run, "", "", "", "", "", "apiserver"
+        subresource = info.subresource if info.subresource in resource.subresources else ""
+        by_name = info.name or info.verb == "create"
+        scope = "resource" if by_name else "namespace" if info.namespace else "cluster"
+        named = info.group, info.version, info.resource
+        return token.verb, token.dry_run, *named, subresource, scope, "apiserver"
 
 
 class _CountedWatch:
     """A watch's body that is counted for as long as it is open."""
 
-    def __init__(self, body: AsyncIterator[bytes], gauge: Gauge) -> None:
+    def __init__(self, body: AsyncIterator[bytes], gauge: CounterSeries) -> None:
         self._body = body
         self._gauge = gauge
         self._open = True
-        gauge.inc()
+        gauge.value += 1
 
     def __aiter__(self) -> Self:
         return self
@@ -134,7 +137,7 @@ class _CountedWatch:
         """Close the watch itself too."""
         if self._open:
             self._open = False
-            self._gauge.dec()
+            self._gauge.value -= 1
         close = getattr(self._body, "aclose", None)
         if close is not None:
             await close()
