@@ -10,10 +10,33 @@ Before: `lifecycle`, `api`. After: `election`, and everything above.
         pods = await api_server.of(core_v1.Pod).list(namespace="shop", label_selector="app=web")
 """
 
-from fairlead.client.access import Access
-from fairlead.client.client import Client
-from fairlead.client.connecting import connect, connect_to, find_access
-from fairlead.client.requests import WriteOptions
-from fairlead.client.verbs import Api
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairlead.client.access import Access
+    from fairlead.client.client import Client
+    from fairlead.client.connecting import connect, connect_to, find_access
+    from fairlead.client.requests import WriteOptions
+    from fairlead.client.verbs import Api
 
 __all__ = ["Access", "Api", "Client", "WriteOptions", "connect", "connect_to", "find_access"]
+
+_HOMES = {
+    "Access": "access",
+    "Api": "verbs",
+    "Client": "client",
+    "WriteOptions": "requests",
+    "connect": "connecting",
+    "connect_to": "connecting",
+    "find_access": "connecting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Whoever needs one part only, such as the work queue, does not pay for the others.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
