@@ -30,5 +30,11 @@ _ENTRIES = (
         "A custom resource is deleted with a grace period",
         "the grace reaches the controller, can only get shorter, and the object goes when the controller is done",
     ),
+    SceneEntry(
+        "hybrid-clouds",
+        "fairlead.cli.demo.scenes.hybrid_clouds",
+        "Two clouds and a machine of nobody's in one cluster",
+        "when a machine vanishes in one cloud, its own node goes, and no other is touched",
+    ),
 )
 SCENES = {entry.name: entry for entry in _ENTRIES}
