@@ -22,6 +22,7 @@ class Entry:
 COMMANDS: tuple[Entry, ...] = (
     Entry("demo", "fairlead.cli.demo", "Show what Fairlead does, on a control plane of its own; ends by itself."),
     Entry("apiserver", "fairlead.cli.apiserver", "Serve the Kubernetes API from one process, over SQLite."),
+    Entry("agent", "fairlead.cli.agent", "Claim the lifecycle events of one node and have drivers carry them out."),
     Entry(
         "controller-manager",
         "fairlead.cli.controller_manager",

@@ -22,7 +22,7 @@ _FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 _COMPONENT = "fairlead-controller-manager"
 
 
-@click.command()
+@click.command("controller-manager")
 @click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option(

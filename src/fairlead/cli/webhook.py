@@ -7,6 +7,7 @@ import pathlib
 import click
 
 from fairlead.api.gvk import GroupResource
+from fairlead.base.gates import FeatureGates
 from fairlead.cli import options, process
 from fairlead.cli.invocation import Invocation
 
@@ -29,6 +30,7 @@ _FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 @click.option("--tls-cert-file", type=_FILE, help="The certificate to show to API servers; read again when it changes.")
 @click.option("--tls-private-key-file", type=_FILE, help="Its key.")
 @click.option("--client-ca-file", type=_FILE, help="Answer only callers with a certificate of this CA.")
+@options.feature_gates
 @options.logging
 @click.pass_context
 def command(
@@ -41,12 +43,14 @@ def command(
     tls_cert_file: pathlib.Path | None,
     tls_private_key_file: pathlib.Path | None,
     client_ca_file: pathlib.Path | None,
+    feature_gates: FeatureGates,
 ) -> None:
     """Record the deletion grace of custom resources on stock Kubernetes.
 
     A DELETE admission webhook for controllers that use fairlead.grace. It notes on the object until when its clean-up
     may take, under the rule that a deadline only ever moves earlier, and never refuses a delete.
     """
+    del feature_gates  # every component takes them; none of them is about this one
     if context.invoked_subcommand is not None:
         return
     if tls_cert_file is None or tls_private_key_file is None:

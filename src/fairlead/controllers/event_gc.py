@@ -13,7 +13,7 @@ from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.base import logs
 from fairlead.client.informer import Handler, Informer
 from fairlead.client.workqueue import WorkQueue
-from fairlead.lifecycle.collecting import Retention, collect
+from fairlead.lifecycle.collecting import Collection, Retention, collect
 from fairlead.lifecycle.decisions import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil
 from fairlead.manager import Context, Controller
 
@@ -77,17 +77,22 @@ class _EventCollector:
             return None
         if isinstance(glance, WaitUntil):
             return _seconds_until(glance.moment, now)
+        if isinstance(glance, Delete):
+            # A finished event never changes again, so what the cache says of it is true; the uid sees to the rest.
+            return await self._carry_out(glance, known)
         return await self._act(name)
 
     async def _act(self, name: str) -> float | None:
         """Decide again by what the server says now: a cache may be late, and this cannot be undone."""
-        events = self._context.client.of(LifecycleEvent)
         try:
-            event = await events.get(name)
+            event = await self._context.client.of(LifecycleEvent).get(name)
         except api_errors.NotFound:
             return None
-        now = self._context.client.clock.now()
-        decision = collect(event, await self._node(event.spec.binding_node), self._retention, now)
+        node = await self._node(event.spec.binding_node)
+        return await self._carry_out(collect(event, node, self._retention, self._context.client.clock.now()), event)
+
+    async def _carry_out(self, decision: Collection, event: LifecycleEvent) -> float | None:
+        events = self._context.client.of(LifecycleEvent)
         try:
             match decision:
                 case Finish(status):
@@ -96,9 +101,9 @@ class _EventCollector:
                     left = tuple(one for one in event.metadata.finalizers if one != FINALIZER_CLAIMED)
                     await events.update(wire.replace_metadata(event, finalizers=left))
                 case Delete():
-                    await events.delete(name, uid=event.uid)
+                    await events.delete(event.name, uid=event.uid)
                 case WaitUntil(moment):
-                    return _seconds_until(moment, now)
+                    return _seconds_until(moment, self._context.client.clock.now())
                 case Nothing():
                     return None
                 case other:
@@ -106,7 +111,7 @@ class _EventCollector:
         except (api_errors.NotFound, api_errors.Conflict):
             return None  # somebody else was there first, and the watch will tell of it
         self._collected.labels(action=type(decision).__name__).inc()
-        _log.info("collected", lifecycle_event=name, action=type(decision).__name__)
+        _log.info("collected", lifecycle_event=event.name, action=type(decision).__name__)
         return None
 
     async def _node(self, name: str) -> Node | None:

@@ -155,8 +155,10 @@ class Leadership:
         """One term, from its first task to the release of its lease."""
         work = self._start(self._do_work(term), name="work")
         keeping = self._start(self.candidate.keep(self._asked_to_yield), name="keep")
+        term.on_tidying = self._happened.set
         try:
             await self._see_it_through(term, work, keeping)
+            await self._see_it_gone(work, self.candidate.clock.monotonic() + self._rules.shutdown_timeout_seconds)
         finally:
             # Both have ended, unless something here failed: then neither may go on unwatched.
             work.cancel()
@@ -168,12 +170,12 @@ class Leadership:
         term.stop(await self._first_reason(work, keeping))
         self._log.info("the term ends", reason=str(term.stop_reason))
         self.candidate.asked_to_step_down()
-        if term.stop_reason is not StopReason.LOST and await self._wound_down(work, keeping):
+        if term.stop_reason is not StopReason.LOST and await self._wound_down(term, work, keeping):
             await tasks.cancel_and_wait(keeping)
             await self._hand_over(term)
         else:
             term.stop(StopReason.LOST)
-            await self._abandon(work)
+            await self._abandon(term, work)
             await tasks.cancel_and_wait(keeping)
             self.candidate.end(hold_off=False)
 
@@ -203,13 +205,13 @@ class Leadership:
                 return self._requested
             await self._wait_until(None)
 
-    async def _wound_down(self, work: asyncio.Task[None], keeping: asyncio.Task[str]) -> bool:
+    async def _wound_down(self, term: Term, work: asyncio.Task[None], keeping: asyncio.Task[str]) -> bool:
         """Wait until the work has ended by itself, or was made to; False when the lease was lost meanwhile."""
         clock, rules = self.candidate.clock, self._rules
         begun = clock.monotonic()
         give_up_at = begun + rules.shutdown_timeout_seconds
         cancel_at = None if rules.drain_seconds is None else begun + rules.drain_seconds
-        while not work.done():
+        while not work.done() and not term.is_tidying:
             now = clock.monotonic()
             if keeping.done():
                 return False
@@ -221,15 +223,23 @@ class Leadership:
             await self._wait_until(give_up_at if cancel_at is None else min(cancel_at, give_up_at))
         return True
 
-    async def _abandon(self, work: asyncio.Task[None]) -> None:
+    async def _abandon(self, term: Term, work: asyncio.Task[None]) -> None:
         """Cancel the work and see it gone before the lease can be somebody else's."""
         clock = self.candidate.clock
-        work.cancel()
+        if not term.is_tidying:
+            work.cancel()
         exit_by = max(self.candidate.candidacy.exit_by, clock.monotonic() + _LATE_SECONDS)
-        while not work.done():
+        while not work.done() and not term.is_tidying:
             if clock.monotonic() >= exit_by:
                 self._overrun("the lease is lost and work goes on")
             await self._wait_until(exit_by)
+
+    async def _see_it_gone(self, work: asyncio.Task[None], moment: float) -> None:
+        """Wait until the work has tidied up."""
+        while not work.done():
+            if self.candidate.clock.monotonic() >= moment:
+                self._overrun("work ended and does not come to an end with tidying up")
+            await self._wait_until(moment)
 
     async def _hand_over(self, term: Term) -> None:
         hold_off = term.stop_reason is not StopReason.EXIT

@@ -51,6 +51,8 @@ class Term:
 
     Watch `stopping`, and return soon after it is set: take nothing new, finish what was begun. When the lease is lost,
     work is cancelled instead. Call `check` before a write that only a leader may do, or write through `guarded`.
+    Work that has ended and only tidies up, e.g. closes connections, may say so with `tidy_up`: the next leader need
+    not wait for that.
     """
 
     def __init__(self, lock: Lock, *, identity: str, number: int, is_reliable: Callable[[], bool]) -> None:
@@ -59,6 +61,8 @@ class Term:
         self.number = number
         self.stopping = asyncio.Event()
         self.stop_reason: StopReason | None = None
+        self.is_tidying = False
+        self.on_tidying: Callable[[], object] = lambda: None
         self.stragglers: tuple[str, ...] = ()  # what work left running, as far as it knows
         self._is_reliable = is_reliable
 
@@ -86,3 +90,8 @@ class Term:
         if self.stop_reason is None or reason is StopReason.LOST:
             self.stop_reason = reason
         self.stopping.set()
+
+    def tidy_up(self) -> None:
+        """Nothing of this work acts any more; what follows only gives back what it held."""
+        self.is_tidying = True
+        self.on_tidying()

@@ -70,7 +70,7 @@ class Facts:
     transitions: Mapping[str, LifecycleTransition] = dataclasses.field(default_factory=dict)  # by name
     drivers: Drivers = dataclasses.field(default_factory=dict)
     runs: Mapping[str, Run] = dataclasses.field(default_factory=dict)  # by event uid
-    settings: Settings = Settings()
+    settings: Settings = dataclasses.field(default_factory=Settings)
     interruption: str = ""  # why nothing may go on here but the shutdown itself, such as "node is shutting down"
 
     def run_of(self, event: LifecycleEvent) -> Run:

@@ -72,8 +72,12 @@ class Group:
 
     async def run(self) -> None:
         """Take part in the election until cancelled."""
-        async with self._client, self._recorder.running():
-            await self.leadership.run()
+        self.runner.prepare()
+        try:
+            async with self._client, self._recorder.running():
+                await self.leadership.run()
+        finally:
+            await self.runner.close()
 
     def health(self) -> Verdict:
         """A follower is healthy, and says whom it follows."""
@@ -112,6 +116,7 @@ class Group:
 
     def term_ended(self, term: Term) -> None:
         """Called by the leadership."""
+        self.runner.prepare()
         self._metrics.ended(str(term.stop_reason), self._clock.monotonic() - self._begun)
         self._tell(f"{term.identity} stopped leading")
 

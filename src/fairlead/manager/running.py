@@ -11,6 +11,7 @@ from fairlead.base import logs, tasks
 from fairlead.base.clock import Clock
 from fairlead.base.gates import FeatureGates
 from fairlead.base.metrics import Metrics
+from fairlead.client import errors
 from fairlead.client.client import Client
 from fairlead.client.recorder import EventRecorder
 from fairlead.election import ElectionError, Term, guarded
@@ -59,9 +60,21 @@ class Runner:
         self._connect = connect
         self._settings = settings
         self._clock = clock
+        self._ready: Client | None = None
         metrics = settings.metrics
         self._running = metrics.gauge("fairlead_running_controllers", "Controllers that run now.", ["controller"])
         self._leaked = metrics.counter("fairlead_leaks_total", "What ended terms left behind.", ["kind"])
+
+    def prepare(self) -> None:
+        """Have a client ready for the next term, without a connection: reading its configuration takes a while."""
+        with contextlib.suppress(errors.ConfigError, OSError):  # the term itself will tell, if it is still so then
+            self._ready = self._ready or self._connect()
+
+    async def close(self) -> None:
+        """Give back what was prepared."""
+        ready, self._ready = self._ready, None
+        if ready is not None:
+            await ready.close()
 
     async def work(self, term: Term) -> None:
         """Run all controllers until the term's end, gentle or not.
@@ -71,14 +84,16 @@ class Runner:
         Raises:
             ControllersLeaked: something is still running that should not be, or was until it was stopped by force.
         """
-        with leaks.ledger(str(term.lock)) as whole:
-            try:
-                async with self._connections(term) as (client, recorder):
+        async with self._connections(term) as (client, recorder):
+            with leaks.ledger(str(term.lock)) as whole:
+                try:
                     await self._run_all(client, recorder, whole, term)
-            finally:
-                await self._judge(await leaks.settled(whole.still_running, self._clock), whole, term)
-                for leak in await leaks.settled(whole.still_open, self._clock):
-                    self._report(leak, term)
+                finally:
+                    await self._judge(await leaks.settled(whole.still_running, self._clock), whole, term)
+                    # Nothing acts any more: the next leader need not wait until connections are closed.
+                    term.tidy_up()
+        for leak in await leaks.settled(whole.still_open, self._clock):
+            self._report(leak, term)
 
     async def _run_all(self, client: Client, recorder: EventRecorder, whole: leaks.Ledger, term: Term) -> None:
         async with tasks.TaskScope(term.owner) as scope:
@@ -90,7 +105,8 @@ class Runner:
 
     @contextlib.asynccontextmanager
     async def _connections(self, term: Term) -> AsyncIterator[tuple[Client, EventRecorder]]:
-        async with self._connect() as connected:
+        ready, self._ready = self._ready, None
+        async with ready or self._connect() as connected:
             client = guarded(connected, term) if self._settings.check_writes else connected
             recorder = EventRecorder(client, controller=self._settings.component, instance=term.identity)
             async with recorder.running():

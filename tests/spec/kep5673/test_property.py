@@ -6,6 +6,7 @@ What must hold (the numbers are cited below):
 3. Nothing without a finalizer lingers after a delete.
 4. No sequence makes an object undeletable: take its finalizers away, delete it if nobody has yet, and it is gone.
 5. Only a delete begins or moves a deadline: finalizers and time do not.
+6. A delete removes nothing that a controller's finalizer holds, and only the last finalizer's end removes it.
 """
 
 from __future__ import annotations
@@ -157,7 +158,8 @@ class Machine:
     @staticmethod
     def _check(step: Step, before: Json | None, after: Json | None) -> None:
         if after is None:
-            assert before is None or not before["metadata"].get("finalizers") or not isinstance(step, Delete)
+            held = before is not None and set(FINALIZERS) & set(before["metadata"].get("finalizers", ()))
+            assert not held or isinstance(step, Finalizers), "6: removed in spite of a finalizer"
             return
         metadata = after["metadata"]
         stamp = metadata.get("deletionTimestamp")

@@ -1,0 +1,70 @@
+"""The drivers that are registered on this node, and how to call them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from fairlead.driverapi.channel import DriverChannel
+from fairlead.driverapi.messages import OfferedTransition
+from fairlead.lifecycle.claiming import Drivers
+
+__all__ = ["Directory", "Registration"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Registration:
+    """One endpoint of one driver. A driver has two for a while when a new version takes over from an old one."""
+
+    driver: str
+    endpoint: str  # empty for a driver inside this process
+    owner: int  # the user who owns its registration socket
+    channel: DriverChannel
+    transitions: tuple[OfferedTransition, ...]
+
+    def covers(self, start: str, end: str) -> bool:
+        """Whether it carries out such a transition."""
+        return any((offered.start, offered.end) == (start, end) for offered in self.transitions)
+
+
+class Directory:
+    """Who is registered. Tells whoever wants to know when that changes."""
+
+    def __init__(self) -> None:
+        self._registrations: list[Registration] = []  # in the order in which they came
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Have this called after every change; call the answer to have that no more."""
+        self._listeners.append(listener)
+        return lambda: self._listeners.remove(listener)
+
+    def add(self, registration: Registration) -> None:
+        """A driver is there."""
+        self._registrations.append(registration)
+        self._tell()
+
+    def remove(self, registration: Registration) -> None:
+        """It is not there any more. Calls under way are not touched."""
+        self._registrations.remove(registration)
+        self._tell()
+
+    def of_driver(self, driver: str) -> Sequence[Registration]:
+        """The registrations of one driver, the newest first."""
+        return [one for one in reversed(self._registrations) if one.driver == driver]
+
+    def able_to(self, driver: str, start: str, end: str) -> Sequence[Registration]:
+        """Those of one driver that carry out such a transition, the newest first."""
+        return [one for one in self.of_driver(driver) if one.covers(start, end)]
+
+    def drivers(self) -> Drivers:
+        """Which driver covers what, as decisions want to know it."""
+        covered: dict[str, set[tuple[str, str]]] = {}
+        for one in self._registrations:
+            pairs = covered.setdefault(one.driver, set())
+            pairs.update((offered.start, offered.end) for offered in one.transitions)
+        return {driver: frozenset(pairs) for driver, pairs in covered.items()}
+
+    def _tell(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()

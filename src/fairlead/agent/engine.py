@@ -1,0 +1,293 @@
+"""The engine: looks at the node, asks what to do next, does it, and looks again.
+
+One loop per node, one step at a time; only driver calls go on beside it. Nothing is remembered between steps but what
+the server answered and what the drivers said, so the loop of a new process goes on where the last one was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import datetime as dt
+from typing import Final, assert_never
+
+from fairlead.agent.directory import Directory
+from fairlead.agent.execution import Execution
+from fairlead.agent.reporting import Reporter
+from fairlead.agent.view import NodeView
+from fairlead.agent.writing import Writer
+from fairlead.api import errors as api_errors
+from fairlead.api import wire
+from fairlead.api.core_v1 import Node
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, Progress
+from fairlead.base import logs
+from fairlead.base.backoff import Backoff
+from fairlead.client import errors as client_errors
+from fairlead.client.client import Client
+from fairlead.election import NotLeading
+from fairlead.lifecycle import autoscaling, claiming, decisions, invariants, phases
+from fairlead.lifecycle.facts import Calling, Facts, Settings
+
+__all__ = ["Engine"]
+
+_RETRY: Final = Backoff(initial_seconds=0.1, factor=2.0, cap_seconds=5.0, jitter=0.3)
+# Progress is for people: more often than this nobody reads it.
+_PROGRESS_SECONDS: Final = 1.0
+# A clock that is read a moment early would find nothing to do and wait for nothing.
+_LATE_SECONDS: Final = 0.005
+# An event has about a dozen steps; one that takes more at a time goes in circles.
+_STEPS_MAX: Final = 40
+
+_log = logs.get_logger(__name__)
+
+
+class Engine:
+    """Carries out the events of one node, for as long as `run` runs. Make a new one for every term of the Lease."""
+
+    def __init__(
+        self,
+        client: Client,
+        node_name: str,
+        directory: Directory,
+        reporter: Reporter,
+        *,
+        claimant: str = "",
+        settings: Settings | None = None,
+    ) -> None:
+        self.claimant = claimant or claiming.node_claimant(node_name)
+        self._clock = client.clock
+        self._directory = directory
+        self._reporter = reporter
+        self._settings = settings or Settings()
+        self._wake = asyncio.Event()
+        self._view = NodeView(client, node_name, self._wake.set)
+        self._writer = Writer(client, self._view, self.claimant)
+        self._execution = Execution(
+            directory,
+            claimant=self.claimant,
+            clock=client.clock,
+            randomness=client.randomness,
+            on_change=self._wake.set,
+        )
+        self._delays = _RETRY.delays(client.randomness)
+        self._doubtful: dict[str, LifecycleEvent] = {}  # whose stored state is not known, by uid
+        self._broken: set[str] = set()
+        self._progress_due: dict[str, float] = {}
+        self._interruption = ""
+        self.last_error: Exception | None = None
+
+    def interrupt(self, why: str) -> None:
+        """From now on nothing may go on here but a shutdown; an empty reason takes that back."""
+        self._interruption = why
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Carry events out until cancelled. Driver calls that are under way then are cancelled too."""
+        forget = self._directory.on_change(self._wake.set)
+        try:
+            async with self._view.running():
+                while True:
+                    self._wake.clear()
+                    await self._wait(await self._pass())
+        finally:
+            forget()
+            await self._execution.close()
+
+    async def _pass(self) -> dt.datetime | None:
+        """Take every step there is to take now; the moment of the next, if it is known."""
+        try:
+            moment = await self._advance_all()
+        except NotLeading:
+            raise
+        except (client_errors.ClientError, api_errors.ApiError, TimeoutError) as error:
+            self.last_error = error
+            delay = next(self._delays)
+            _log.warning("a step failed and is tried again", error=str(error) or "timed out", in_seconds=delay)
+            return self._clock.now() + dt.timedelta(seconds=delay)
+        self.last_error = None
+        self._delays.reset()
+        return moment
+
+    async def _advance_all(self) -> dt.datetime | None:
+        for event in list(self._doubtful.values()):
+            await self._writer.refresh(event)
+            self._doubtful.pop(event.uid, None)
+        moments: list[dt.datetime] = []
+        for event in self._view.events:
+            moment = await self._advance(event.uid)
+            if moment is not None:
+                moments.append(moment)
+        self._forget_the_gone()
+        await self._release_autoscalers()
+        return min(moments, default=None)
+
+    async def _advance(self, uid: str) -> dt.datetime | None:
+        """Take the steps of one event until there is none left for now."""
+        for _ in range(_STEPS_MAX):
+            event = self._event(uid)
+            if event is None or uid in self._broken:
+                return None
+            decision = decisions.decide(event, self._facts(), self._clock.now())
+            if isinstance(decision, decisions.Finish) and event.claim_status is ClaimStatus.PENDING:
+                decision = await self._confirmed(event)
+            match decision:
+                case decisions.WaitUntil(moment):
+                    progress = await self._write_progress(event)
+                    return moment if progress is None else min(moment, progress)
+                case decisions.Nothing():
+                    return await self._write_progress(event)
+                case _:
+                    await self._act(event, decision)
+        _log.error("an event never comes to rest", event_uid=uid)
+        return self._clock.now() + dt.timedelta(seconds=_RETRY.cap_seconds)
+
+    async def _confirmed(self, event: LifecycleEvent) -> decisions.Decision:
+        """Decide again from what the server says now: an event is not failed because a watch is a moment behind."""
+        transition = await self._writer.read_transition(event.spec.transition_name)
+        await self._writer.refresh_node()
+        await self._writer.refresh(event)
+        current = self._event(event.uid)
+        if current is None or current.claim_status is not ClaimStatus.PENDING:
+            return decisions.Nothing("it has changed meanwhile")
+        facts = self._facts()
+        others = {name: one for name, one in facts.transitions.items() if name != event.spec.transition_name}
+        known = others if transition is None else {**others, transition.name: transition}
+        return decisions.decide(current, dataclasses.replace(facts, transitions=known), self._clock.now())
+
+    async def _act(self, event: LifecycleEvent, decision: decisions.Decision) -> None:
+        step = type(decision).__name__
+        _log.debug("step", event=event.name, step=step)
+        try:
+            await self._carry_out(event, decision)
+        except api_errors.Conflict:
+            # Somebody else wrote: look at what is there now, and decide anew.
+            self._doubtful[event.uid] = event
+            await self._writer.refresh(event)
+            self._doubtful.pop(event.uid, None)
+        except (client_errors.ClientError, api_errors.ApiError, TimeoutError):
+            self._reporter.failed_step(step)
+            self._doubtful[event.uid] = event
+            raise
+        except invariants.InvariantBroken as broken:
+            # Our own bug, or somebody wrote what nobody may. This event is left alone; the others are not to suffer.
+            _log.error("this event is not touched any more", event=event.name, error=str(broken))
+            self._reporter.failed_step("InvariantBroken")
+            self._broken.add(event.uid)
+
+    async def _carry_out(self, event: LifecycleEvent, decision: decisions.Decision) -> None:
+        match decision:
+            case decisions.MarkSeen(status):
+                await self._writer.write_status(event, status)
+                self._reporter.waiting(event, self._view.node, status.message)
+            case decisions.Claim(status):
+                await self._writer.write_status(event, status)
+                self._report_claim(event.uid)
+            case decisions.AddFinalizer():
+                await self._writer.add_finalizer(event)
+            case decisions.AnnotateNode(changes):
+                await self._writer.annotate(self._node(), changes)
+            case decisions.StartDriver():
+                self._execution.call(event, "start")
+            case decisions.Publish(wanted):
+                await self._writer.publish(event, self._node(), wanted)
+            case decisions.RecordStart(status):
+                await self._writer.write_status(event, status)
+                self._reporter.started(event, self._view.node)
+            case decisions.EndDriver():
+                self._execution.call(event, "end")
+            case decisions.Finish(status):
+                await self._finish(event, decision)
+                _log.info("finished", event=event.name, status=status.claim_status, message=status.message)
+            case decisions.RemoveFinalizer():
+                await self._writer.remove_finalizer(event)
+            case decisions.Delete():
+                await self._writer.delete(event)
+            case decisions.WaitUntil() | decisions.Nothing():
+                pass
+            case other:
+                assert_never(other)
+
+    async def _finish(self, event: LifecycleEvent, decision: decisions.Finish) -> None:
+        # The driver stops before anybody reads that it has stopped. What it answered is kept until that is stored.
+        outcome = self._execution.runs.get(event.uid)
+        if isinstance(outcome, Calling):
+            await self._execution.cancel(event.uid)
+        await self._writer.write_status(event, decision.status)
+        self._execution.forget(event.uid)
+        finished = self._event(event.uid)
+        if finished is not None and finished.finished:
+            self._reporter.finished(finished, self._view.node, self._clock.now())
+
+    async def _write_progress(self, event: LifecycleEvent) -> dt.datetime | None:
+        """Store what a driver told of its progress, not too often; when to look again."""
+        told = self._execution.progress.get(event.uid)
+        if told is None or event.claim_status is not ClaimStatus.CLAIMED:
+            return None
+        now = self._clock.monotonic()
+        due = self._progress_due.get(event.uid, now)
+        if now < due:
+            return self._clock.now() + dt.timedelta(seconds=due - now)
+        self._progress_due[event.uid] = now + _PROGRESS_SECONDS
+        del self._execution.progress[event.uid]
+        status = wire.replace(
+            event.status,
+            progress=Progress(done=told.done, total=told.total, unit=told.unit[:63]),
+            message=phases.shortened(told.message),
+        )
+        if status != event.status:
+            with contextlib.suppress(api_errors.Conflict):
+                await self._writer.write_status(event, status)
+        return None
+
+    async def _release_autoscalers(self) -> None:
+        """Take back what an agent set that did not live to take it back itself."""
+        node = self._view.node
+        if node is None or any(
+            event.status.claimed_by == self.claimant and not event.finished for event in self._view.events
+        ):
+            return
+        if changes := autoscaling.release(node.metadata.annotations):
+            await self._writer.annotate(node, changes)
+
+    def _report_claim(self, uid: str) -> None:
+        claimed = self._event(uid)
+        if claimed is not None:
+            _log.info("claimed", event=claimed.name, driver=claimed.status.driver)
+            self._reporter.claimed(claimed, self._view.node, self._clock.now())
+
+    def _forget_the_gone(self) -> None:
+        present = {event.uid for event in self._view.events}
+        for uid in [uid for uid in self._execution.runs if uid not in present]:
+            self._execution.abandon(uid)
+        for uid in [uid for uid in self._progress_due if uid not in present]:
+            del self._progress_due[uid]
+
+    def _facts(self) -> Facts:
+        return Facts(
+            claimant=self.claimant,
+            holds_lease=True,  # the engine runs only while the term does, and its client refuses writes after it
+            node=self._view.node,
+            events=tuple(self._view.events),
+            transitions=self._view.transitions,
+            drivers=self._directory.drivers(),
+            runs=self._execution.runs,
+            settings=self._settings,
+            interruption=self._interruption,
+        )
+
+    def _event(self, uid: str) -> LifecycleEvent | None:
+        return next((event for event in self._view.events if event.uid == uid), None)
+
+    def _node(self) -> Node:
+        node = self._view.node
+        if node is None:
+            raise LookupError(f"there is no node {self._view.node_name}")
+        return node
+
+    async def _wait(self, moment: dt.datetime | None) -> None:
+        """Until something happens, or that moment has come."""
+        seconds = None if moment is None else (moment - self._clock.now()).total_seconds() + _LATE_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with self._clock.timeout(None if seconds is None else max(0.0, seconds)):
+                await self._wake.wait()

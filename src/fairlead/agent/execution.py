@@ -1,0 +1,172 @@
+"""Calling drivers: one call at a time for an event, again when the driver went away, never beyond the deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+from collections.abc import Callable
+from typing import Final, Literal
+
+from fairlead.agent.directory import Directory, Registration
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
+from fairlead.base import logs, tasks
+from fairlead.base.backoff import Backoff
+from fairlead.base.clock import Clock
+from fairlead.base.randomness import Randomness
+from fairlead.driverapi.errors import DriverError, DriverGone
+from fairlead.driverapi.messages import Progress, Reached, Work
+from fairlead.lifecycle import invariants
+from fairlead.lifecycle.facts import Calling, Ended, Refused, Run, Started
+
+__all__ = ["Execution", "Step"]
+
+Step = Literal["start", "end"]
+
+_RECONNECT: Final = Backoff(initial_seconds=0.1, factor=2.0, cap_seconds=5.0, jitter=0.5)
+
+_log = logs.get_logger(__name__)
+
+
+class Execution:
+    """The driver calls of this process, and what has come of them.
+
+    `runs` is what decisions see. Invariant: an event has at most one call under way, and a call that is cancelled is
+    over when `cancel` returns.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        *,
+        claimant: str,
+        clock: Clock,
+        randomness: Randomness,
+        on_change: Callable[[], None],
+    ) -> None:
+        self.runs: dict[str, Run] = {}
+        self.progress: dict[str, Progress] = {}  # what was told and not yet written, by event uid
+        self._directory = directory
+        self._claimant = claimant
+        self._clock = clock
+        self._randomness = randomness
+        self._on_change = on_change
+        self._calls: dict[str, asyncio.Task[None]] = {}
+        self._tasks = tasks.TaskSet("execution")
+
+    def call(self, event: LifecycleEvent, step: Step) -> None:
+        """Begin a call. Its outcome will be in `runs`."""
+        invariants.check_may_start(event, self._claimant)
+        if event.uid in self._calls:
+            raise invariants.InvariantBroken(3, f"event {event.name} has a call under way already")
+        self.runs[event.uid] = Calling()
+        task = self._tasks.start(self._run(event, step), name=f"{step}/{event.name}")
+        self._calls[event.uid] = task
+        task.add_done_callback(lambda ended: self._ended(event.uid, ended))
+
+    async def cancel(self, uid: str) -> None:
+        """End the call of an event, if there is one, and forget what came of any."""
+        task = self._calls.pop(uid, None)
+        if task is not None:
+            await tasks.cancel_and_wait(task)
+        self.forget(uid)
+
+    def abandon(self, uid: str) -> None:
+        """The event is gone: its call should end, and nobody waits for that."""
+        task = self._calls.pop(uid, None)
+        if task is not None:
+            task.cancel()
+        self.forget(uid)
+
+    def forget(self, uid: str) -> None:
+        """Nothing more will be asked about this event."""
+        self.runs.pop(uid, None)
+        self.progress.pop(uid, None)
+
+    def _ended(self, uid: str, task: asyncio.Task[None]) -> None:
+        if self._calls.get(uid) is task:
+            del self._calls[uid]
+
+    async def close(self) -> None:
+        """End all calls."""
+        await self._tasks.close()
+
+    async def _run(self, event: LifecycleEvent, step: Step) -> None:
+        seconds = _seconds_until(event.status.sla, self._clock.now())
+        try:
+            async with self._clock.timeout(seconds):
+                outcome = await self._call_until_answered(event, step)
+        except TimeoutError:
+            # The deadline: deciding what that means is not for here, and neither is calling again.
+            _log.warning("the driver is cancelled at the deadline", event=event.name, step=step)
+            self._on_change()
+            return
+        if self._calls.get(event.uid) is asyncio.current_task():
+            self.runs[event.uid] = outcome
+        self._on_change()
+
+    async def _call_until_answered(self, event: LifecycleEvent, step: Step) -> Run:
+        delays = _RECONNECT.delays(self._randomness)
+        work = _work(event)
+        while True:
+            for registration in self._directory.able_to(event.status.driver, work.start, work.end):
+                try:
+                    reached = await self._call_once(registration, event, step, work)
+                except DriverGone as error:
+                    _log.info("driver gone, calling again", event=event.name, step=step, error=str(error))
+                except DriverError as error:
+                    return Refused(self._clock.now(), str(error))
+                else:
+                    return self._judged(reached, step, work)
+            await self._directory_changes_within(next(delays))
+
+    async def _call_once(self, registration: Registration, event: LifecycleEvent, step: Step, work: Work) -> Reached:
+        _log.info("calling driver", event=event.name, step=step, driver=registration.driver)
+        seconds = _seconds_until(work.deadline, self._clock.now())
+        if step == "start":
+            return await registration.channel.start(work, timeout_seconds=seconds)
+
+        def on_progress(progress: Progress) -> None:
+            self.progress[event.uid] = progress
+            self._on_change()
+
+        return await registration.channel.end(work, on_progress, timeout_seconds=seconds)
+
+    def _judged(self, reached: Reached, step: Step, work: Work) -> Run:
+        now = self._clock.now()
+        expected = Reached(state=work.start if step == "start" else work.end, node_name=work.node_name)
+        if reached != expected:
+            what = f"{reached.state!r} on node {reached.node_name!r}"
+            return Refused(now, f"the driver answered that it reached {what[:300]}, which nobody asked for")
+        return Started(now) if step == "start" else Ended(now)
+
+    async def _directory_changes_within(self, seconds: float) -> None:
+        changed = asyncio.Event()
+        forget = self._directory.on_change(changed.set)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with self._clock.timeout(seconds):
+                    await changed.wait()
+        finally:
+            forget()
+
+
+def _work(event: LifecycleEvent) -> Work:
+    status = event.status
+    if status.transition is None:
+        raise ValueError(f"event {event.name} is not claimed")
+    return Work(
+        event_uid=event.uid,
+        event_name=event.name,
+        node_name=event.spec.binding_node,
+        node_uid=status.node_uid,
+        transition_name=event.spec.transition_name,
+        start=status.transition.start,
+        end=status.transition.end,
+        options=status.options,
+        deadline=status.sla,
+    )
+
+
+def _seconds_until(deadline: dt.datetime | None, now: dt.datetime) -> float | None:
+    return None if deadline is None else max(0.0, (deadline - now).total_seconds())

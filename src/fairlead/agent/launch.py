@@ -1,0 +1,88 @@
+"""The agent as a process: its name on this machine, its drivers' sockets, its health pages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from fairlead.agent import identity, platform
+from fairlead.agent.agent import Agent, AgentOptions
+from fairlead.base import gates, logs, tasks
+from fairlead.base.identity import RandomIds
+from fairlead.base.metrics import Metrics
+from fairlead.client.client import Client
+from fairlead.driverapi.channel import DriverChannel, RegistrationChannel
+from fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
+from fairlead.lifecycle.facts import Settings
+from fairlead.manager import HealthChecks, HealthServer, ServingOptions, Verdict
+
+__all__ = ["GrpcChannels", "LaunchSettings", "serve"]
+
+_log = logs.get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSettings:
+    """What the command line says."""
+
+    node_name: str
+    registry: Path
+    state: Path  # where the agent keeps its name and its lock
+    settings: Settings
+    platform: str = ""
+    serving: ServingOptions = dataclasses.field(default_factory=ServingOptions)
+    gates: gates.FeatureGates = dataclasses.field(default_factory=gates.FeatureGates)
+
+
+class GrpcChannels:
+    """Sockets are called by gRPC."""
+
+    def registration(self, path: str) -> RegistrationChannel:
+        """To a plugin that registers."""
+        return GrpcRegistrationChannel(path)
+
+    def driver(self, path: str) -> DriverChannel:
+        """To a driver."""
+        return GrpcDriverChannel(path)
+
+
+async def serve(
+    client: Client, settings: LaunchSettings, metrics: Metrics, announce: Callable[[], None] = lambda: None
+) -> None:
+    """Run the agent of one node until cancelled.
+
+    With the feature gate off it claims nothing and registers nobody; what was published stays.
+    """
+    live, ready = HealthChecks(), HealthChecks()
+    health = HealthServer(settings.serving, live=live, ready=ready, metrics=metrics, clock=client.clock)
+    async with health.running(), tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope:
+        if settings.platform:
+            scope.start(platform.keep_platform(client, settings.node_name, settings.platform), name="platform")
+        announce()
+        if settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT):
+            await _run_agent(client, settings, metrics, ready)
+        else:
+            _log.info("SpecializedLifecycleManagement is off: no events are claimed", node=settings.node_name)
+            await asyncio.Event().wait()
+
+
+async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics, ready: HealthChecks) -> None:
+    ids = RandomIds(client.randomness)
+    name = identity.held_identity(settings.state, settings.node_name, ids=ids, clock=client.clock)
+    async with name as held:
+        options = AgentOptions(
+            node_name=settings.node_name, identity=held, registry=settings.registry, settings=settings.settings
+        )
+        agent = Agent(client, options, GrpcChannels(), metrics)
+        with contextlib.ExitStack() as checks:
+            checks.enter_context(ready.during("lifecycle", lambda: _verdict(agent)))
+            await agent.run()
+
+
+def _verdict(agent: Agent) -> Verdict:
+    if agent.last_error is not None:
+        return Verdict(is_ok=False, note=str(agent.last_error))
+    return Verdict(is_ok=True, note="holds the node's lease" if agent.holds_lease else "stands by")

@@ -1,0 +1,140 @@
+"""The agent's writes, one method each. Every one is guarded by what it was decided from, and checked before it goes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fairlead.agent.view import NodeView
+from fairlead.api import errors as api_errors
+from fairlead.api import wire
+from fairlead.api.core_v1 import Node, NodeCondition
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventStatus, LifecycleTransition
+from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED
+from fairlead.base.clock import Clock
+from fairlead.client import retry
+from fairlead.client.client import Client
+from fairlead.client.patches import MergePatch, StrategicMergePatch
+from fairlead.client.verbs import Api
+from fairlead.lifecycle import conditions, invariants
+
+__all__ = ["REQUEST_SECONDS", "Writer"]
+
+REQUEST_SECONDS: Final = 10.0
+"""How long one request may take; no more than the margin of the node's Lease, so that no write outlives it."""
+
+
+class Writer:
+    """Writes events and the node. Answers go into the view; an event that is gone is noted there and is no error.
+
+    Raises (every method): Conflict when what is written to has changed, and whatever else the client raises.
+    """
+
+    def __init__(self, client: Client, view: NodeView, claimant: str) -> None:
+        once = client.with_retry(retry.NEVER)
+        self._events: Api[LifecycleEvent] = once.of(LifecycleEvent)
+        self._transitions: Api[LifecycleTransition] = once.of(LifecycleTransition)
+        self._nodes: Api[Node] = once.of(Node)
+        self._clock: Clock = client.clock
+        self._view = view
+        self._claimant = claimant
+
+    async def write_status(self, event: LifecycleEvent, status: LifecycleEventStatus) -> None:
+        """Store a new status, if the event is still the version that it was decided from."""
+        invariants.check_own(event, self._claimant)
+        changed = wire.replace(event, status=status)
+        invariants.check_status_change(event, changed)
+        await self._store(event, self._events.update_status(changed))
+
+    async def add_finalizer(self, event: LifecycleEvent) -> None:
+        """Hold the event."""
+        invariants.check_own(event, self._claimant)
+        held = (*event.metadata.finalizers, FINALIZER_CLAIMED)
+        await self._store(event, self._events.update(wire.replace_metadata(event, finalizers=held)))
+
+    async def remove_finalizer(self, event: LifecycleEvent) -> None:
+        """Let the event go."""
+        invariants.check_own(event, self._claimant)
+        invariants.check_may_release(event)
+        kept = tuple(name for name in event.metadata.finalizers if name != FINALIZER_CLAIMED)
+        await self._store(event, self._events.update(wire.replace_metadata(event, finalizers=kept)))
+
+    async def delete(self, event: LifecycleEvent) -> None:
+        """Delete exactly this event, not another of the same name."""
+        invariants.check_own(event, self._claimant)
+        try:
+            async with self._clock.timeout(REQUEST_SECONDS):
+                left = await self._events.delete(event.name, uid=event.uid)
+        except api_errors.NotFound:
+            left = None
+        if left is not None and left.deleting and left.metadata.finalizers:
+            self._view.event_written(left)
+        else:
+            self._view.event_gone(event.uid)
+
+    async def refresh(self, event: LifecycleEvent) -> None:
+        """Read an event again, because what became of a write is not known, or somebody else wrote."""
+        try:
+            async with self._clock.timeout(REQUEST_SECONDS):
+                current = await self._events.get(event.name)
+        except api_errors.NotFound:
+            self._view.event_gone(event.uid)
+            return
+        if current.uid == event.uid:
+            self._view.event_written(current)
+        else:
+            self._view.event_gone(event.uid)
+
+    async def refresh_node(self) -> None:
+        """Read the node again."""
+        with contextlib.suppress(api_errors.NotFound):
+            async with self._clock.timeout(REQUEST_SECONDS):
+                self._view.node_written(await self._nodes.get(self._view.node_name))
+
+    async def read_transition(self, name: str) -> LifecycleTransition | None:
+        """A transition as it is now; None when there is none."""
+        try:
+            async with self._clock.timeout(REQUEST_SECONDS):
+                return await self._transitions.get(name)
+        except api_errors.NotFound:
+            return None
+
+    async def publish(self, event: LifecycleEvent, node: Node, wanted: tuple[conditions.Wanted, ...]) -> None:
+        """Write conditions of the node, and no others."""
+        written: list[NodeCondition] = []
+        for one in wanted:
+            current = node.condition(one.type)
+            if one.type == CONDITION_LIFECYCLE_TRANSITION and (current is None or current.reason != one.reason):
+                invariants.check_reason(event, one.reason)
+            written.append(conditions.written(one, current, self._clock.now()))
+        body = {"status": {"conditions": [wire.to_dict(condition) for condition in written]}}
+        await self._patch_node(node, StrategicMergePatch(_of_this(node, body)), subresource="status")
+
+    async def annotate(self, node: Node, changes: Mapping[str, str | None]) -> None:
+        """Set annotations of the node; None removes one."""
+        body = {"metadata": {"annotations": dict(changes)}}
+        await self._patch_node(node, MergePatch(_of_this(node, body)))
+
+    async def _store(self, event: LifecycleEvent, request: Any) -> None:
+        try:
+            async with self._clock.timeout(REQUEST_SECONDS):
+                stored: LifecycleEvent = await request
+        except api_errors.NotFound:
+            self._view.event_gone(event.uid)
+            return
+        if stored.deleting and not stored.metadata.finalizers:
+            self._view.event_gone(event.uid)  # the last finalizer went with this write
+        else:
+            self._view.event_written(stored)
+
+    async def _patch_node(self, node: Node, patch: StrategicMergePatch | MergePatch, *, subresource: str = "") -> None:
+        async with self._clock.timeout(REQUEST_SECONDS):
+            patched = await self._nodes.patch(node.name, patch, subresource=subresource)
+        self._view.node_written(patched)
+
+
+def _of_this(node: Node, body: dict[str, Any]) -> dict[str, Any]:
+    """The same patch, which a node of the same name but another uid refuses."""
+    metadata = {**body.get("metadata", {}), "uid": node.uid}
+    return {**body, "metadata": metadata}
