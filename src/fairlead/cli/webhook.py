@@ -16,7 +16,7 @@ __all__ = ["command", "manifests"]
 _FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 
 
-@click.group(invoke_without_command=True)
+@click.group("webhook", invoke_without_command=True)
 @click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option("--bind-address", default="", help="The address to listen on [default: all].")
