@@ -7,6 +7,8 @@ The kube half of every such test carries the marker `kube`.
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -50,6 +52,14 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[RawApi]:
     """The administrator, over plain HTTP."""
     async with RawApi(control_plane.access()) as session:
         yield session
+
+
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A folder for unix sockets, whose paths may have 107 bytes; `tmp_path` alone can have more."""
+    folder = Path(tempfile.mkdtemp(prefix="fl-"))
+    yield folder
+    shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")

@@ -22,40 +22,40 @@ def bound(path: pathlib.Path) -> Iterator[socket.socket]:
         yield made
 
 
-def test_only_sockets_count(tmp_path: pathlib.Path) -> None:
-    (tmp_path / "file").write_text("x")
-    (tmp_path / "link").symlink_to(tmp_path / "b" / "c.sock")
-    os.mkfifo(tmp_path / "pipe")
+def test_only_sockets_count(short_path: pathlib.Path) -> None:
+    (short_path / "file").write_text("x")
+    (short_path / "link").symlink_to(short_path / "b" / "c.sock")
+    os.mkfifo(short_path / "pipe")
     with (
-        bound(tmp_path / "a.sock"),
-        bound(tmp_path / "b" / "c.sock"),
-        bound(tmp_path / ".hidden.sock"),
-        bound(tmp_path / "1" / "2" / "3" / "deep.sock"),
+        bound(short_path / "a.sock"),
+        bound(short_path / "b" / "c.sock"),
+        bound(short_path / ".hidden.sock"),
+        bound(short_path / "1" / "2" / "3" / "deep.sock"),
     ):
-        found = sockets_in(tmp_path)
-    assert [str(one.path.relative_to(tmp_path)) for one in found] == ["a.sock", "b/c.sock"]
+        found = sockets_in(short_path)
+    assert [str(one.path.relative_to(short_path)) for one in found] == ["a.sock", "b/c.sock"]
     assert found[0].owner == os.getuid()
 
 
-def test_a_folder_that_is_not_there_is_empty(tmp_path: pathlib.Path) -> None:
-    assert sockets_in(tmp_path / "nowhere") == []
+def test_a_folder_that_is_not_there_is_empty(short_path: pathlib.Path) -> None:
+    assert sockets_in(short_path / "nowhere") == []
 
 
-def test_a_socket_created_anew_is_another(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "a.sock"
+def test_a_socket_created_anew_is_another(short_path: pathlib.Path) -> None:
+    path = short_path / "a.sock"
     with bound(path):
-        (first,) = sockets_in(tmp_path)
+        (first,) = sockets_in(short_path)
     path.unlink()
     with bound(path):
-        (second,) = sockets_in(tmp_path)
+        (second,) = sockets_in(short_path)
     assert first != second
 
 
-async def test_changes_are_seen_at_once(tmp_path: pathlib.Path) -> None:
+async def test_changes_are_seen_at_once(short_path: pathlib.Path) -> None:
     # The clock stands still, so only inotify can wake it.
-    async with contextlib.aclosing(SocketFolder(tmp_path / "registry", VirtualClock()).changes()) as changes:
+    async with contextlib.aclosing(SocketFolder(short_path / "registry", VirtualClock()).changes()) as changes:
         assert await anext(changes) == []
-        path = tmp_path / "registry" / "a.sock"
+        path = short_path / "registry" / "a.sock"
         hidden = path.with_name(".a.sock")
         with bound(hidden):
             hidden.rename(path)
@@ -69,12 +69,12 @@ async def test_changes_are_seen_at_once(tmp_path: pathlib.Path) -> None:
                     pass
 
 
-async def test_without_inotify_it_takes_a_second(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_inotify_it_takes_a_second(short_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folder, "_inotify", lambda _folder: None)
     clock = VirtualClock()
-    async with contextlib.aclosing(SocketFolder(tmp_path, clock).changes()) as changes:
+    async with contextlib.aclosing(SocketFolder(short_path, clock).changes()) as changes:
         assert await anext(changes) == []
-        with bound(tmp_path / "a.sock"):
+        with bound(short_path / "a.sock"):
             waiting = asyncio.ensure_future(anext(changes))
             await clock.advance(1)
             assert [one.path.name for one in await waiting] == ["a.sock"]

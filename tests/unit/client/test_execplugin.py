@@ -127,7 +127,7 @@ async def test_a_program_that_must_ask_has_nobody_to_ask(tmp_path: pathlib.Path)
         await make(plugin(tmp_path, {"token": "x"}), mode="Always").current()
 
 
-async def test_cancelling_ends_the_program(tmp_path: pathlib.Path) -> None:
+async def test_cancelling_ends_the_program(short_path: pathlib.Path) -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -136,7 +136,7 @@ async def test_cancelling_ends_the_program(tmp_path: pathlib.Path) -> None:
         ended.set()
         writer.close()
 
-    address = str(tmp_path / "socket")
+    address = str(short_path / "socket")
     program = f"import socket; s = socket.socket(socket.AF_UNIX); s.connect({address!r}); s.recv(1)"
     made = make((sys.executable, "-c", program))
     server = await asyncio.start_unix_server(hold, address)

@@ -24,14 +24,14 @@ Serve = Callable[[ScriptedDriver], contextlib.AbstractAsyncContextManager[Driver
 
 
 @pytest.fixture(params=["memory", "grpc"])
-def serve(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Serve:
+def serve(request: pytest.FixtureRequest, short_path: pathlib.Path) -> Serve:
     @contextlib.asynccontextmanager
     async def by_memory(driver: ScriptedDriver) -> AsyncIterator[DriverChannel]:
         yield MemoryChannel(driver)
 
     @contextlib.asynccontextmanager
     async def by_grpc(driver: ScriptedDriver) -> AsyncIterator[DriverChannel]:
-        path = tmp_path / "driver.sock"
+        path = short_path / "driver.sock"
         async with server.serving(path, server.DriverHandler(driver)):
             yield GrpcDriverChannel(str(path))
 
@@ -92,9 +92,9 @@ async def test_cancelling_a_call_reaches_the_driver(serve: Serve, method: str) -
         await driver.cancelled.wait()
 
 
-async def test_a_driver_that_stops_in_the_middle_is_gone(tmp_path: pathlib.Path) -> None:
+async def test_a_driver_that_stops_in_the_middle_is_gone(short_path: pathlib.Path) -> None:
     driver = ScriptedDriver(hang=True)
-    path = tmp_path / "driver.sock"
+    path = short_path / "driver.sock"
     async with tasks.TaskScope("test") as scope:
         async with server.serving(path, server.DriverHandler(driver)):
             call = scope.start(_expect_gone(GrpcDriverChannel(str(path))), name="call")
@@ -121,33 +121,33 @@ async def test_nobody_listens(path: str) -> None:
         await GrpcDriverChannel(path).start(WORK)
 
 
-async def test_a_request_larger_than_the_window(tmp_path: pathlib.Path) -> None:
+async def test_a_request_larger_than_the_window(short_path: pathlib.Path) -> None:
     options = {f"option-{number}": "x" * 1024 for number in range(400)}
     driver = ScriptedDriver()
-    path = tmp_path / "driver.sock"
+    path = short_path / "driver.sock"
     async with server.serving(path, server.DriverHandler(driver)):
         await GrpcDriverChannel(str(path)).start(dataclasses.replace(WORK, options=options))
     assert driver.heard[0][1].options == options
 
 
-async def test_an_answer_larger_than_the_window(tmp_path: pathlib.Path) -> None:
+async def test_an_answer_larger_than_the_window(short_path: pathlib.Path) -> None:
     many = [dataclasses.replace(OFFERED, name=f"transition-{number:05d}", node_name="n") for number in range(10_000)]
-    path = tmp_path / "driver.sock"
+    path = short_path / "driver.sock"
     async with server.serving(path, server.DriverHandler(ScriptedDriver(offered=many))):
         assert len(await GrpcDriverChannel(str(path)).get_transitions("n")) == 10_000
 
 
-async def test_more_progress_than_anybody_reads(tmp_path: pathlib.Path) -> None:
+async def test_more_progress_than_anybody_reads(short_path: pathlib.Path) -> None:
     steps = [Progress(done=done, total=5000) for done in range(5000)]
     seen: list[Progress] = []
-    path = tmp_path / "driver.sock"
+    path = short_path / "driver.sock"
     async with server.serving(path, server.DriverHandler(ScriptedDriver(progress=steps))):
         await GrpcDriverChannel(str(path)).end(WORK, seen.append)
     assert [one.done for one in seen] == sorted({one.done for one in seen})
     assert seen[-1].done == 4999
 
 
-async def test_registration(tmp_path: pathlib.Path) -> None:
+async def test_registration(short_path: pathlib.Path) -> None:
     info = PluginInfo(
         type=contracts.PLUGIN_TYPE,
         name="example.com/reboot",
@@ -155,7 +155,7 @@ async def test_registration(tmp_path: pathlib.Path) -> None:
         supported_versions=(contracts.DRIVER_VERSION,),
     )
     heard: list[tuple[bool, str]] = []
-    path = tmp_path / "folder" / "reg.sock"
+    path = short_path / "folder" / "reg.sock"
     handler = server.RegistrationHandler(info, lambda registered, error: heard.append((registered, error)))
     async with server.serving(path, handler):
         mode = path.stat().st_mode
@@ -170,11 +170,11 @@ async def test_registration(tmp_path: pathlib.Path) -> None:
     assert list(path.parent.iterdir()) == []
 
 
-async def test_health_is_asked_and_watched(tmp_path: pathlib.Path) -> None:
+async def test_health_is_asked_and_watched(short_path: pathlib.Path) -> None:
     clock = VirtualClock()
     state = {"healthy": True}
     health = server.HealthHandler(frozenset({contracts.DRIVER_SERVICE}), lambda: state["healthy"], clock)
-    path = tmp_path / "driver.sock"
+    path = short_path / "driver.sock"
     request_type, answer_type = contracts.method_types(contracts.HEALTH_SERVICE, "Check")
 
     def ask(method: str, service: str) -> AsyncIterator[bytes]:
@@ -200,8 +200,8 @@ async def test_health_is_asked_and_watched(tmp_path: pathlib.Path) -> None:
             assert answer_type.FromString(await anext(unknown)).status == 3
 
 
-async def test_a_method_that_nobody_knows(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "driver.sock"
+async def test_a_method_that_nobody_knows(short_path: pathlib.Path) -> None:
+    path = short_path / "driver.sock"
     async with server.serving(path, server.HealthHandler(frozenset(), lambda: True, VirtualClock())):
         with pytest.raises(errors.DriverMisbehaved):
             await GrpcDriverChannel(str(path)).start(WORK)

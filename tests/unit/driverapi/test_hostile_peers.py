@@ -152,8 +152,8 @@ SETTINGS = hyperframe.frame.SettingsFrame(0).serialize()
         pytest.param(answering([*GRPC, *[("x", "y" * 4000)] * 100]), errors.DriverMisbehaved, id="headers without end"),
     ],
 )
-async def test_no_start_of_theirs_is_believed(tmp_path: pathlib.Path, peer: Peer, error: type[Exception]) -> None:
-    async with listening(tmp_path / "s", peer) as channel:
+async def test_no_start_of_theirs_is_believed(short_path: pathlib.Path, peer: Peer, error: type[Exception]) -> None:
+    async with listening(short_path / "s", peer) as channel:
         with pytest.raises(error):
             await channel.start(WORK)
 
@@ -179,26 +179,26 @@ RESULT = end_message(result=codec.encode_reached(Reached(state="Rebooted", node_
         ),
     ],
 )
-async def test_no_end_of_theirs_is_believed(tmp_path: pathlib.Path, peer: Peer, error: type[Exception]) -> None:
-    async with listening(tmp_path / "s", peer) as channel:
+async def test_no_end_of_theirs_is_believed(short_path: pathlib.Path, peer: Peer, error: type[Exception]) -> None:
+    async with listening(short_path / "s", peer) as channel:
         with pytest.raises(error):
             await channel.end(WORK, lambda _: None)
 
 
-async def test_messages_of_a_later_version_are_passed_over(tmp_path: pathlib.Path) -> None:
+async def test_messages_of_a_later_version_are_passed_over(short_path: pathlib.Path) -> None:
     later = framed(b"\x9a\x06\x03new")  # a field that we do not know
-    async with listening(tmp_path / "s", answering(GRPC, later + RESULT, OK)) as channel:
+    async with listening(short_path / "s", answering(GRPC, later + RESULT, OK)) as channel:
         assert (await channel.end(WORK, lambda _: None)).state == "Rebooted"
 
 
-async def test_one_that_never_answers_can_be_left(tmp_path: pathlib.Path) -> None:
-    async with listening(tmp_path / "s", raw(b"")) as channel:
+async def test_one_that_never_answers_can_be_left(short_path: pathlib.Path) -> None:
+    async with listening(short_path / "s", raw(b"")) as channel:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
                 await channel.start(WORK)
 
 
-async def test_a_flood_of_pings_by_one_who_never_reads(tmp_path: pathlib.Path) -> None:
+async def test_a_flood_of_pings_by_one_who_never_reads(short_path: pathlib.Path) -> None:
     async def flooding(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(SETTINGS)
         ping = hyperframe.frame.PingFrame(0, opaque_data=b"fairlead").serialize()
@@ -208,7 +208,7 @@ async def test_a_flood_of_pings_by_one_who_never_reads(tmp_path: pathlib.Path) -
 
     tracemalloc.start()
     try:
-        async with listening(tmp_path / "s", flooding) as channel:
+        async with listening(short_path / "s", flooding) as channel:
             with pytest.raises((TimeoutError, errors.DriverError)):
                 async with asyncio.timeout(1):
                     await channel.start(WORK)
@@ -218,7 +218,7 @@ async def test_a_flood_of_pings_by_one_who_never_reads(tmp_path: pathlib.Path) -
     assert peak < 8 << 20
 
 
-async def test_an_endless_message_is_not_kept(tmp_path: pathlib.Path) -> None:
+async def test_an_endless_message_is_not_kept(short_path: pathlib.Path) -> None:
     async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection, stream = await request(reader, writer)
         connection.send_headers(stream, GRPC)
@@ -229,6 +229,6 @@ async def test_an_endless_message_is_not_kept(tmp_path: pathlib.Path) -> None:
             writer.write(frame)
             await writer.drain()
 
-    async with listening(tmp_path / "s", endless) as channel:
+    async with listening(short_path / "s", endless) as channel:
         with pytest.raises(errors.DriverMisbehaved, match="bytes, more than"):
             await channel.start(WORK)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairlead.base import logs
+from fairlead.driverapi import addresses
 from fairlead.drivers.sdk import sockets
 from fairlead.drivers.sdk.driver import Driver
 from fairlead.drivers.sdk.serving import Options, serving
@@ -32,6 +33,11 @@ def main(driver: Driver, arguments: Sequence[str] | None = None) -> None:
         instance=flags.instance,
         grace_seconds=flags.grace_seconds,
     )
+    try:
+        addresses.check_folder(options.registry, flag="--registry-dir")
+        addresses.check_folder(options.plugins_folder, flag="--plugin-dir")
+    except addresses.AddressTooLong as error:
+        parser.error(str(error))
     asyncio.run(_until_signalled(driver, options))
 
 

@@ -6,22 +6,31 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
+from fairlead.driverapi import addresses
 from fairlead.lifecycle import options
 
-__all__ = ["DEFAULT_REGISTRY", "PATH_BYTES_MAX", "registration_socket", "service_socket"]
+__all__ = ["DEFAULT_REGISTRY", "registration_socket", "service_socket"]
 
 DEFAULT_REGISTRY: Final = Path("/var/lib/fairlead/plugins_registry")
-# The kernel takes 108 bytes with a terminating zero; one is kept for the leading point of a socket that is not ready.
-PATH_BYTES_MAX: Final = 106
 
 
 def registration_socket(registry: Path, driver: str, instance: str = "") -> Path:
-    """Where a driver registers. `example.com/reboot` becomes `reboot.example.com-reg.sock`, as its annotations do."""
+    """Where a driver registers. `example.com/reboot` becomes `reboot.example.com-reg.sock`, as its annotations do.
+
+    Raises:
+        addresses.AddressTooLong: no name fits behind such a folder.
+    """
+    addresses.check_folder(registry, flag="--registry-dir")
     return _fitting(registry, _stem(driver, instance), "-reg.sock")
 
 
 def service_socket(plugins: Path, driver: str, instance: str = "") -> Path:
-    """Where a driver serves."""
+    """Where a driver serves.
+
+    Raises:
+        addresses.AddressTooLong: no name fits behind such a folder.
+    """
+    addresses.check_folder(plugins, flag="--plugin-dir")
     return _fitting(plugins, _stem(driver, instance), ".sock")
 
 
@@ -31,7 +40,8 @@ def _stem(driver: str, instance: str) -> str:
 
 
 def _fitting(folder: Path, stem: str, suffix: str) -> Path:
-    path = folder / f"{stem}{suffix}"
-    if len(bytes(path)) <= PATH_BYTES_MAX:
+    # Absolute, because the agent that is told of it runs in another folder.
+    path = folder.absolute() / f"{stem}{suffix}"
+    if len(bytes(path)) <= addresses.PATH_BYTES_MAX:
         return path
-    return folder / f"{hashlib.sha256(stem.encode()).hexdigest()[:16]}{suffix}"
+    return path.with_name(f"{hashlib.sha256(stem.encode()).hexdigest()[:16]}{suffix}")

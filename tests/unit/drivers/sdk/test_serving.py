@@ -12,7 +12,7 @@ import pytest
 
 from fairlead.base import tasks
 from fairlead.base.clock import RealClock, VirtualClock
-from fairlead.driverapi import errors
+from fairlead.driverapi import addresses, errors
 from fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
 from fairlead.drivers import sdk
 from fairlead.drivers.sdk import sockets
@@ -32,11 +32,11 @@ def options(folder: pathlib.Path, **changes: Any) -> sdk.Options:
     return dataclasses.replace(sdk.Options(registry=folder / "registry"), **changes)
 
 
-async def test_a_driver_is_served_and_registers(tmp_path: pathlib.Path) -> None:
+async def test_a_driver_is_served_and_registers(short_path: pathlib.Path) -> None:
     driver = Counting()
-    async with sdk.serving(driver, options(tmp_path)) as serving:
-        assert serving.registration_socket == tmp_path / "registry" / "reboot.example.com-reg.sock"
-        assert serving.service_socket == tmp_path / "plugins" / "reboot.example.com.sock"
+    async with sdk.serving(driver, options(short_path)) as serving:
+        assert serving.registration_socket == short_path / "registry" / "reboot.example.com-reg.sock"
+        assert serving.service_socket == short_path / "plugins" / "reboot.example.com.sock"
         registration = GrpcRegistrationChannel(str(serving.registration_socket))
         info = await registration.get_info()
         assert (info.type, info.name) == ("LifecyclePlugin", "example.com/reboot")
@@ -50,25 +50,27 @@ async def test_a_driver_is_served_and_registers(tmp_path: pathlib.Path) -> None:
         await channel.start(FOREVER)
         await channel.end(FOREVER, lambda _: None)
     assert driver.did == ["start uid-1", "end uid-1"]
-    assert list(tmp_path.rglob("*.sock")) == []
+    assert list(short_path.rglob("*.sock")) == []
 
 
 @pytest.mark.parametrize(("first", "second"), [("", ""), ("a", "b")])
-async def test_a_new_version_is_there_before_the_old_one_goes(tmp_path: pathlib.Path, first: str, second: str) -> None:
+async def test_a_new_version_is_there_before_the_old_one_goes(
+    short_path: pathlib.Path, first: str, second: str
+) -> None:
     old, new = Counting(), Counting()
     async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
         leave = asyncio.Event()
         left = asyncio.Event()
 
         async def serve_old() -> None:
-            async with sdk.serving(old, options(tmp_path, instance=first)):
+            async with sdk.serving(old, options(short_path, instance=first)):
                 await leave.wait()
             left.set()
 
         scope.start(serve_old(), name="old")
-        path = sockets.registration_socket(tmp_path / "registry", old.name, first)
+        path = sockets.registration_socket(short_path / "registry", old.name, first)
         await until(path.exists)
-        async with sdk.serving(new, options(tmp_path, instance=second)) as serving:
+        async with sdk.serving(new, options(short_path, instance=second)) as serving:
             leave.set()
             await left.wait()
             info = await GrpcRegistrationChannel(str(serving.registration_socket)).get_info()
@@ -76,11 +78,11 @@ async def test_a_new_version_is_there_before_the_old_one_goes(tmp_path: pathlib.
     assert (old.did, new.did) == ([], ["start uid-1"])
 
 
-async def test_calls_under_way_have_their_grace(tmp_path: pathlib.Path) -> None:
+async def test_calls_under_way_have_their_grace(short_path: pathlib.Path) -> None:
     driver = Counting()
     driver.may_go_on.clear()
     async with tasks.TaskScope("test") as scope:
-        async with sdk.serving(driver, options(tmp_path, grace_seconds=60)) as serving:
+        async with sdk.serving(driver, options(short_path, grace_seconds=60)) as serving:
             channel = GrpcDriverChannel(str(serving.service_socket))
             call = scope.start(channel.end(FOREVER, lambda _: None), name="call")
             await driver.entered.wait()
@@ -94,7 +96,7 @@ async def _release(driver: Counting, registration: pathlib.Path) -> None:
     driver.may_go_on.set()
 
 
-async def test_what_is_left_after_the_grace_is_told_to_come_again(tmp_path: pathlib.Path) -> None:
+async def test_what_is_left_after_the_grace_is_told_to_come_again(short_path: pathlib.Path) -> None:
     driver = Counting()
     driver.may_go_on.clear()
     clock = VirtualClock()
@@ -108,7 +110,7 @@ async def test_what_is_left_after_the_grace_is_told_to_come_again(tmp_path: path
         await until(lambda: clock.sleepers > 0)
         await clock.advance_to_next()
 
-    async with tasks.TaskScope("test") as scope, sdk.serving(driver, options(tmp_path), clock=clock) as serving:
+    async with tasks.TaskScope("test") as scope, sdk.serving(driver, options(short_path), clock=clock) as serving:
         scope.start(call(serving.service_socket), name="call")
         await driver.entered.wait()
         scope.start(let_time_pass(serving.registration_socket), name="time")
@@ -121,8 +123,22 @@ def test_names_of_sockets_always_fit() -> None:
     assert sockets.registration_socket(folder, "x", "uid").name == "x-uid-reg.sock"
     long = sockets.registration_socket(folder, "example.com/x", "u" * 100)
     assert long.name.endswith("-reg.sock")
-    assert len(bytes(long)) <= sockets.PATH_BYTES_MAX
+    assert len(bytes(long)) <= addresses.PATH_BYTES_MAX
     assert long != sockets.registration_socket(folder, "example.com/x", "v" * 100)
+
+
+def test_a_folder_that_leaves_no_room_is_refused_by_flag_and_limit(capsys: pytest.CaptureFixture[str]) -> None:
+    fits = pathlib.Path("/" + "f" * (addresses.FOLDER_BYTES_MAX - 1))
+    long = sockets.registration_socket(fits, "example.com/x", "u" * 100)
+    assert len(bytes(long)) == addresses.PATH_BYTES_MAX
+    too_long = fits / "g"
+    with pytest.raises(addresses.AddressTooLong, match="--plugin-dir"):
+        sockets.service_socket(too_long, "example.com/x")
+    with pytest.raises(SystemExit) as exited:
+        sdk.main(Counting(), ["--registry-dir", str(too_long)])
+    assert exited.value.code == 2
+    assert "--registry-dir /ffff" in (said := capsys.readouterr().err)
+    assert "at most 80" in said
 
 
 PROGRAM = """
@@ -136,14 +152,14 @@ sdk.main(Driver())
 """
 
 
-async def test_a_driver_as_a_program(tmp_path: pathlib.Path) -> None:
+async def test_a_driver_as_a_program(short_path: pathlib.Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", PROGRAM, "--registry-dir", str(tmp_path / "registry"), "--instance", "pod-1"
+        sys.executable, "-c", PROGRAM, "--registry-dir", str(short_path / "registry"), "--instance", "pod-1"
     )
-    path = tmp_path / "registry" / "reboot.example.com-pod-1-reg.sock"
+    path = short_path / "registry" / "reboot.example.com-pod-1-reg.sock"
     async with RealClock().timeout(30):
         await until(path.exists)
         assert (await GrpcRegistrationChannel(str(path)).get_info()).name == "example.com/reboot"
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
-    assert list(tmp_path.rglob("*.sock")) == []
+    assert list(short_path.rglob("*.sock")) == []

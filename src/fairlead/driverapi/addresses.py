@@ -1,0 +1,31 @@
+"""How long the path of a socket may be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+__all__ = ["FOLDER_BYTES_MAX", "PATH_BYTES_MAX", "AddressTooLong", "check_folder"]
+
+# The kernel takes 108 bytes with a terminating zero; one is kept for the leading point of a socket that is not ready.
+PATH_BYTES_MAX: Final = 106
+# A driver whose name is long has 16 letters made of it, and "-reg.sock" after them.
+FOLDER_BYTES_MAX: Final = PATH_BYTES_MAX - len("/") - 16 - len("-reg.sock")
+
+
+class AddressTooLong(ValueError):
+    """Raised for a folder whose path leaves no room for the sockets in it. Its text is for people."""
+
+
+def check_folder(folder: Path, *, flag: str) -> None:
+    """Refuse a folder in which no socket could be bound, whatever its name.
+
+    Raises:
+        AddressTooLong: it is one.
+    """
+    length = len(bytes(folder.absolute()))
+    if length > FOLDER_BYTES_MAX:
+        raise AddressTooLong(
+            f"{flag} {folder} has {length} bytes; it may have at most {FOLDER_BYTES_MAX}, because the path of a unix"
+            f" socket may have at most {PATH_BYTES_MAX + 1}"
+        )
