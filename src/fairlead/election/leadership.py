@@ -79,6 +79,7 @@ class Leadership:
         self._tasks = tasks.TaskSet(f"term/{candidate.lock}", on_failure=lambda _failure: None)
         self._happened = asyncio.Event()
         self._requested: StopReason | None = None
+        self._leaving = False  # the request to end for good may come in any moment of a term, also of one that ends
         self._hurry = False
         self._log = _log.bind(lock=str(candidate.lock), identity=candidate.identity)
 
@@ -118,6 +119,7 @@ class Leadership:
         return True
 
     def _stop(self, terms: asyncio.Task[None]) -> None:
+        self._leaving = True
         self._requested = StopReason.EXIT
         self._happened.set()
         if self.term is None:
@@ -137,7 +139,7 @@ class Leadership:
                     self.term = None
                     if self._observer is not None:
                         self._observer.term_ended(term)
-                if term.stop_reason in {StopReason.FINISHED, StopReason.EXIT}:
+                if self._leaving or term.stop_reason is StopReason.FINISHED:
                     return
                 if not self._rules.stay:
                     raise LeadershipLost(f"{term.identity} leads {term.lock} no longer ({term.stop_reason})")

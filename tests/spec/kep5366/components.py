@@ -23,6 +23,8 @@ ELECTION = (
     "--leader-elect-renew-deadline=9s",
     "--leader-elect-retry-period=200ms",
 )
+# For a replica without others: it waits for them only so long before it leads again.
+ALONE = "--leader-elect-retry-period=40ms"
 # The proposal's kube-controller-manager and cloud-controller-manager have their counterparts here.
 KNOWN = ("controller-manager", "cloud-controller-manager")
 COMPONENTS = [name for name in KNOWN if any(entry.name == name for entry in COMMANDS)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -31,14 +32,16 @@ def component(request: pytest.FixtureRequest) -> str:
     return name
 
 
-StartProcess = Callable[[str], Replica]
+class StartProcess(Protocol):
+    """Start one more replica of a component."""
+
+    def __call__(self, name: str, *flags: str) -> Replica: ...
 
 
 @pytest.fixture
 async def start_process(
     control_plane: ControlPlane, namespace: str, component: str, tmp_path: Path
 ) -> AsyncIterator[StartProcess]:
-    """Start one more replica of a component."""
     flags = [f"--kubeconfig={control_plane.kubeconfig}", f"--leader-elect-resource-namespace={namespace}"]
     if component == "cloud-controller-manager":
         inventory = tmp_path / "inventory.yaml"
@@ -46,8 +49,8 @@ async def start_process(
         flags += ["--cloud-provider=static", f"--cloud-config={inventory}"]
     async with contextlib.AsyncExitStack() as stack:
 
-        def start(name: str) -> Replica:
-            replica = Replica(component, name, flags, tmp_path)
+        def start(name: str, *more: str) -> Replica:
+            replica = Replica(component, name, [*flags, *more], tmp_path)
             stack.push_async_callback(replica.stop)
             return replica
 

@@ -12,7 +12,8 @@ import pytest
 
 from fairlead.testing.manifests import config_map
 from fairlead.testing.rawhttp import RawApi
-from tests.spec.kep5366.components import until
+from tests.spec.kep5366 import loops
+from tests.spec.kep5366.components import ALONE, until
 from tests.spec.kep5366.conftest import StartProcess
 from tests.spec.kep5366.loops import Fleet
 
@@ -58,7 +59,7 @@ async def test_component_releasing_leader_lock_should_shut_down_its_control_loop
 async def test_component_acquiring_and_releasing_the_leader_lock_multiple_times_should_not_leak_memory(
     start_process: StartProcess,
 ) -> None:
-    replica = start_process("a")
+    replica = start_process("a", ALONE)
     await until(replica.leads, what="it leads")
 
     async def cycle(times: int) -> tuple[int, int, int]:
@@ -86,7 +87,7 @@ async def test_component_acquiring_and_releasing_the_leader_lock_multiple_times_
 async def test_component_acquiring_and_releasing_the_leader_lock_multiple_times_should_have_only_one_control_loop(
     fleet: Fleet,
 ) -> None:
-    replica = await fleet.start("a")
+    replica = await fleet.start("a", timing=loops.ALONE)
     await fleet.until_leads(replica)
     for turn in range(2, 12):
         replica.manager.step_down()
@@ -113,7 +114,7 @@ async def test_if_kube_apiserver_takes_long_to_release_client_calls_the_graceful
     assert fleet.loops.running == ["a"]
     leader.gate.opened.set()
     await fleet.until_leads(follower)
-    assert leader.task.cancelled()
+    await fleet.until(leader.task.cancelled, "the leader has ended")
     assert fleet.loops.most == 1
 
 

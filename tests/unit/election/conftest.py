@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fairlead.base import tasks
+from tests.unit.election.stage import Stage
 from tests.unit.election.world import World, a_world
 
 
@@ -20,3 +21,8 @@ async def world(server_folder: pathlib.Path) -> AsyncIterator[World]:
     async with a_world(server_folder) as world:
         yield world
     assert tasks.live_tasks() == ()
+
+
+@pytest.fixture
+def stage(world: World) -> Stage:
+    return Stage(world)
