@@ -15,6 +15,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("dashboard", "sim", "testing"),
     ("agent", "apiserver", "controllers", "cloud", "drivers", "hollow", "webhook"),
+    ("claimant",),
     ("manager", "driverapi", "grace"),
     ("election",),
     ("client",),

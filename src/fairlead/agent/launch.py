@@ -13,13 +13,12 @@ from fairlead.agent.agent import Agent, AgentOptions
 from fairlead.base import gates, logs, tasks
 from fairlead.base.identity import RandomIds
 from fairlead.base.metrics import Metrics
+from fairlead.claimant.channels import GrpcChannels
 from fairlead.client.client import Client
-from fairlead.driverapi.channel import DriverChannel, RegistrationChannel
-from fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
 from fairlead.lifecycle.facts import Settings
 from fairlead.manager import HealthChecks, HealthServer, ServingOptions, Verdict
 
-__all__ = ["GrpcChannels", "LaunchSettings", "serve"]
+__all__ = ["LaunchSettings", "serve"]
 
 _log = logs.get_logger(__name__)
 
@@ -35,18 +34,6 @@ class LaunchSettings:
     platform: str = ""
     serving: ServingOptions = dataclasses.field(default_factory=ServingOptions)
     gates: gates.FeatureGates = dataclasses.field(default_factory=gates.FeatureGates)
-
-
-class GrpcChannels:
-    """Sockets are called by gRPC."""
-
-    def registration(self, path: str) -> RegistrationChannel:
-        """To a plugin that registers."""
-        return GrpcRegistrationChannel(path)
-
-    def driver(self, path: str) -> DriverChannel:
-        """To a driver."""
-        return GrpcDriverChannel(path)
 
 
 async def serve(

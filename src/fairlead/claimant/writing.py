@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fairlead.agent.view import NodeView
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node, NodeCondition
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventStatus, LifecycleTransition
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED
 from fairlead.base.clock import Clock
+from fairlead.claimant.view import NodeView
 from fairlead.client import retry
 from fairlead.client.client import Client
 from fairlead.client.patches import MergePatch, StrategicMergePatch

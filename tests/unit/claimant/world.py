@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Literal
 
 from fairlead.agent.agent import Agent, AgentOptions
-from fairlead.agent.directory import Registration
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import (
@@ -34,6 +33,7 @@ from fairlead.base.clock import VirtualClock
 from fairlead.base.identity import RandomIds
 from fairlead.base.metrics import DiscardedMetrics
 from fairlead.base.randomness import SeededRandomness
+from fairlead.claimant.directory import Registration
 from fairlead.client import errors
 from fairlead.client.client import Client
 from fairlead.client.inprocess import InProcessTransport

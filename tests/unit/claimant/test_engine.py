@@ -14,7 +14,7 @@ from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED
 from fairlead.driverapi.messages import Progress
 from fairlead.lifecycle import autoscaling
-from tests.unit.agent.world import NODE, World, a_world
+from tests.unit.claimant.world import NODE, World, a_world
 
 _EVENTS = GroupVersionResource("events.k8s.io", "v1", "events")
 

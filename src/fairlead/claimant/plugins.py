@@ -13,15 +13,15 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable
 from typing import Final, Protocol
 
-from fairlead.agent.directory import Directory, Registration
-from fairlead.agent.folder import SocketFile, SocketFolder
-from fairlead.agent.publishing import Publisher, TransitionRefused
 from fairlead.api import names, reserved
 from fairlead.base import logs, tasks
 from fairlead.base.backoff import Backoff
 from fairlead.base.clock import Clock
 from fairlead.base.metrics import Metrics
 from fairlead.base.randomness import Randomness
+from fairlead.claimant.directory import Directory, Registration
+from fairlead.claimant.folder import SocketFile, SocketFolder
+from fairlead.claimant.publishing import Publisher, TransitionRefused
 from fairlead.driverapi import contracts
 from fairlead.driverapi.channel import DriverChannel, RegistrationChannel
 from fairlead.driverapi.errors import DriverError

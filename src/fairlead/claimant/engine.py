@@ -12,17 +12,17 @@ import dataclasses
 import datetime as dt
 from typing import Final, assert_never
 
-from fairlead.agent.directory import Directory
-from fairlead.agent.execution import Execution
-from fairlead.agent.reporting import Reporter
-from fairlead.agent.view import NodeView
-from fairlead.agent.writing import Writer
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, Progress
 from fairlead.base import logs
 from fairlead.base.backoff import Backoff
+from fairlead.claimant.directory import Directory
+from fairlead.claimant.execution import Execution
+from fairlead.claimant.reporting import Reporter
+from fairlead.claimant.view import NodeView
+from fairlead.claimant.writing import Writer
 from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
 from fairlead.election import NotLeading

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from fairlead.base import tasks
-from tests.unit.agent.world import World, a_world
+from tests.unit.claimant.world import World, a_world
 
 
 @pytest.fixture(scope="session")

@@ -8,12 +8,12 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Final, Literal
 
-from fairlead.agent.directory import Directory, Registration
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
 from fairlead.base import logs, tasks
 from fairlead.base.backoff import Backoff
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
+from fairlead.claimant.directory import Directory, Registration
 from fairlead.driverapi.errors import DriverError, DriverGone
 from fairlead.driverapi.messages import Progress, Reached, Work
 from fairlead.lifecycle import invariants

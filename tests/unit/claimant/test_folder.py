@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead.agent import folder
-from fairlead.agent.folder import SocketFolder, sockets_in
 from fairlead.base.clock import VirtualClock
+from fairlead.claimant import folder
+from fairlead.claimant.folder import SocketFolder, sockets_in
 
 
 @contextlib.contextmanager

@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent.directory import Directory
-from fairlead.agent.folder import SocketFile
-from fairlead.agent.plugins import PluginRegistry
-from fairlead.agent.publishing import Publisher
 from fairlead.api import errors as api_errors
 from fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from fairlead.base import tasks
 from fairlead.base.metrics import PrometheusMetrics
 from fairlead.base.randomness import SeededRandomness
+from fairlead.claimant.directory import Directory
+from fairlead.claimant.folder import SocketFile
+from fairlead.claimant.plugins import PluginRegistry
+from fairlead.claimant.publishing import Publisher
 from fairlead.driverapi import errors
 from fairlead.driverapi.messages import OfferedTransition, PluginInfo
-from tests.unit.agent.world import DRIVER, NODE, OFFERED, World
+from tests.unit.claimant.world import DRIVER, NODE, OFFERED, World
 
 INFO = PluginInfo(
     type="LifecyclePlugin", name=DRIVER, endpoint="/run/reboot.sock", supported_versions=("v1alpha1.LifecycleDriver",)

@@ -14,7 +14,7 @@ from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.client.transport import Request
 from fairlead.drivers import sdk
-from tests.unit.agent.world import Deed, When, World, a_world
+from tests.unit.claimant.world import Deed, When, World, a_world
 
 # Requests to the API about the event and its node, in the order of an undisturbed run. The first test holds the list
 # against reality, so that no step is left out when one is added.

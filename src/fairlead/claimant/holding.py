@@ -1,0 +1,90 @@
+"""Holding the Lease of a node, and carrying out its events for as long as that lasts.
+
+The Lease guards the node as a resource version guards one event: without it nobody claims. Two agents that were started
+for one node by mistake, or an agent and the central claimer, never work on it at once; the second stands by.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.api.reserved import NAMESPACE_NODE_LEASE
+from fairlead.base import logs, tasks
+from fairlead.claimant.directory import Directory
+from fairlead.claimant.engine import Engine
+from fairlead.claimant.reporting import Reporter
+from fairlead.client.client import Client
+from fairlead.election import Candidate, Leadership, Lock, Rules, Term, Timing, guarded
+from fairlead.lifecycle.facts import Settings
+
+__all__ = ["LEASE_TIMING", "NodeHolder"]
+
+LEASE_TIMING: Final = Timing(lease_duration_seconds=60.0, renew_deadline_seconds=50.0, retry_period_seconds=10.0)
+"""As seldom as a kubelet renews its own, and long enough to live through a restart of the API server."""
+
+_log = logs.get_logger(__name__)
+
+
+class NodeHolder:
+    """Carries out the events of one node whenever it holds the node's Lease."""
+
+    def __init__(
+        self,
+        client: Client,
+        node_name: str,
+        directory: Directory,
+        reporter: Reporter,
+        *,
+        identity: str,
+        claimant: str = "",
+        settings: Settings | None = None,
+        timing: Timing = LEASE_TIMING,
+    ) -> None:
+        self.node_name = node_name
+        self.engine: Engine | None = None  # while the Lease is held
+        self._client = client
+        self._directory = directory
+        self._reporter = reporter
+        self._claimant = claimant
+        self._settings = settings or Settings()
+        self._interruption = ""
+        self._candidate = Candidate(client, Lock(NAMESPACE_NODE_LEASE, node_name), identity=identity, timing=timing)
+
+    @property
+    def holds_lease(self) -> bool:
+        """Whether this claimant, and no other, may claim for the node now."""
+        return self._candidate.is_valid
+
+    @property
+    def last_error(self) -> Exception | None:
+        """What keeps it from its work, if something does."""
+        return None if self.engine is None else self.engine.last_error
+
+    def interrupt(self, why: str) -> None:
+        """The node is going down: end what is under way, claim nothing but that. An empty reason takes it back."""
+        self._interruption = why
+        if self.engine is not None:
+            self.engine.interrupt(why)
+
+    async def run(self) -> None:
+        """Run until cancelled. Driver calls under way are cancelled then; whoever holds the Lease next calls again."""
+        await Leadership(self._candidate, self._lead, rules=Rules(drain_seconds=0.0)).run()
+
+    async def _lead(self, term: Term) -> None:
+        _log.info("holds the lease of the node", node=self.node_name)
+        engine = Engine(
+            guarded(self._client, term),
+            self.node_name,
+            self._directory,
+            self._reporter,
+            claimant=self._claimant,
+            settings=self._settings,
+        )
+        engine.interrupt(self._interruption)
+        self.engine = engine
+        try:
+            async with tasks.TaskScope(term.owner, on_exit=tasks.OnExit.CANCEL) as scope:
+                scope.start(engine.run(), name="engine")
+                await term.stopping.wait()
+        finally:
+            self.engine = None
