@@ -31,7 +31,7 @@ _COMPONENT = "fairlead-controller-manager"
     default="*",
     show_default=True,
     callback=managing.listed,
-    help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. There are: event-gc.",
+    help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. There are: event-gc, stall.",
 )
 @managing.workers("--concurrent-event-gc-syncs", 5, "LifecycleEvents collected at once.")
 @click.option(
@@ -42,6 +42,9 @@ _COMPONENT = "fairlead-controller-manager"
     callback=managing.duration_or_zero,
     help="How long finished LifecycleEvents are kept; as on the agents.",
 )
+@managing.period("--stall-pending-after", "10m", "Events that are pending for longer are reported by stall.")
+@managing.period("--stall-claimed-after", "1h", "So are those that are claimed for longer and have no SLA.")
+@managing.period("--stall-terminating-after", "10m", "And those that are deleted and held by a finalizer.")
 @click.option(
     "--lifecycle-api-group",
     default="lifecycle.k8s.io",
@@ -118,10 +121,22 @@ def _plans(invocation: Invocation, flags: dict[str, Any], controllers: list[Cont
 def _controllers(flags: dict[str, Any]) -> list[Controller]:
     """Every controller there is."""
     from fairlead.controllers.event_gc import event_gc
+    from fairlead.controllers.stall import stall
     from fairlead.lifecycle.collecting import Retention
+    from fairlead.lifecycle.stalling import Patience
 
-    retention = Retention(keep=dt.timedelta(seconds=flags["finished_event_ttl"]))
-    return [event_gc(retention, workers=flags["concurrent_event_gc_syncs"])]
+    def length(flag: str) -> dt.timedelta:
+        return dt.timedelta(seconds=flags[flag])
+
+    patience = Patience(
+        pending=length("stall_pending_after"),
+        claimed=length("stall_claimed_after"),
+        terminating=length("stall_terminating_after"),
+    )
+    return [
+        event_gc(Retention(keep=length("finished_event_ttl")), workers=flags["concurrent_event_gc_syncs"]),
+        stall(patience),
+    ]
 
 
 def _plan(

@@ -29,8 +29,8 @@ def kubeconfig(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--controllers=nonsense"], '"nonsense" is not in the list of known controllers: event-gc'),
-        (["--leader-elect-groups=a=stall"], "group a names stall, which does not run"),
+        (["--controllers=nonsense"], '"nonsense" is not in the list of known controllers: event-gc, stall'),
+        (["--controllers=event-gc", "--leader-elect-groups=a=stall"], "group a names stall, which does not run"),
         (["--leader-elect-group-kubeconfig=a"], "must be written GROUP=FILE"),
         (["--leader-elect-group-kubeconfig=a=/x"], "names a, which is no group"),
         (["--leader-elect-renew-deadline=20s"], "must be greater than renew_deadline_seconds"),
@@ -54,7 +54,10 @@ async def test_defaults_are_upstreams(kubeconfig: str) -> None:
     manager = manager_of(kubeconfig)
     options = manager._options  # type: ignore[attr-defined]  # what the flags came to
     assert [str(group.lock) for group in options.groups] == ["kube-system/fairlead-controller-manager"]
-    assert [controller.name for group in options.groups for controller in group.controllers] == ["event-gc"]
+    assert [controller.name for group in options.groups for controller in group.controllers] == [
+        "event-gc",
+        "stall",
+    ]
     assert (options.timing.lease_duration_seconds, options.timing.renew_deadline_seconds) == (15, 10)
     assert options.shutdown_timeout_seconds == 10
     assert (options.serving.bind_address, options.serving.port) == ("127.0.0.1", 10257)

@@ -5,20 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
-from collections.abc import AsyncIterator
 
 from fairlead.api import errors as api_errors
-from fairlead.api import wire
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import (
     LifecycleEvent,
-    LifecycleEventSpec,
-    LifecycleEventStatus,
-    LifecycleTransition,
-    LifecycleTransitionSpec,
 )
-from fairlead.api.meta import ObjectMeta
-from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.base import tasks
 from fairlead.base.gates import FeatureGates
 from fairlead.base.metrics import PrometheusMetrics
@@ -26,64 +18,12 @@ from fairlead.client.recorder import EventRecorder
 from fairlead.controllers.event_gc import event_gc
 from fairlead.lifecycle.collecting import Retention
 from fairlead.manager import Context, HealthChecks
+from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
 from tests.unit.election.world import World
 
 
-@contextlib.asynccontextmanager
-async def collecting(world: World) -> AsyncIterator[PrometheusMetrics]:
-    """The controller runs as in a term, and ends when asked to."""
-    client, metrics, stopping = world.client("gc"), PrometheusMetrics(), asyncio.Event()
-    context = Context(
-        name="event-gc",
-        client=client,
-        recorder=EventRecorder(client, controller="test", instance="test"),
-        stopping=stopping,
-        metrics=metrics,
-        gates=FeatureGates(),
-        health=HealthChecks(),
-        workers=2,
-    )
-    controller = event_gc(Retention(keep=dt.timedelta(minutes=1)), workers=2)
-
-    async def run() -> None:
-        await controller.run(context)
-
-    async with tasks.TaskScope("test") as scope:
-        scope.start(run(), name="gc")
-        await world.clock.advance(1)
-        yield metrics
-        stopping.set()
-
-
-async def a_node(world: World, name: str) -> Node:
-    return await world.admin.of(Node).create(Node(metadata=ObjectMeta(name=name)))
-
-
-async def an_event(world: World, name: str, node: str, status: LifecycleEventStatus | None = None) -> LifecycleEvent:
-    events = world.admin.of(LifecycleEvent)
-    finalizers = (FINALIZER_CLAIMED,) if status is not None else ()
-    made = await events.create(
-        LifecycleEvent(
-            metadata=ObjectMeta(name=name, finalizers=finalizers),
-            spec=LifecycleEventSpec(transition_name="t", binding_node=node),
-        )
-    )
-    return made if status is None else await events.update_status(wire.replace(made, status=status))
-
-
-async def a_transition(world: World) -> None:
-    spec = LifecycleTransitionSpec(start="a", end="b", driver="x.example.com/y", all_nodes=True)
-    await world.admin.of(LifecycleTransition).create(LifecycleTransition(metadata=ObjectMeta(name="t"), spec=spec))
-
-
-def claim(world: World, node: Node) -> LifecycleEventStatus:
-    return LifecycleEventStatus(
-        claim_status="Claimed",
-        driver="x.example.com/y",
-        claimed_by=f"node/{node.name}",
-        node_uid=node.uid,
-        claim_time=world.clock.now(),
-    )
+def collecting(world: World) -> contextlib.AbstractAsyncContextManager[PrometheusMetrics]:
+    return running(world, event_gc(Retention(keep=dt.timedelta(minutes=1)), workers=2))
 
 
 async def state(world: World, name: str) -> str:
