@@ -127,7 +127,9 @@ def _why_claimed(event: LifecycleEvent, around: Surroundings, now: dt.datetime) 
     status = event.status
     if around.node is None or (status.node_uid and around.node.uid != status.node_uid):
         return f"its node {event.spec.binding_node} no longer exists"
-    parts = [f"its deadline was {api_time.format_time(status.sla)}"] if deadlines.expired(status, now) else []
+    parts = []
+    if status.sla is not None and deadlines.expired(status, now):
+        parts.append(f"its deadline was {api_time.format_time(status.sla)}")
     silence = _silence(event, around.lease, now)
     if silence:
         parts.append(silence)

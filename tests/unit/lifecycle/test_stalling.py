@@ -92,7 +92,7 @@ SILENT = Lease(spec=LeaseSpec(holder_identity="agent", lease_duration_seconds=40
 FOREIGN = LifecycleTransition(
     metadata=ObjectMeta(name="t"), spec=LifecycleTransitionSpec(start="A", end="B", driver="d", node_name="m")
 )
-CLAIM = {"claim_status": "Claimed", "driver": "d", "transition": FrozenTransition(start="A", end="B")}
+CLAIM: dict[str, Any] = {"claim_status": "Claimed", "driver": "d", "transition": FrozenTransition(start="A", end="B")}
 
 
 @pytest.mark.parametrize(
