@@ -6,6 +6,7 @@ It works with Widgets of the group that WIDGET_GROUP names, and tells what it do
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import kopf
@@ -51,4 +52,6 @@ def delete(name: str, **_: Any) -> None:
 
 
 def tell(what: str, name: str) -> None:
-    print(what, name, flush=True)  # noqa: T201 - what its test reads
+    # In one piece: handlers run in threads, and the pieces of two prints would share a line.
+    sys.stdout.write(f"{what} {name}\n")
+    sys.stdout.flush()
