@@ -10,12 +10,11 @@ from collections.abc import Iterator
 from fairlead.api import errors
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupKind
+from fairlead.apiserver.admission.builtin.service_ports import give_ports, node_ports
 from fairlead.apiserver.admission.interface import AdmissionPlugin, Json, Operation
 from fairlead.apiserver.admission.objects import Objects
 
 __all__ = ["ServiceAddresses"]
-
-_NODE_PORTS = range(30000, 32768)
 
 
 class ServiceAddresses(AdmissionPlugin):
@@ -26,6 +25,7 @@ class ServiceAddresses(AdmissionPlugin):
         self._network = ipaddress.ip_network(network)
         # Given a moment ago to services that are not durable yet.
         self._given: collections.deque[str] = collections.deque(maxlen=64)
+        self._given_ports: collections.deque[int] = collections.deque(maxlen=64)
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
         """Services that are created or changed."""
@@ -86,25 +86,26 @@ class ServiceAddresses(AdmissionPlugin):
             raise errors.invalid(_kind(), obj["metadata"].get("name") or "", [problem])
 
     def _give_ports(self, operation: Operation, spec: Json, before: Json) -> None:
-        if spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
-            return
-        own = {port.get("nodePort") for port in before.get("ports") or ()}
-        taken = {port.get("nodePort") for other in self._specs() for port in other.get("ports") or ()} - own
-        kept = {(p.get("name"), p.get("port"), p.get("protocol")): p.get("nodePort") for p in before.get("ports") or ()}
-        for index, port in enumerate(spec.get("ports") or ()):
-            number = port.get("nodePort") or kept.get((port.get("name"), port.get("port"), port.get("protocol")))
-            if number in taken:
-                at = FieldPath("spec").child("ports").index(index).child("nodePort")
-                problem = FieldError.invalid(at, number, "provided port is already allocated")
-                raise errors.invalid(_kind(), operation.name, [problem])
-            port["nodePort"] = number or next(free for free in _NODE_PORTS if free not in taken | own)
-            taken.add(port["nodePort"])
+        own = operation.name, operation.namespace
+        taken = {
+            number
+            for service in self._services()
+            if (service["metadata"].get("name"), service["metadata"].get("namespace")) != own
+            for number in node_ports(service.get("spec") or {})
+        }
+        problem = give_ports(spec, before, taken, self._given_ports)
+        if problem is not None:
+            raise errors.invalid(_kind(), operation.name, [problem])
+        self._given_ports.extend(number for number in node_ports(spec) if number not in set(node_ports(before)))
 
-    def _specs(self) -> Iterator[Json]:
+    def _services(self) -> Iterator[Json]:
         services = self._objects.catalog.get("", "v1", "services")
         if services is not None:
-            for service in self._objects.list(services):
-                yield service.get("spec") or {}
+            yield from self._objects.list(services)
+
+    def _specs(self) -> Iterator[Json]:
+        for service in self._services():
+            yield service.get("spec") or {}
 
 
 def _kind() -> GroupKind:

@@ -11,6 +11,7 @@ from fairlead.apiserver.registry.strategy import Json, Strategy
 __all__ = ["EndpointSliceStrategy", "EndpointsStrategy", "ServiceStrategy"]
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
+_WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
 
 
 class ServiceStrategy(Strategy):
@@ -45,9 +46,10 @@ class ServiceStrategy(Strategy):
         obj["status"] = {"loadBalancer": {}}
 
     def prepare_update(self, obj: Json, old: Json) -> None:
-        """An update that leaves the addresses out keeps them."""
+        """An update that leaves the addresses out keeps them; what only the former type had goes with it."""
         super().prepare_update(obj, old)
         spec, before = obj.setdefault("spec", {}), old.get("spec") or {}
+        _drop_of_former_type(spec, before)
         if spec.get("type", "ClusterIP") != "ExternalName" and before.get("type") != "ExternalName":
             for field in ("clusterIP", "clusterIPs"):
                 if not spec.get(field) and before.get(field):
@@ -67,7 +69,10 @@ class ServiceStrategy(Strategy):
         if kind == "ExternalName" and not spec.get("externalName"):
             problems.append(FieldError.required(path.child("externalName"), ""))
         for index, port in enumerate(ports):
-            problems += _port(port, path.child("ports").index(index), named=len(ports) > 1)
+            at = path.child("ports").index(index)
+            problems += _port(port, at, named=len(ports) > 1)
+            if port.get("nodePort") and kind not in _WITH_NODE_PORTS:
+                problems.append(FieldError.forbidden(at.child("nodePort"), f"may not be used when `type` is '{kind}'"))
         return problems
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
@@ -84,6 +89,21 @@ class ServiceStrategy(Strategy):
         """Address and type."""
         spec = obj.get("spec") or {}
         return {"spec.clusterIP": spec.get("clusterIP") or "", "spec.type": spec.get("type") or ""}
+
+
+def _drop_of_former_type(spec: Json, before: Json) -> None:
+    """Clients send back what they read: node ports of a service that has none any more are no request for them."""
+    had, has = before.get("type") in _WITH_NODE_PORTS, spec.get("type") in _WITH_NODE_PORTS
+    ports, former = spec.get("ports") or [], before.get("ports") or []
+    if had and not has:
+        if [port.get("nodePort") for port in ports] == [port.get("nodePort") for port in former]:
+            for port in ports:
+                port.pop("nodePort", None)
+        if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
+            spec.pop("externalTrafficPolicy", None)
+    for field in ("allocateLoadBalancerNodePorts", "healthCheckNodePort"):
+        if spec.get("type") != "LoadBalancer" and spec.get(field) == before.get(field):
+            spec.pop(field, None)
 
 
 def _port(port: Json, path: FieldPath, *, named: bool) -> list[FieldError]:
