@@ -7,13 +7,13 @@ import dataclasses
 from fairlead.api import errors, selectors
 from fairlead.api.gvk import GroupVersionKind
 from fairlead.api.time import format_time
-from fairlead.apiserver.admission.interface import Operation
 from fairlead.apiserver.http.messages import Json, Response, json_response
 from fairlead.apiserver.operations.core import WriteOptions
 from fairlead.apiserver.operations.delete import delete
 from fairlead.apiserver.operations.internal import Inside
 from fairlead.apiserver.operations.propagation import DeleteRequest, read_delete_options
 from fairlead.apiserver.storage.selection import Selection
+from fairlead.apiserver.subresources.admission import admit_posted
 from fairlead.apiserver.types import schemas
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
@@ -39,29 +39,9 @@ async def evict(call: Call) -> Response:
     if options.dry_run or request.dry_run:
         options.dry_run = True
         request = dataclasses.replace(request, dry_run=True)
-    await _admit(call, eviction, options)
+    await admit_posted(call, EVICTION, eviction, options)
     await _evict(call, request, options)
     return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
-
-
-async def _admit(call: Call, eviction: Json, options: WriteOptions) -> None:
-    operation = Operation(
-        operation="CREATE",
-        resource=call.resource,
-        user=call.user,
-        namespace=call.info.namespace,
-        name=call.info.name,
-        obj=eviction,
-        old=None,
-        subresource="eviction",
-        options=options.wire,
-        dry_run=options.dry_run,
-        warnings=options.warnings,
-        kind=(EVICTION.group, EVICTION.version, EVICTION.kind),
-        audit_annotations=options.audit_annotations,
-    )
-    await call.core.admission.admit(operation)
-    await call.core.admission.validate(operation)
 
 
 async def _evict(call: Call, request: DeleteRequest, options: WriteOptions) -> None:

@@ -6,9 +6,9 @@ from typing import Any, Protocol
 
 from fairlead.api import errors
 from fairlead.api.gvk import GroupVersionKind
-from fairlead.apiserver.admission.interface import Operation
 from fairlead.apiserver.dispatch import SubresourceHandler
 from fairlead.apiserver.http.messages import Response, json_response
+from fairlead.apiserver.subresources.admission import admit_posted
 from fairlead.apiserver.types import schemas
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
@@ -33,29 +33,8 @@ def token_handler(issuer: TokenIssuer) -> SubresourceHandler:
         if call.info.verb != "create":
             raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
         body = await read_object(call, _REQUEST, schemas.node(_REQUEST))
-        await _admit(call, body)
+        # A kubelet gets tokens only for pods of its own; others may have rules, too.
+        await admit_posted(call, _REQUEST, body, call.write_options("CreateOptions"))
         return json_response(issuer.create(call.info.namespace, call.info.name, body), 201)
 
     return handle
-
-
-async def _admit(call: Call, body: dict[str, Any]) -> None:
-    """A kubelet gets tokens only for pods of its own; others may have rules, too."""
-    options = call.write_options("CreateOptions")
-    operation = Operation(
-        operation="CREATE",
-        resource=call.resource,
-        user=call.user,
-        namespace=call.info.namespace,
-        name=call.info.name,
-        obj=body,
-        old=None,
-        subresource="token",
-        options=options.wire,
-        dry_run=options.dry_run,
-        warnings=options.warnings,
-        kind=(_REQUEST.group, _REQUEST.version, _REQUEST.kind),
-        audit_annotations=options.audit_annotations,
-    )
-    await call.core.admission.admit(operation)
-    await call.core.admission.validate(operation)
