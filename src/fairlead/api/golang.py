@@ -67,4 +67,27 @@ def print_float(value: float) -> str:
 
 def json_text(value: Any) -> str:
     """`json.Marshal` of a value: compact, keys sorted, HTML characters escaped."""
-    return msgspec.json.encode(value, order="sorted").decode().translate(_JSON_ESCAPES)
+    return msgspec.json.encode(_with_floats(value), order="sorted").decode().translate(_JSON_ESCAPES)
+
+
+def _with_floats(value: Any) -> Any:
+    """The same with floats spelled as encoding/json does: no trailing .0, an exponent below 1e-6 and from 1e21 on."""
+    if isinstance(value, float):
+        return msgspec.Raw(_json_float(value).encode())
+    if isinstance(value, dict):
+        return {key: _with_floats(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_floats(item) for item in value]
+    return value
+
+
+def _json_float(value: float) -> str:
+    if not math.isfinite(value):
+        return "null"  # json.Marshal refuses these; a message must not fail over them
+    if value == 0:
+        return "-0" if math.copysign(1, value) < 0 else "0"
+    if 1e-6 <= abs(value) < 1e21:
+        return format(decimal.Decimal(repr(value)).normalize(), "f")
+    mantissa, _, exponent = repr(value).partition("e")
+    digits = exponent.lstrip("+-").lstrip("0")
+    return f"{mantissa.removesuffix('.0')}e{'-' if exponent.startswith('-') else '+'}{digits}"

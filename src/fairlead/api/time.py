@@ -158,6 +158,7 @@ _UNITS = {
 }
 _TERM = re.compile(r"([0-9]*)(\.([0-9]*))?([^.0-9]*)")
 _MAX_NANOSECONDS = 2**63 - 1
+_MAX_DIGITS = 19  # more are more than any unit can hold, and slow to read
 
 
 def parse_duration_nanoseconds(text: str) -> int:
@@ -168,10 +169,11 @@ def parse_duration_nanoseconds(text: str) -> int:
     if not rest:
         raise ValueError(f"time: invalid duration {_quote(text)}")
     total = 0
-    while rest:
-        match = _TERM.match(rest)
+    at, end = len(text) - len(rest), len(text)
+    while at < end:
+        match = _TERM.match(text, at)
         whole, _, fraction, unit = match.groups() if match else ("", None, None, "")
-        if not whole and not fraction:
+        if (not whole and not fraction) or len(whole.lstrip("0")) > _MAX_DIGITS:
             raise ValueError(f"time: invalid duration {_quote(text)}")
         if not unit:
             raise ValueError(f"time: missing unit in duration {_quote(text)}")
@@ -181,7 +183,7 @@ def parse_duration_nanoseconds(text: str) -> int:
         total += int(whole or 0) * _UNITS[unit] + int(digits or 0) * _UNITS[unit] // 10 ** len(digits)
         if total > _MAX_NANOSECONDS + (text[0] == "-"):
             raise ValueError(f"time: invalid duration {_quote(text)}")
-        rest = rest[match.end() :] if match else ""
+        at = match.end() if match else end
     return -total if text[0] == "-" else total
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fairlead.testing.control_plane import Access, ControlPlane, ControlPlaneFailed
     from fairlead.testing.embedded import EmbeddedControlPlane, EmbeddedOptions
     from fairlead.testing.kube import KubeControlPlane, KubeOptions
-    from fairlead.testing.real import require_real
+    from fairlead.testing.real import import_real, require_real
 
 __all__ = [
     "Access",
@@ -25,6 +25,7 @@ __all__ = [
     "EmbeddedOptions",
     "KubeControlPlane",
     "KubeOptions",
+    "import_real",
     "require_real",
 ]
 
@@ -36,6 +37,7 @@ _HOMES = {
     "EmbeddedOptions": "embedded",
     "KubeControlPlane": "kube",
     "KubeOptions": "kube",
+    "import_real": "real",
     "require_real": "real",
 }
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fairlead.base.clock import Clock, ClockStalled, RealClock, VirtualClock
 from fairlead.base.tasks import OnExit, TaskScope
+from fairlead.testing import import_real
 
 START = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 
@@ -227,7 +228,7 @@ def test_the_start_must_be_aware() -> None:
 
 
 def test_virtual_time_runs_on_other_event_loops() -> None:
-    uvloop = pytest.importorskip("uvloop")
+    uvloop = import_real("uvloop", remedy="Windows has none")
 
     async def run() -> list[float]:
         clock = VirtualClock(START)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -9,6 +8,7 @@ from fairlead.api import errors
 from fairlead.apiserver.admission.chain import Chain
 from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation, Reinvocation
 from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.registry.resource import Resource
 from tests.unit.apiserver.admission.plane import Plane
 
 Json = dict[str, Any]
@@ -83,16 +83,14 @@ async def test_a_refusal_names_what_is_refused(plane: Plane) -> None:
         await chain.validate(operation(plane))
 
 
-async def test_an_idle_chain_costs_microseconds(plane: Plane) -> None:
-    """With nothing configured, admission must not be felt. The bound is wide; what it guards against is decoding."""
+async def test_an_idle_chain_reads_nothing(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing configured, admission must not be felt: what it knows of the configuration it knows already."""
     asked = operation(plane)
     await plane.chain.admit(asked)
     await plane.chain.validate(asked)
-    best = float("inf")
-    for _ in range(20):
-        begun = time.process_time()
-        for _ in range(200):
-            await plane.chain.admit(asked)
-            await plane.chain.validate(asked)
-        best = min(best, (time.process_time() - begun) / 200)
-    assert best < 50e-6, f"{best * 1e6:.1f} microseconds for one write"
+    decoded: list[str] = []
+    monkeypatch.setattr(Resource, "decode", lambda resource, _entry: decoded.append(resource.kind))
+    for _ in range(3):
+        await plane.chain.admit(asked)
+        await plane.chain.validate(asked)
+    assert decoded == []

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from fairlead.apiserver import cel
 from fairlead.apiserver.cel import library, types, values
+from fairlead.testing import import_real
 
-google = pytest.importorskip("cel_expr_python.cel", reason="the oracle's wheel exists for few platforms")
+google = import_real("cel_expr_python.cel", remedy="its wheels are for Linux only")
 
 _VARIABLES: dict[str, tuple[types.CelType, Any, Any]] = {
     "i": (types.INT, google.Type.INT, 7),
