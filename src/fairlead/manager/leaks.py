@@ -33,14 +33,15 @@ _SETTLE_STEP_SECONDS = 0.02
 # The event loop's own pool, e.g. for name resolution, serves the whole process and ends with it.
 _POOL_THREADS = "asyncio_"
 _OPEN_FILES = pathlib.Path("/proc/self/fd")
-_NO_FILES = ("socket:", "anon_inode:", "/dev/", "/proc/")
+_DEVICES = ("/dev/", "/proc/")
+_NAMELESS = ("pipe:", "anon_inode:")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leak:
     """One thing left behind, and where it was made (innermost frame first), as far as known."""
 
-    kind: str  # task, informer, thread, socket, file
+    kind: str  # task, informer, thread, socket, file, descriptor
     name: str
     made_at: tuple[str, ...] = ()
 
@@ -51,7 +52,9 @@ class Leak:
 class Ledger:
     """What was made under it and still exists. What belongs to a part belongs to the whole too.
 
-    Sockets belong to the whole only: connections are shared, and outlive the part that happened to open them.
+    Sockets and files belong to the whole only: connections are shared, and outlive the part that happened to open
+    them. Pipes and the like tell nobody when they are made, so they are counted before and after; in a process that has
+    several terms at once nobody can say whose they are, and they are left out.
     """
 
     def __init__(self, name: str, *, whole: Ledger | None = None) -> None:
@@ -60,7 +63,9 @@ class Ledger:
         self._tasks: weakref.WeakKeyDictionary[asyncio.Task[Any], tuple[str, ...]] = weakref.WeakKeyDictionary()
         self._threads: weakref.WeakKeyDictionary[threading.Thread, tuple[str, ...]] = weakref.WeakKeyDictionary()
         self._sockets: weakref.WeakKeyDictionary[socket.socket, tuple[str, ...]] = weakref.WeakKeyDictionary()
-        self._files_before = _open_files()
+        self._files: dict[str, tuple[str, ...]] = {}
+        self._descriptors_before = _descriptors() if whole is None else frozenset()
+        self.was_alone = True
 
     def enter_task(self, task: asyncio.Task[Any], made_at: tuple[str, ...]) -> None:
         """A task was made."""
@@ -81,6 +86,13 @@ class Ledger:
         else:
             self._sockets[made] = made_at
 
+    def enter_file(self, path: str, made_at: tuple[str, ...]) -> None:
+        """A file is being opened."""
+        if self._whole is not None:
+            self._whole.enter_file(path, made_at)
+        else:
+            self._files[path] = made_at
+
     def running_tasks(self) -> list[asyncio.Task[Any]]:
         """Tasks made here that have not ended, without the one that asks."""
         me = asyncio.current_task()
@@ -100,17 +112,23 @@ class Ledger:
         return leaks
 
     def still_open(self) -> list[Leak]:
-        """Sockets: what still costs."""
-        return [
+        """Sockets, files and other descriptors: what still costs. A part has none of its own."""
+        if self._whole is not None:
+            return []
+        leaks = [
             Leak("socket", _describe(made), where) for made, where in list(self._sockets.items()) if made.fileno() != -1
         ]
-
-    def opened_files(self) -> list[Leak]:
-        """Files that the whole process has opened meanwhile and not closed."""
-        return [Leak("file", target) for _, target in sorted(_open_files() - self._files_before)]
+        opened = {os.path.realpath(path): where for path, where in self._files.items()}
+        for _, target in sorted(_descriptors() - self._descriptors_before):
+            if target in opened:
+                leaks.append(Leak("file", target, opened[target]))
+            elif self.was_alone and target.startswith(_NAMELESS):
+                leaks.append(Leak("descriptor", target))
+        return leaks
 
 
 _current: contextvars.ContextVar[Ledger | None] = contextvars.ContextVar("ledger", default=None)
+_open_wholes: set[Ledger] = set()
 
 
 @contextlib.contextmanager
@@ -118,9 +136,15 @@ def ledger(name: str, *, whole: Ledger | None = None) -> Iterator[Ledger]:
     """Enter whatever is made in this block, and in tasks and threads that it starts. See `keep_ledgers`."""
     opened = Ledger(name, whole=whole)
     token = _current.set(opened)
+    if whole is None:
+        _open_wholes.add(opened)
+        if len(_open_wholes) > 1:
+            for one in _open_wholes:
+                one.was_alone = False
     try:
         yield opened
     finally:
+        _open_wholes.discard(opened)
         _current.reset(token)
 
 
@@ -134,8 +158,8 @@ async def settled(find: Callable[[], list[Leak]], clock: Clock) -> list[Leak]:
 
 @contextlib.contextmanager
 def keep_ledgers(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
-    """Have this event loop's tasks, and the process's sockets and threads, entered where a ledger is open."""
-    _listen_for_sockets()
+    """Have this event loop's tasks, and the process's sockets, files and threads, entered where a ledger is open."""
+    _listen()
     with _entered_threads(), _entered_tasks(loop):
         yield
 
@@ -185,17 +209,21 @@ def _entered_threads() -> Iterator[None]:
 
 
 @functools.cache
-def _listen_for_sockets() -> None:
-    # Python tells its auditors of every socket when it is made. An auditor stays for good, so there is one, and it
-    # does nothing where no ledger is open.
+def _listen() -> None:
+    # Python tells its auditors of every socket that is made and every file that is opened. An auditor stays for good,
+    # so there is one, and it does nothing where no ledger is open.
     sys.addaudithook(_audit)
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "socket.__new__":
-        opened = _current.get()
-        if opened is not None and isinstance(arguments[0], socket.socket):
-            opened.enter_socket(arguments[0], _stack())
+    if event not in {"socket.__new__", "open"} or (opened := _current.get()) is None:
+        return
+    if event == "open":
+        path = arguments[0]
+        if isinstance(path, str | bytes):  # else it is a descriptor that somebody opened before
+            opened.enter_file(os.fsdecode(path), _stack())
+    elif isinstance(arguments[0], socket.socket):
+        opened.enter_socket(arguments[0], _stack())
 
 
 def _stack() -> tuple[str, ...]:
@@ -216,12 +244,13 @@ def _describe(made: socket.socket) -> str:
         return f"number {made.fileno()}"
 
 
-def _open_files() -> frozenset[tuple[str, str]]:
+def _descriptors() -> frozenset[tuple[str, str]]:
+    """Every open descriptor of the process, and what it is; none where the system does not tell."""
     found = set()
     with contextlib.suppress(OSError):
         for entry in _OPEN_FILES.iterdir():
             with contextlib.suppress(OSError):
                 target = os.readlink(entry)  # noqa: PTH115 - a Path would make a name of what may be none
-                if not target.startswith(_NO_FILES):
+                if not target.startswith(_DEVICES):
                     found.add((entry.name, target))
     return frozenset(found)

@@ -144,9 +144,12 @@ class Fleet:
         await until(holds, what=what)
 
     async def close(self) -> None:
+        """End all. A term that left something behind is a failure."""
         for replica in self.replicas.values():
             replica.gate.opened.set()
         await self._tasks.close()
+        for replica in self.replicas.values():
+            assert "fairlead_leaks_total{" not in replica.metrics.exposition().decode()
 
     def _controller(self, name: str) -> Controller:
         async def run(context: Context) -> None:

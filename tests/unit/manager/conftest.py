@@ -7,6 +7,7 @@ import pytest
 
 from fairlead.base import tasks
 from tests.unit.election.world import World, a_world
+from tests.unit.manager.site import Site
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +21,10 @@ async def world(server_folder: pathlib.Path) -> AsyncIterator[World]:
     async with a_world(server_folder) as world:
         yield world
     assert tasks.live_tasks() == ()
+
+
+@pytest.fixture
+async def site(world: World) -> AsyncIterator[Site]:
+    site = Site(world)
+    yield site
+    await site.close()

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pathlib
 import socket
 import threading
@@ -28,7 +29,6 @@ async def test_what_ended_is_no_leak(kept: object) -> None:
         socket.socket().close()
     assert ledger.still_running() == []
     assert ledger.still_open() == []
-    assert ledger.opened_files() == []
 
 
 async def test_a_task_left_behind_is_named_with_the_place_that_made_it(kept: object) -> None:
@@ -89,8 +89,29 @@ async def test_a_socket_left_open_is_named(kept: object) -> None:
 async def test_a_file_left_open_is_named(kept: object, tmp_path: pathlib.Path) -> None:
     path = tmp_path / "left-open"
     with leaks.ledger("x") as ledger, path.open("w", encoding="utf-8"):
-        assert [leak.name for leak in ledger.opened_files()] == [str(path)]
-    assert ledger.opened_files() == []
+        (found,) = ledger.still_open()
+        assert (found.kind, found.name) == ("file", str(path))
+        assert any("test_a_file_left_open_is_named" in place for place in found.made_at)
+    assert ledger.still_open() == []
+
+
+async def test_a_pipe_left_open_is_counted(kept: object) -> None:
+    with leaks.ledger("x") as ledger:
+        ends = os.pipe()
+    assert [leak.kind for leak in ledger.still_open()] == ["descriptor", "descriptor"]
+    for end in ends:
+        os.close(end)
+    assert ledger.still_open() == []
+
+
+async def test_files_and_pipes_of_others_are_not_ones_own(kept: object, tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "theirs"
+    with leaks.ledger("x") as ledger:
+        with leaks.ledger("y"), path.open("w", encoding="utf-8"):
+            ends = os.pipe()
+            assert ledger.still_open() == []
+        for end in ends:
+            os.close(end)
 
 
 async def test_what_others_make_meanwhile_is_not_ones_own(kept: object) -> None:
