@@ -1,0 +1,103 @@
+"""Which pods end when, and how long each may take, when a machine goes down.
+
+Pods end in groups of rising priority, the pods of a group together. Time is counted in seconds since the shutdown
+began, so that a process which takes over in the middle counts on from where the last one was.
+
+Guarantees, whatever happens in between:
+1. A pod is in the group with the highest priority that is not above its own; below all groups it is in the lowest.
+2. No pod gets more than its own grace period, nor more than its group has.
+3. Group i is over by the sum of the periods up to i, however late it began; so the sum of all is never exceeded.
+4. Time that one group did not need is not given to the next, as in the kubelet.
+"""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from fairlead.lifecycle.shutdown_config import Period
+
+__all__ = ["EndingPod", "Group", "Stage", "group_of", "group_pods", "latest_end", "next_stage"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class EndingPod:
+    """What the plan must know of a pod."""
+
+    uid: str
+    namespace: str
+    name: str
+    priority: int | None = None
+    grace_seconds: int | None = None  # its terminationGracePeriodSeconds
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Group:
+    """Pods that end together."""
+
+    index: int
+    period: Period
+    pods: tuple[EndingPod, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stage:
+    """One group while it ends: when it began and by when it is over, in seconds since the shutdown began."""
+
+    index: int
+    seconds: int  # what its pods get at most
+    began: float
+    ends: float
+
+    def pod_ends(self, pod: EndingPod, group_seconds: int | None = None) -> float:
+        """By when a pod must be over. A straggler of an earlier group gets no more than that group had."""
+        most = self.seconds if group_seconds is None else min(self.seconds, group_seconds)
+        own = most if pod.grace_seconds is None else min(most, max(0, pod.grace_seconds))
+        return min(self.began + own, self.ends)
+
+    def grace_left(self, pod: EndingPod, elapsed: float, group_seconds: int | None = None) -> float:
+        """How long a pod still has at this moment; never less than nothing."""
+        return max(0.0, self.pod_ends(pod, group_seconds) - elapsed)
+
+
+def group_of(periods: Sequence[Period], priority: int | None) -> int:
+    """The index of the group that a priority belongs to. A pod without one counts as 0, as in Kubernetes."""
+    if not periods:
+        raise ValueError("there are no groups")
+    return max(0, bisect.bisect_right([period.priority for period in periods], priority or 0) - 1)
+
+
+def group_pods(periods: Sequence[Period], pods: Iterable[EndingPod]) -> tuple[Group, ...]:
+    """All groups in the order in which they end, empty ones too; the pods of each in the order of their names."""
+    members: list[list[EndingPod]] = [[] for _ in periods]
+    for pod in pods:
+        members[group_of(periods, pod.priority)].append(pod)
+    return tuple(
+        Group(index, period, tuple(sorted(found, key=lambda pod: (pod.namespace, pod.name, pod.uid))))
+        for index, (period, found) in enumerate(zip(periods, members, strict=True))
+    )
+
+
+def latest_end(periods: Sequence[Period], index: int) -> int:
+    """By when a group is over at the latest, in seconds since the shutdown began."""
+    return sum(period.seconds for period in periods[: index + 1])
+
+
+def next_stage(
+    periods: Sequence[Period], groups: Sequence[Group], elapsed: float, under_way: Stage | None = None
+) -> Stage | None:
+    """The group that ends now: the lowest that still has pods; None when none has.
+
+    `under_way` is the group that a process (this one, or one before it) had begun with. As long as it has pods it goes
+    on with the time it has left, and it is never begun a second time.
+    """
+    first = next((group for group in groups if group.pods), None)
+    if first is None:
+        return None
+    if under_way is not None and first.index <= under_way.index:
+        # Pods of lower priority that came late end with the group under way: order never goes back.
+        return under_way
+    began = max(0.0, elapsed)
+    seconds = periods[first.index].seconds
+    return Stage(first.index, seconds, began, min(began + seconds, float(latest_end(periods, first.index))))

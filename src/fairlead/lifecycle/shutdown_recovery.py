@@ -1,0 +1,116 @@
+"""What an agent that has just started makes of what it finds: is this machine going down, and since when?
+
+Four witnesses: the file on the node's disk, the LifecycleEvent and the condition in the API, and the system itself
+(logind's PreparingForShutdown). The file and the event name the boot they speak of. A condition does not, so its time
+is compared with the time of the boot.
+
+    the system says     of this boot    of an earlier boot    nothing
+    going down          GoOn            Begin                 Begin
+    not going down      CalledOff       CameBack              StandBy
+    nothing             GoOn            CameBack              StandBy
+
+Where the system says nothing and the time is long past, the machine is evidently still up: CalledOff.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+
+__all__ = ["Begin", "CalledOff", "CameBack", "Course", "Found", "GoOn", "StandBy", "Witness", "recover"]
+
+# A machine that was to go down and has not done so in this time after its budget does not go down any more.
+_GIVEN_UP_AFTER = dt.timedelta(minutes=10)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Witness:
+    """What one source says about a shutdown."""
+
+    started_at: dt.datetime
+    boot_id: str = ""  # empty: it does not say
+    complete: bool = False  # all pods have ended
+
+    def is_of_boot(self, boot_id: str, booted_at: dt.datetime) -> bool:
+        """Whether it speaks of the boot the machine is in."""
+        if self.boot_id and boot_id:
+            return self.boot_id == boot_id
+        return self.started_at >= booted_at
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Everything that a starting agent can know."""
+
+    boot_id: str
+    booted_at: dt.datetime
+    now: dt.datetime
+    budget_seconds: float
+    preparing: bool | None  # None: nobody to ask
+    file: Witness | None = None
+    event: Witness | None = None
+    condition: Witness | None = None
+
+    @property
+    def witnesses(self) -> tuple[Witness, ...]:
+        """Those that say something."""
+        return tuple(witness for witness in (self.file, self.event, self.condition) if witness is not None)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StandBy:
+    """Nothing is under way and nothing is left over."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Begin:
+    """The machine is going down and nobody here has noticed yet. `left_over`: an earlier shutdown is to be wound up."""
+
+    left_over: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GoOn:
+    """A shutdown is under way since then."""
+
+    started_at: dt.datetime
+    complete: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CalledOff:
+    """There was a shutdown in this boot, and the machine is not going down any more."""
+
+    started_at: dt.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CameBack:
+    """The machine went down and is up again."""
+
+    started_at: dt.datetime
+    complete: bool
+
+
+Course = StandBy | Begin | GoOn | CalledOff | CameBack
+
+
+def recover(found: Found) -> Course:
+    """Decide."""
+    current = [one for one in found.witnesses if one.is_of_boot(found.boot_id, found.booted_at)]
+    earlier = [one for one in found.witnesses if one not in current]
+    if current:
+        started_at = min(one.started_at for one in current)
+        complete = any(one.complete for one in current)
+        if found.preparing is False or (found.preparing is None and _is_long_past(found, started_at)):
+            return CalledOff(started_at)
+        return GoOn(started_at, complete)
+    if found.preparing:
+        return Begin(left_over=bool(earlier))
+    if earlier:
+        return CameBack(min(one.started_at for one in earlier), any(one.complete for one in earlier))
+    return StandBy()
+
+
+def _is_long_past(found: Found, started_at: dt.datetime) -> bool:
+    return found.now > started_at + dt.timedelta(seconds=found.budget_seconds) + _GIVEN_UP_AFTER
