@@ -1,0 +1,94 @@
+"""What the node's own disk remembers of a shutdown: enough to go on without asking anybody.
+
+Every write is whole or not there (fsync and rename), and names the boot it speaks of. Times are kept twice: as wall
+time, for people and for the API, and as seconds of the monotonic clock, which counts from the boot for every process
+alike and does not jump.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fairlead.base import files, logs
+from fairlead.lifecycle.shutdown_config import Period
+from fairlead.lifecycle.shutdown_plan import Stage
+from fairlead.lifecycle.shutdown_recovery import Witness
+from fairlead.lifecycle.shutdown_status import ContainerEnd
+
+__all__ = ["EndedPod", "Memory", "ShutdownState"]
+
+_FILE: Final = "shutdown-state.json"
+
+_log = logs.get_logger(__name__)
+
+
+class EndedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A pod whose containers have ended, and how. It stays here until the API knows."""
+
+    uid: str
+    namespace: str
+    name: str
+    containers: dict[str, ContainerEnd] = {}
+    in_time: bool = True
+
+
+class ShutdownState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A shutdown as it stands."""
+
+    boot_id: str
+    start_time: dt.datetime
+    start_monotonic: float
+    owner: str  # who ends the pods: kubelet or agent
+    periods: tuple[Period, ...]  # as they were when it began; a changed configuration counts for the next one
+    stage: Stage | None = None  # the group under way
+    complete_time: dt.datetime | None = None
+    cordoned: bool = False  # by us; a cordon that was there before is not ours to lift
+    kubelet_stopped: bool = False
+    ended: tuple[EndedPod, ...] = ()  # what the API does not know yet
+    outcomes: dict[str, int] = {}  # pods by how they ended
+
+    def elapsed(self, *, boot_id: str, now: dt.datetime, monotonic: float) -> float:
+        """Seconds since it began."""
+        if boot_id == self.boot_id and monotonic >= self.start_monotonic:
+            return monotonic - self.start_monotonic
+        return max(0.0, (now - self.start_time).total_seconds())
+
+    def witness(self) -> Witness:
+        """What a starting agent is told by it."""
+        return Witness(self.start_time, self.boot_id, complete=self.complete_time is not None)
+
+
+class Memory:
+    """The file. Nobody else writes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / _FILE
+
+    def load(self) -> ShutdownState | None:
+        """What is remembered; None when nothing is. A file that makes no sense is put aside, not believed."""
+        try:
+            return msgspec.json.decode(self.path.read_bytes(), type=ShutdownState)
+        except FileNotFoundError:
+            return None
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            aside = self.path.with_suffix(".broken")
+            _log.error("the state of the shutdown is unreadable and is put aside", path=str(aside), error=str(error))
+            self.path.replace(aside)
+            return None
+
+    def save(self, state: ShutdownState) -> None:
+        """Remember, durably once this returns."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        files.write_atomically(self.path, msgspec.json.format(msgspec.json.encode(state), indent=1))
+
+    def clear(self) -> None:
+        """Forget: it is over."""
+        try:
+            self.path.unlink()
+        except FileNotFoundError:
+            return
+        files.sync_folder(self.path.parent)
