@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 __all__ = [
     "ANNOTATION_API_APPROVED",
+    "ANNOTATION_CORDONED_BY",
     "ANNOTATION_DRAIN_PREFIX",
     "ANNOTATION_GRACE_DEADLINE",
     "ANNOTATION_GRACE_REQUESTED",
@@ -62,6 +63,8 @@ NAMESPACE_NODE_LEASE: Final = "fairlead-node-lease"
 
 # On a LifecycleEvent: `drain.fairlead.dev/<flag>`, with the flags of kubectl drain.
 ANNOTATION_DRAIN_PREFIX: Final = "drain.fairlead.dev/"
+# On a Node that Fairlead cordoned: the LifecycleEvent for which it did. A cordon without it is somebody else's.
+ANNOTATION_CORDONED_BY: Final = "drain.fairlead.dev/cordoned-by"
 # On a custom resource that a stock API server deletes: the deadline of its grace period, RFC 3339, and the seconds of
 # the request that set it. The deadline alone could not tell a forced deletion from one of a second.
 ANNOTATION_GRACE_DEADLINE: Final = "grace.fairlead.dev/deadline"

@@ -1,0 +1,185 @@
+"""The loop of one drain: look at the node, plan, ask pods to go, tell how far it is, wait for a change."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+from typing import Final
+
+from fairlead.api import errors as api_errors
+from fairlead.api.core_v1 import Pod
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
+from fairlead.base import logs, tasks
+from fairlead.client import errors as client_errors
+from fairlead.client.client import Client
+from fairlead.client.recorder import EventRecorder
+from fairlead.driverapi.messages import Progress, Work
+from fairlead.drivers.drain import looking
+from fairlead.drivers.drain.asking import Asker
+from fairlead.drivers.sdk.driver import Refused, Report
+from fairlead.lifecycle.drain import attempts, blockers, planning
+from fairlead.lifecycle.drain.attempts import Attempt, Cause
+from fairlead.lifecycle.drain.budgets import Cover
+from fairlead.lifecycle.drain.options import DrainOptions
+from fairlead.lifecycle.drain.planning import Plan
+
+__all__ = ["Drain"]
+
+# Requests under way at once, so that one node's drain does not crowd out everybody else's requests.
+_PARALLEL: Final = 30
+_LATE_SECONDS: Final = 0.005
+
+_log = logs.get_logger(__name__)
+
+
+class Drain:
+    """Empties one node for one event. `run` returns when it is empty, and raises `Refused` when it cannot be.
+
+    What is kept here is only what a later life can do without: which answers came, and since when a pod is blocked.
+    """
+
+    def __init__(
+        self, client: Client, work: Work, options: DrainOptions, report: Report, recorder: EventRecorder | None = None
+    ) -> None:
+        self._client = client
+        self._clock = client.clock
+        self._work = work
+        self._options = options
+        self._report = report
+        self._recorder = recorder
+        self._wake = asyncio.Event()
+        self._watch = looking.NodeWatch(client, work.node_name, options, self._wake.set)
+        self._daemonsets = looking.DaemonSets(client)
+        self._asker = Asker(client, options)
+        self._slots = asyncio.Semaphore(_PARALLEL)
+        self._attempts: dict[str, Attempt] = {}
+        self._counted: dict[str, None] = {}  # the pods that had to go, by uid: an ordered set
+        self._done_before = 0  # by an earlier life
+        self._told: Progress | None = None
+        self._since = client.clock.now()
+
+    async def run(self) -> None:
+        """Drain."""
+        before = await self._earlier_life()
+        async with self._watch.running(), tasks.TaskScope("drain", on_exit=tasks.OnExit.CANCEL) as scope:
+            first = True
+            while True:
+                self._wake.clear()
+                plan = await self._look()
+                if first:
+                    self._done_before = max(0, before - len(plan.remaining))
+                    first = False
+                self._tell(plan)
+                if plan.is_over:
+                    break
+                self._check_time(plan)
+                for held in plan.hold:
+                    self._hold(held)
+                for pod in plan.ask:
+                    self._ask(pod, scope)
+                await self._wait(plan)
+        if plan.stranded:
+            raise Refused(blockers.failure(plan.stranded, self._attempts))
+
+    async def _look(self) -> Plan:
+        self._check_node()
+        pods = self._watch.pods
+        judged = await looking.judge_all(pods, self._options, self._daemonsets, self._client)
+        present = {pod.uid for pod in pods}
+        for uid in [uid for uid in self._attempts if uid not in present]:
+            del self._attempts[uid]
+        return planning.plan(judged, self._attempts, self._watch.budgets, self._options, self._clock.now())
+
+    def _check_node(self) -> None:
+        node, name = self._watch.node, self._work.node_name
+        if node is None:
+            raise Refused(f"node {name} was deleted while it was drained")
+        if self._work.node_uid and node.uid != self._work.node_uid:
+            raise Refused(f"node {name} was replaced by another of the same name while it was drained")
+        if not node.spec.unschedulable:
+            # Cordoning it again would be a fight that nobody wins, and going on would empty a node that fills up again.
+            raise Refused(f"somebody uncordoned node {name} while it was drained, so the drain stopped")
+
+    def _check_time(self, plan: Plan) -> None:
+        end = self._end
+        if end is not None and self._clock.now() >= end:
+            raise Refused(blockers.timed_out(self._options.timeout, self._describe(plan), plan.remaining))
+
+    @property
+    def _end(self) -> dt.datetime | None:
+        return self._since + self._options.timeout if self._options.timeout else None
+
+    def _hold(self, held: planning.Held) -> None:
+        now = self._clock.now()
+        seconds = attempts.BUDGET_FALLBACK.delay(0, self._client.randomness)
+        self._attempts[held.pod.uid] = Attempt(
+            cause=Cause.BUDGET,
+            since=now,
+            number=0,
+            message=blockers.budget_message(held.cover),
+            retry_at=now + dt.timedelta(seconds=seconds),
+            token=held.cover.token,
+        )
+        self._wake.set()  # there is a new moment to look at
+
+    def _ask(self, pod: Pod, scope: tasks.TaskScope) -> None:
+        cover = self._watch.budgets.covering(pod)
+        previous = self._attempts.get(pod.uid)
+        number = previous.number if previous is not None else 0
+        since = previous.since if previous is not None else self._clock.now()
+        self._attempts[pod.uid] = Attempt(cause=Cause.SENT, since=since, number=number, token=cover.token)
+        scope.start(self._send(pod, cover, previous), name=f"evict/{pod.key}")
+
+    async def _send(self, pod: Pod, cover: Cover, previous: Attempt | None) -> None:
+        async with self._slots:
+            attempt = await self._asker.ask(pod, cover, previous)
+        self._attempts[pod.uid] = attempt
+        self._record(pod, attempt, previous)
+        self._wake.set()
+
+    def _record(self, pod: Pod, attempt: Attempt, previous: Attempt | None) -> None:
+        name = self._work.event_name
+        if attempt.cause is Cause.ACCEPTED:
+            _log.info("pod goes", pod=pod.key, uid=pod.uid, event=name)
+            if self._recorder is not None:
+                note = f"Leaves node {self._work.node_name}, which is drained ({name})"
+                self._recorder.event(pod, reason="Drained", note=note, action="Evicting")
+        elif previous is None or previous.message != attempt.message:
+            _log.info("pod cannot go", pod=pod.key, uid=pod.uid, event=name, why=attempt.message)
+            if self._recorder is not None:
+                note = f"Cannot leave node {self._work.node_name}, which is drained ({name}): {attempt.message}"
+                self._recorder.event(pod, reason="DrainBlocked", note=note, type="Warning", action="Evicting")
+
+    def _describe(self, plan: Plan) -> str:
+        return blockers.describe(plan, self._attempts, self._watch.budgets, self._watch.node, self._clock.now())
+
+    def _tell(self, plan: Plan) -> None:
+        left = [*plan.remaining, *(one.pod for one in plan.stranded)]
+        self._counted.update(dict.fromkeys(pod.uid for pod in left))
+        total = self._done_before + len(self._counted)
+        progress = Progress(done=total - len(left), total=total, unit="pods", message=self._describe(plan))
+        if progress != self._told:
+            self._told = progress
+            self._report(progress)
+
+    async def _earlier_life(self) -> int:
+        """What an earlier life of this driver told the event: how many pods there were in all, and since when."""
+        try:
+            event = await self._client.of(LifecycleEvent).get(self._work.event_name)
+        except (api_errors.ApiError, client_errors.ClientError) as error:
+            _log.info("the event cannot be read, so progress starts anew", error=str(error))
+            return 0
+        if event.uid != self._work.event_uid:
+            return 0
+        self._since = event.status.claim_time or self._since
+        return event.status.progress.total if event.status.progress is not None else 0
+
+    async def _wait(self, plan: Plan) -> None:
+        moments = [moment for moment in (plan.look_again, self._end) if moment is not None]
+        seconds = None
+        if moments:
+            seconds = max(0.0, (min(moments) - self._clock.now()).total_seconds()) + _LATE_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with self._clock.timeout(seconds):
+                await self._wake.wait()

@@ -1,0 +1,105 @@
+"""The driver itself: what DrainStarted, DrainComplete, Uncordoning and MaintenanceComplete take."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from fairlead.api import errors as api_errors
+from fairlead.api.reserved import DRIVER_DRAIN, NODE_DRAIN, NODE_UNCORDON
+from fairlead.base import logs
+from fairlead.client import errors as client_errors
+from fairlead.client.client import Client
+from fairlead.client.recorder import EventRecorder
+from fairlead.driverapi.errors import DriverGone
+from fairlead.driverapi.messages import OfferedTransition, Work
+from fairlead.drivers.drain import cordoning, looking
+from fairlead.drivers.drain.draining import Drain
+from fairlead.drivers.sdk.driver import Driver, Refused, Report
+from fairlead.lifecycle.drain import cordons, filters, options
+from fairlead.lifecycle.drain.options import PROFILE, DrainOptions
+
+__all__ = ["DrainDriver"]
+
+_log = logs.get_logger(__name__)
+
+
+class DrainDriver(Driver):
+    """Server-side drain.
+
+    The start of a drain is quick: it refuses what kubectl would refuse, before anything is touched, and cordons. The
+    end takes as long as the pods do. Which of the two transitions is meant is told by their states, so that other
+    transitions, such as one with an SLA, may use them too.
+    """
+
+    name = DRIVER_DRAIN
+    transitions = tuple(
+        OfferedTransition(name=transition.name, start=transition.start, end=transition.end)
+        for transition in (NODE_DRAIN, NODE_UNCORDON)
+    )
+
+    def __init__(
+        self, client: Client, *, profile: DrainOptions = PROFILE, recorder: EventRecorder | None = None
+    ) -> None:
+        self._client = client
+        self._profile = profile
+        self._recorder = recorder
+
+    async def start(self, work: Work) -> None:
+        """Refuse, or cordon. An uncordon only makes sure that it may."""
+        with _trouble_passes():
+            await self._start(work)
+
+    async def end(self, work: Work, report: Report) -> None:
+        """Drain, or uncordon."""
+        with _trouble_passes():
+            await self._end(work, report)
+
+    async def _start(self, work: Work) -> None:
+        if work.start == NODE_UNCORDON.start:
+            node = await cordoning.read_node(self._client, work.node_name, work.node_uid)
+            if not self._undoes_any(work) and cordons.foreign_cordon(node):
+                raise Refused(cordons.refusal(node))
+            return
+        drain_options = self._options(work)
+        await cordoning.read_node(self._client, work.node_name, work.node_uid)
+        pods = await looking.list_pods(self._client, work.node_name, drain_options)
+        judged = await looking.judge_all(pods, drain_options, looking.DaemonSets(self._client), self._client)
+        if refusals := filters.refusals(judged):
+            raise Refused(refusals)
+        if warned := filters.warnings(judged):
+            _log.warning("drain", event=work.event_name, node=work.node_name, warning=warned)
+        await cordoning.cordon(self._client, work.node_name, work.node_uid, work.event_name)
+
+    async def _end(self, work: Work, report: Report) -> None:
+        if work.start == NODE_UNCORDON.start:
+            await cordoning.uncordon(self._client, work.node_name, work.node_uid, force=self._undoes_any(work))
+            return
+        await Drain(self._client, work, self._options(work), report, self._recorder).run()
+
+    def _options(self, work: Work) -> DrainOptions:
+        try:
+            return options.parse(work.options, self._profile)
+        except options.OptionError as error:
+            raise Refused(str(error)) from error
+
+    def _undoes_any(self, work: Work) -> bool:
+        try:
+            return options.parse_uncordon(work.options)
+        except options.OptionError as error:
+            raise Refused(str(error)) from error
+
+
+@contextlib.contextmanager
+def _trouble_passes() -> Iterator[None]:
+    """An API server that is away, busy or broken is no reason to fail an event: the agent is to call again."""
+    try:
+        yield
+    except client_errors.ClientError as error:
+        if not error.is_retryable:
+            raise
+        raise DriverGone(str(error)) from error
+    except api_errors.ApiError as error:
+        if error.code != 429 and error.code < 500:
+            raise
+        raise DriverGone(str(error)) from error

@@ -1,0 +1,110 @@
+"""What holds a drain up, in words: which pod, why, and since when."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from fairlead.api import time as api_time
+from fairlead.api.core_v1 import Node, Pod
+from fairlead.lifecycle.drain.attempts import Attempt, Cause
+from fairlead.lifecycle.drain.budgets import Budgets, Cover
+from fairlead.lifecycle.drain.filters import Judged
+from fairlead.lifecycle.drain.planning import OVERDUE, Plan
+
+__all__ = ["budget_message", "describe", "failure", "timed_out"]
+
+# More names than this help nobody; the rest is counted.
+_NAMED: Final = 10
+
+
+def describe(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, node: Node | None, now: dt.datetime) -> str:
+    """How the drain stands. Says times, not durations, so that it changes only when something does."""
+    blocked: list[str] = []
+    ending: list[str] = []
+    for pod in plan.remaining:
+        attempt = attempts.get(pod.uid)
+        if pod.deleting:
+            if why := _overdue(pod, node, now):
+                blocked.append(f"{pod.key} {why}")
+            else:
+                ending.append(pod.key)
+        elif attempt is not None and attempt.cause not in {Cause.SENT, Cause.ACCEPTED}:
+            blocked.append(f"{pod.key} {_why(attempt, budgets.covering(pod))} since {_clock(attempt.since)}")
+    parts = []
+    if blocked:
+        parts.append(f"blocked: {_some(blocked, '; ')}")
+    if ending:
+        parts.append(f"ending: {_some(ending, ', ')}")
+    if plan.stranded:
+        parts.append(f"cannot go: {_some(_strandings(plan.stranded, attempts), '; ')}")
+    return ". ".join(parts)
+
+
+def failure(stranded: Sequence[Judged], attempts: Mapping[str, Attempt]) -> str:
+    """Why a drain that moved everything it could has failed all the same."""
+    return f"pods are left on the node: {_some(_strandings(stranded, attempts), '; ')}"
+
+
+def timed_out(timeout: dt.timedelta, description: str, remaining: Sequence[Pod]) -> str:
+    """Why a drain that took too long has failed."""
+    left = _some([pod.key for pod in remaining], ", ")
+    why = f"; {description}" if description else ""
+    return f"timed out after {api_time.format_duration(timeout)} with {len(remaining)} pods left: {left}{why}"
+
+
+def budget_message(cover: Cover) -> str:
+    """What a single budget's status says, in the server's own words."""
+    budget = cover.single
+    if budget is None:
+        return f"disruption budget {cover.names} has not been counted yet"
+    status = budget.status
+    return (
+        f"The disruption budget {budget.name} needs {status.desired_healthy} healthy pods"
+        f" and has {status.current_healthy} currently"
+    )
+
+
+def _why(attempt: Attempt, cover: Cover) -> str:
+    message = attempt.message.rstrip(".")
+    if attempt.cause is Cause.BUDGET:
+        return f"by budget {cover.names or '(gone)'} ({message})"
+    if len(cover.budgets) > 1:
+        return f"by {len(cover.budgets)} budgets at once, {cover.names} ({message})"
+    if attempt.cause is Cause.NAMESPACE:
+        return f"because its namespace is being deleted ({message})"
+    return f"by an answer that is asked for again ({message})"
+
+
+def _overdue(pod: Pod, node: Node | None, now: dt.datetime) -> str:
+    deadline = pod.metadata.deletion_timestamp
+    if deadline is None or now < deadline + OVERDUE:
+        return ""
+    why = f"was to be gone by {_clock(deadline)}"
+    if pod.metadata.finalizers:
+        why += f"; finalizers {', '.join(pod.metadata.finalizers)}"
+    ready = node.condition("Ready") if node is not None else None
+    if ready is not None and ready.status == "Unknown":
+        since = f" since {_clock(ready.last_transition_time)}" if ready.last_transition_time else ""
+        why += f"; its kubelet is silent{since}"
+    return why
+
+
+def _strandings(stranded: Iterable[Judged], attempts: Mapping[str, Attempt]) -> list[str]:
+    said = []
+    for one in stranded:
+        attempt = attempts.get(one.pod.uid)
+        why = one.verdict.refusal or (attempt.message if attempt is not None else "")
+        said.append(f"{one.pod.key} ({why.rstrip('.')})")
+    return said
+
+
+def _some(texts: Sequence[str], separator: str) -> str:
+    shown = separator.join(texts[:_NAMED])
+    more = len(texts) - _NAMED
+    return f"{shown}{separator}and {more} more" if more > 0 else shown
+
+
+def _clock(moment: dt.datetime) -> str:
+    return api_time.format_time(moment)
