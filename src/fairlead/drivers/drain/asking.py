@@ -29,10 +29,9 @@ class Asker:
         self._client = client
         self._options = options
 
-    async def ask(self, pod: Pod, cover: Cover, previous: Attempt | None) -> Attempt:
-        """Ask a pod to go; what came of it."""
+    async def ask(self, pod: Pod, cover: Cover, previous: Attempt | None, number: int) -> Attempt:
+        """Ask a pod to go, for the `number`th time in a row; what came of it."""
         now = self._client.clock.now()
-        number = (previous.number if previous is not None else 0) + 1
         try:
             await self._send(pod)
         except api_errors.NotFound:

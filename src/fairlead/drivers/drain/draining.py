@@ -126,14 +126,22 @@ class Drain:
     def _ask(self, pod: Pod, scope: tasks.TaskScope) -> None:
         cover = self._watch.budgets.covering(pod)
         previous = self._attempts.get(pod.uid)
-        number = previous.number if previous is not None else 0
+        number = self._number(cover, previous)
         since = previous.since if previous is not None else self._clock.now()
         self._attempts[pod.uid] = Attempt(cause=Cause.SENT, since=since, number=number, token=cover.token)
-        scope.start(self._send(pod, cover, previous), name=f"evict/{pod.key}")
+        scope.start(self._send(pod, cover, previous, number), name=f"evict/{pod.key}")
 
-    async def _send(self, pod: Pod, cover: Cover, previous: Attempt | None) -> None:
+    def _number(self, cover: Cover, previous: Attempt | None) -> int:
+        """Which attempt in a row this is. The pods of a budget that has not changed share one row."""
+        own = previous.number if previous is not None else 0
+        if previous is None or previous.cause is not Cause.BUDGET or previous.token != cover.token:
+            return own + 1
+        shared = (one.number for one in self._attempts.values() if one.token == cover.token)
+        return max(shared, default=own) + 1
+
+    async def _send(self, pod: Pod, cover: Cover, previous: Attempt | None, number: int) -> None:
         async with self._slots:
-            attempt = await self._asker.ask(pod, cover, previous)
+            attempt = await self._asker.ask(pod, cover, previous, number)
         self._attempts[pod.uid] = attempt
         self._record(pod, attempt, previous)
         self._wake.set()

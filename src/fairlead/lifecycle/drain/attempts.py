@@ -35,7 +35,7 @@ class Attempt:
 
     cause: Cause
     since: dt.datetime  # when it first did not go
-    number: int = 1  # how often it was asked
+    number: int = 1  # how often in a row it, or another of its budget, was asked; 0: not yet
     message: str = ""
     retry_at: dt.datetime | None = None  # None: only a change makes another attempt worth it
     token: frozenset[tuple[str, str]] = frozenset()  # the budgets that covered it then, and their versions

@@ -6,7 +6,7 @@ Guarantees, whatever it is given:
 3. Of one budget, no more pods are asked to go than it allows, but for one that finds out whether it is really so.
 4. With priority groups, no pod is asked before all pods of lower groups are gone.
 5. Unless the drain is over, something is under way, or there is a moment to look again, or only a change can help:
-   a pod that ends, a budget that allows.
+   a pod that ends, a budget that allows. That moment is never in the past: nobody looks in a hot loop.
 """
 
 from __future__ import annotations
@@ -103,11 +103,18 @@ class _Asking:
         self._covers = {pod.uid: Cover(()) if options.disable_eviction else budgets.covering(pod) for pod in going}
         # What was spent of a budget since its status was last seen to change, by the budget's token.
         self._spent: dict[frozenset[tuple[str, str]], int] = {}
+        # Until when what the server said about a budget counts, and which budgets are asked about now.
+        self._known_until: dict[frozenset[tuple[str, str]], dt.datetime] = {}
         self._probed: set[frozenset[tuple[str, str]]] = set()
         for pod in going:
             attempt = attempts.get(pod.uid)
-            if attempt is not None and attempt.cause in _SPENDING:
+            if attempt is None:
+                continue
+            if attempt.cause in _SPENDING:
                 self._spend(attempt.token)
+            elif attempt.cause is Cause.BUDGET and attempt.number and attempt.retry_at is not None:
+                known = self._known_until.get(attempt.token)
+                self._known_until[attempt.token] = max(known or attempt.retry_at, attempt.retry_at)
 
     def consider(self, pod: Pod) -> None:
         """Decide about one pod."""
@@ -120,7 +127,7 @@ class _Asking:
             self._first(pod)
         elif self._is_worth_it(pod, attempt):
             self._go(pod)
-        elif attempt.retry_at is not None:
+        elif attempt.retry_at is not None and attempt.retry_at > self._now:
             self.moments.append(attempt.retry_at)
 
     def _first(self, pod: Pod) -> None:
@@ -136,10 +143,20 @@ class _Asking:
             return True
         if attempt.retry_at is None or self._now < attempt.retry_at:
             return False
-        # The server knows better than what is seen here: one pod of a budget finds out for all of them.
-        if attempt.cause is Cause.BUDGET and cover.token in self._probed:
+        return attempt.cause is not Cause.BUDGET or is_exempt(pod) or self._finds_out(cover.token)
+
+    def _finds_out(self, token: frozenset[tuple[str, str]]) -> bool:
+        """Whether it is time to ask the server whether it really is as the budget's status says.
+
+        The server knows better than what is seen here, but one pod of a budget finds out for all of them.
+        """
+        known_until = self._known_until.get(token)
+        if known_until is not None and self._now < known_until:
+            self.moments.append(known_until)
             return False
-        self._probed.add(cover.token)
+        if token in self._probed:
+            return False
+        self._probed.add(token)
         return True
 
     def _allows(self, pod: Pod) -> bool:

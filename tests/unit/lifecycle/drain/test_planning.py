@@ -129,7 +129,8 @@ def test_the_guarantees(world: tuple[list[Pod], dict[str, Attempt], Budgets, lis
         left = [sum(start <= (i.spec.priority or 0) for start in options.priority_groups) for i in made.remaining]
         assert set(ranks) == {min(left)}
 
-    if not made.is_over:  # 5
+    assert made.look_again is None or made.look_again > NOW  # 5
+    if not made.is_over:
         under_way = any(causes.get(item.uid) is Cause.SENT for item in made.remaining)
         waits_for_change = any(
             item.deleting or (item.uid in attempts and attempts[item.uid].retry_at is None) for item in made.remaining
