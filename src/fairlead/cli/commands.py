@@ -33,5 +33,10 @@ COMMANDS: tuple[Entry, ...] = (
         "fairlead.cli.cloud_controller_manager",
         "Bring the nodes of one cloud in line with that cloud.",
     ),
+    Entry(
+        "hollow",
+        "fairlead.cli.hollow",
+        "Be nodes that exist only in the API: they register, heartbeat, run pods and end them.",
+    ),
     Entry("webhook", "fairlead.cli.webhook", "Record the deletion grace of custom resources on stock Kubernetes."),
 )

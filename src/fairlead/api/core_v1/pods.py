@@ -37,6 +37,7 @@ __all__ = [
     "PodSpec",
     "PodStatus",
     "PodTemplateSpec",
+    "Probe",
     "ResourceRequirements",
     "SleepAction",
     "TCPSocketAction",
@@ -138,6 +139,13 @@ class Lifecycle(Part):
     stop_signal: str | None = None
 
 
+class Probe(Part):
+    """A question asked of a container again and again; how it is asked is kept, not named."""
+
+    initial_delay_seconds: int = 0
+    period_seconds: int = 0
+
+
 class Container(Part):
     """One container of a pod."""
 
@@ -153,6 +161,7 @@ class Container(Part):
     resources: ResourceRequirements = ResourceRequirements()
     restart_policy: str | None = None
     volume_mounts: tuple[VolumeMount, ...] = ()
+    readiness_probe: Probe | None = None
     lifecycle: Lifecycle | None = None
     image_pull_policy: str = ""
 

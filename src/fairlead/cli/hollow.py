@@ -1,0 +1,105 @@
+"""`fairlead hollow`: nodes, and what a control plane needs to run pods on them, without a machine."""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.cli import managing, options, process
+from fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
+    from fairlead.hollow import HollowOptions, NodePlan
+
+__all__ = ["command"]
+
+_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+
+
+@click.command("hollow")
+@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@click.option("--nodes", type=click.IntRange(min=0), default=3, show_default=True, help="How many nodes.")
+@click.option(
+    "--pods-per-node",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Have a Deployment that puts so many pods on each node; 0: none.",
+)
+@click.option("--name-prefix", default="hollow-", show_default=True, help="What the names of the nodes begin with.")
+@click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="The number of the first node.")
+@click.option(
+    "--clouds",
+    metavar="NAME,...",
+    default="aws,hcloud",
+    show_default=True,
+    callback=managing.listed,
+    help="The platforms that nodes say they run on, in turn; 'none' is a machine of nobody's.",
+)
+@managing.boolean("--provider-ids", default=True, text="Say so in the nodes' providerID.")
+@managing.boolean(
+    "--uninitialized", default=False, text="Register as for a cloud controller manager: tainted, without a providerID."
+)
+@managing.boolean(
+    "--only-kubelets",
+    default=False,
+    text="Be kubelets only, where kube-controller-manager and kube-scheduler do the rest.",
+)
+@managing.boolean("--own-watches", default=False, text="One watch of pods per node, as real kubelets have.")
+@managing.period("--heartbeat-period", "10s", "How often nodes renew their Lease.")
+@options.logging
+@click.pass_obj
+def command(invocation: Invocation, /, **flags: Any) -> None:
+    """Be nodes that exist only in the API: they register, heartbeat, run pods and end them.
+
+    Unless --only-kubelets is given, also schedule pods and look after ReplicaSets, Deployments, StatefulSets,
+    DaemonSets and EndpointSlices. Runs until it is stopped; the nodes stay behind. For demos, tests and measurements:
+    annotations on a pod say how it behaves. Docs: hollow.md.
+    """
+    from fairlead.hollow import HeartbeatOptions, HollowOptions, plan_nodes
+
+    clouds = ["" if cloud == "none" else cloud for cloud in flags["clouds"]]
+    try:
+        plans = plan_nodes(
+            flags["nodes"],
+            first=flags["first"],
+            prefix=flags["name_prefix"],
+            clouds=clouds,
+            provider_ids=flags["provider_ids"],
+            uninitialized=flags["uninitialized"],
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    chosen = HollowOptions(
+        only_kubelets=flags["only_kubelets"],
+        own_watches=flags["own_watches"],
+        heartbeat=HeartbeatOptions(renew_seconds=flags["heartbeat_period"]),
+    )
+    client = _connect(invocation, flags)
+    process.run(lambda: _run(client, plans, chosen, flags["pods_per_node"]))
+
+
+async def _run(client: Client, plans: list[NodePlan], chosen: HollowOptions, pods_per_node: int) -> None:
+    from fairlead.hollow import HollowCluster, fill
+
+    async with client, HollowCluster(client, plans, chosen).running():
+        if pods_per_node:
+            await fill(client, pods_per_node * len(plans))
+        click.echo(f"{len(plans)} hollow nodes are ready")
+        await asyncio.Event().wait()
+
+
+def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
+    from fairlead import client
+
+    return client.connect(
+        kubeconfig_path=flags["kubeconfig"],
+        context=flags["kube_context"],
+        component="fairlead-hollow",
+        environment=invocation.environment,
+    )

@@ -1,0 +1,42 @@
+"""A cluster without machines: kubelets, a scheduler and workload controllers that only go through the motions.
+
+Here belongs what a demo, a test or a measurement needs around the thing it shows: nodes that register, heartbeat and
+run pods (`fleet`, on `kubelet`'s pure decisions), a small scheduler, and the behaviour of ReplicaSets, Deployments,
+StatefulSets, DaemonSets and EndpointSlices (`workloads`). Everything speaks the Kubernetes API and nothing else, so
+that real parts can take over: beside the real kube-controller-manager and kube-scheduler only kubelets are hollow.
+Nothing here is for production, and no other component imports it. The status of disruption budgets, garbage collection
+and the end of namespaces are the control plane's own on either side.
+Before: `manager`, whose controllers these are. After: the command line, demo, tests and benchmarks.
+
+    async with HollowCluster(client, plan_nodes(3)).running() as cluster:
+        await client.of(Deployment).create(shop)
+        cluster.kubelet("hollow-0").stop()
+"""
+
+from __future__ import annotations
+
+from fairlead.hollow.behaviour import ANNOTATION_ENDS, ANNOTATION_READY
+from fairlead.hollow.cluster import HollowCluster, HollowOptions
+from fairlead.hollow.filling import fill
+from fairlead.hollow.fleet import Fleet
+from fairlead.hollow.heartbeat import HeartbeatOptions
+from fairlead.hollow.kubelet import Kubelet
+from fairlead.hollow.plan import NodePlan, plan_nodes
+from fairlead.hollow.runtime import Runtime, Sandbox
+from fairlead.hollow.scheduler import scheduler
+
+__all__ = [
+    "ANNOTATION_ENDS",
+    "ANNOTATION_READY",
+    "Fleet",
+    "HeartbeatOptions",
+    "HollowCluster",
+    "HollowOptions",
+    "Kubelet",
+    "NodePlan",
+    "Runtime",
+    "Sandbox",
+    "fill",
+    "plan_nodes",
+    "scheduler",
+]
