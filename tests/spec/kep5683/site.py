@@ -58,9 +58,12 @@ class Site:
     def node_path(self) -> str:
         return f"{NODES}/{self.node}"
 
-    def start_agent(self, name: str = "agent", *flags: str, port: bool = False) -> ManagedProcess:
-        """`fairlead agent` for this node; `state` apart from the registry lets a second one run on this machine."""
-        command = [sys.executable, "-m", "fairlead.cli", "agent", f"--kubeconfig={self.plane.kubeconfig}"]
+    def start_agent(
+        self, name: str = "agent", *flags: str, port: bool = False, kubeconfig: Path | None = None
+    ) -> ManagedProcess:
+        """`fairlead agent` for this node."""
+        way = kubeconfig or self.plane.kubeconfig
+        command = [sys.executable, "-m", "fairlead.cli", "agent", f"--kubeconfig={way}"]
         command += [f"--node-name={self.node}", f"--registry-dir={self.folder / 'registry'}"]
         if port:
             self._port.release()

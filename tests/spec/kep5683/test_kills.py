@@ -1,0 +1,146 @@
+"""Processes that are killed with -9 while they work, and what the next ones make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from fairlead.testing.rawhttp import RawApi
+from tests.spec.kep5683.deadly_proxy import When, deadly_proxy
+from tests.spec.kep5683.fleet import CASES
+from tests.spec.kep5683.site import NODES, Site, condition, until
+
+ENDED_WELL = ["Pending", "Claimed", "held", "Succeeded", "gone"]
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/fairlead-node-lease/leases"
+
+
+def is_step(method: str, path: str) -> bool:
+    """The same requests as `test_crashes.is_step`."""
+    return method != "GET" and ("/lifecycleevents" in path or "/nodes/" in path)
+
+
+async def test_the_agent_and_its_driver_are_killed_while_they_work(
+    site: Site, admin: RawApi, unique_name: Callable[[str], str]
+) -> None:
+    """The agent during Start, the driver during Start, the agent during End, the driver during End: one event each."""
+    driver, agent = site.start_driver(), site.start_agent()
+    async with site.watching(admin) as story:
+        for step in ("start", "end"):
+            name = unique_name("event")
+            uid = (await site.ask(admin, name, hold=step))["metadata"]["uid"]
+            await until(lambda uid=uid, step=step: f"called-{step}" in site.effects(uid))  # type: ignore[misc] # bound
+            agent.kill()
+            driver.kill()
+            called = len(site.effects(uid))
+            agent.start()
+            driver.start()
+            await until(lambda uid=uid, called=called: len(site.effects(uid)) > called)  # type: ignore[misc] # bound
+            driver.kill()  # and once more, alone: the agent calls the next one
+            called = len(site.effects(uid))
+            driver.start()
+            await until(lambda uid=uid, called=called: len(site.effects(uid)) > called)  # type: ignore[misc] # bound
+            site.release(name)
+            await story.until(name, "gone")
+            assert story.seen[name] == ENDED_WELL
+            effects = [effect for effect in site.effects(uid) if not effect.startswith("called")]
+            assert effects == ["start", "end"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("number", "when"), CASES)
+async def test_the_agent_is_killed_before_and_after_each_single_write(
+    site: Site, admin: RawApi, unique_name: Callable[[str], str], number: int, when: When
+) -> None:
+    name = unique_name("event")
+    site.start_driver()
+    async with deadly_proxy(site.plane, site.folder) as proxy, site.watching(admin) as story:
+        count = 0
+
+        def fate(method: str, path: str, moment: str) -> bool:
+            nonlocal count
+            count += is_step(method, path) and moment == when
+            return is_step(method, path) and moment == when and count == number + 1
+
+        proxy.fate = fate
+        agent = site.start_agent(kubeconfig=proxy.kubeconfig)
+        proxy.kill = agent.kill
+        uid = (await site.ask(admin, name))["metadata"]["uid"]
+        await until(lambda: not agent.running)
+        site.start_agent("agent-again")
+        await story.until(name, "gone")
+    assert story.seen[name] == ENDED_WELL
+    effects = [effect for effect in site.effects(uid) if not effect.startswith("called")]
+    assert effects == ["start", "end"]
+    assert condition((await admin.get(site.node_path)).expect(200))["reason"] == "LedgerClosed"
+
+
+async def test_a_second_agent_stands_by(site: Site, admin: RawApi, unique_name: Callable[[str], str]) -> None:
+    """Started by mistake, it claims nothing; and it takes over when the first is asked to leave."""
+    site.start_driver()
+    first = site.start_agent("first")
+    async with site.watching(admin) as story:
+        await site.ask(admin, name := unique_name("event"))
+        await story.until(name, "gone")
+        lease = (await admin.get(f"{LEASES}/{site.node}")).expect(200)
+        site.start_agent("second", f"--state-dir={site.folder / 'elsewhere'}")
+        await until((site.folder / "elsewhere").exists)
+        await site.ask(admin, name := unique_name("event"))
+        await story.until(name, "gone")
+        holder = (await admin.get(f"{LEASES}/{site.node}")).expect(200)["spec"]["holderIdentity"]
+        assert holder == lease["spec"]["holderIdentity"]
+        await first.stop()
+        await site.ask(admin, name := unique_name("event"))
+        await story.until(name, "gone")
+        holder = (await admin.get(f"{LEASES}/{site.node}")).expect(200)["spec"]["holderIdentity"]
+        assert holder != lease["spec"]["holderIdentity"]
+
+
+async def test_the_gate_and_a_node_that_is_created_anew(
+    site: Site, admin: RawApi, unique_name: Callable[[str], str]
+) -> None:
+    """Off means that nothing is claimed and what was published stays. A claim never carries over to another uid."""
+    site.start_driver()
+    agent = site.start_agent("first")
+    async with site.watching(admin) as story:
+        uid = (await site.ask(admin, stale := unique_name("event"), hold="end"))["metadata"]["uid"]
+        await until(lambda: "called-end" in site.effects(uid))
+        agent.kill()
+
+        (await admin.delete(site.node_path)).expect(200)
+        (await admin.post(NODES, {"metadata": {"name": site.node}})).expect(201)
+        gated = site.start_agent("gated", "--feature-gates=SpecializedLifecycleManagement=false", "--platform=on-prem")
+        # It is at work, but not on events.
+        platform = "cloudprovider.kubernetes.io/platform"
+        await admin.poll(site.node_path, lambda got: platform in got.json["metadata"].get("annotations", {}))
+        await site.ask(admin, waiting := unique_name("event"))
+        published = (await admin.get("/apis/lifecycle.k8s.io/v1alpha1/lifecycletransitions/ledger")).expect(200)
+        assert published["spec"]["driver"] == "example.com/ledger"
+        gated.kill()
+
+        site.start_agent("again")
+        failed = (await story.until(stale, "Failed"))["status"]
+        assert "is no longer the one of the claim" in failed["message"]
+        await story.until_all_gone([stale, waiting])
+    assert story.seen[stale] == ["Pending", "Claimed", "held", "Failed", "gone"]
+    assert story.seen[waiting] == ENDED_WELL
+    assert "end" not in site.effects(uid)
+
+
+async def test_asked_to_stop_it_ends_at_once_and_in_order(
+    site: Site, admin: RawApi, unique_name: Callable[[str], str]
+) -> None:
+    """Work under way is left to the next agent, which need not wait for a Lease."""
+    driver, agent = site.start_driver(), site.start_agent()
+    async with site.watching(admin) as story:
+        uid = (await site.ask(admin, name := unique_name("event"), hold="end"))["metadata"]["uid"]
+        await until(lambda: "called-end" in site.effects(uid))
+        await agent.stop(grace_seconds=60)
+        lease = (await admin.get(f"{LEASES}/{site.node}")).expect(200)
+        assert lease["spec"].get("holderIdentity", "") == ""
+        agent.start()
+        site.release(name)
+        await story.until(name, "gone")
+    assert story.seen[name] == ENDED_WELL
+    await driver.stop(grace_seconds=60)
+    assert list(site.folder.rglob("*.sock")) == []
