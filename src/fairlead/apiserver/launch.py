@@ -19,12 +19,15 @@ from fairlead.apiserver.server import COMPACTION_SECONDS, CONTROLLERS, ApiServer
 from fairlead.apiserver.storage.interface import Log
 from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.apiserver.storage.sqlite import SqliteLog
+from fairlead.base import logs
 from fairlead.base.gates import SPECIALIZED_LIFECYCLE_MANAGEMENT, FeatureGates
 from fairlead.base.tasks import OnExit, TaskScope
 
-__all__ = ["DATABASE", "Running", "Settings", "SettingsError", "serve"]
+__all__ = ["DATABASE", "PKI", "Running", "Settings", "SettingsError", "serve"]
 
 DATABASE = "fairlead.db"
+PKI = "pki"
+_log = logs.get_logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,6 +61,13 @@ class Settings:
         for name in self.controllers:
             if name.removeprefix("-") not in known:
                 raise SettingsError(f"--controllers: {name!r} is not one of {', '.join(known)}")
+        groups = (reserved.LIFECYCLE_GROUP, reserved.LIFECYCLE_GROUP_ALTERNATIVE)
+        if self.lifecycle_group not in groups:
+            raise SettingsError(f"--lifecycle-api-group: {self.lifecycle_group!r} is not one of {', '.join(groups)}")
+        if self.data_folder.exists() and not self.data_folder.is_dir():
+            raise SettingsError(f"--data-dir: {self.data_folder} is a file; name a folder")
+        if self.kubeconfig_out is not None and self.kubeconfig_out.is_dir():
+            raise SettingsError(f"--kubeconfig-out: {self.kubeconfig_out} is a folder; name a file")
 
     def runs_controller(self, name: str) -> bool:
         """Whether a controller is on: named, or not named and everything is."""
@@ -83,8 +93,8 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
     """Serve until cancelled. ``on_ready`` is called once the first request can be answered."""
     settings.check()
     settings.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    authority = Authority.open(settings.data_folder / "pki", world.clock, world.randomness)
-    signing_key = SigningKey.open(settings.data_folder / "pki" / "service-account.key")
+    authority = Authority.open(settings.data_folder / PKI, world.clock, world.randomness)
+    signing_key = SigningKey.open(settings.data_folder / PKI / "service-account.key")
     tokens = {} if settings.token_auth_file is None else read_token_file(settings.token_auth_file)
     listener = listen(settings.bind_address, settings.port, share=settings.share_port)
     audit = AuditLog(settings.audit_log_path, world.clock) if settings.audit_log_path else None
@@ -109,7 +119,10 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         path = settings.kubeconfig_out or settings.data_folder / "admin.kubeconfig"
         admin = authority.client("kubernetes-admin", ["system:masters"])
         Kubeconfig(url, authority.certificate_pem, admin).write(path)
-        await _run(server, http, lambda: on_ready(Running(url, path, server)))
+        try:
+            await _run(server, http, lambda: on_ready(Running(url, path, server)))
+        finally:
+            _log.info("stopped")
     finally:
         listener.close()
         if audit is not None:
@@ -118,11 +131,16 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
 
 async def _run(server: ApiServer, http: HttpServer, on_ready: Callable[[], None]) -> None:
     """What is behind starts first and stops last: watches end, requests in flight finish, then the disk is let go."""
+
+    def stop() -> None:
+        _log.info("stopping: watches end, requests in flight are answered")
+        server.end_watches()
+
     async with TaskScope("apiserver", on_exit=OnExit.CANCEL) as behind:
         behind.start(server.run(), name="server")
         await server.wait_ready()
         async with TaskScope("apiserver") as face:
-            face.start(http.run(server.end_watches), name="http")
+            face.start(http.run(stop), name="http")
             await http.wait_started()
             on_ready()
 

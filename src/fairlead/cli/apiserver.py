@@ -151,33 +151,20 @@ def _loop_factory() -> Callable[[], Any] | None:
 @click.argument("file", type=_PATH)
 @click.pass_obj
 def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
-    """Copy the data of a server, running or not, into FILE."""
-    from fairlead.apiserver.launch import DATABASE
-    from fairlead.apiserver.storage.sqlite import copy_database
+    """Copy a server, running or not, into FILE: its objects, keys and certificates."""
+    from fairlead.apiserver.backup import back_up
 
-    source = folder / DATABASE
-    if not source.exists():
-        raise click.ClickException(f"{source} does not exist; name the server's --data-dir before `backup`")
-    copy_database(source, file)
-    click.echo(f"{file} holds a copy of {source}")
+    back_up(folder, file)
+    click.echo(f"{file} holds a copy of {folder}; it has the server's keys in it")
 
 
 @command.command("restore")
 @click.argument("file", type=_FILE)
 @click.pass_obj
 def restore(folder: pathlib.Path, file: pathlib.Path) -> None:
-    """Put the data of a backup FILE into an empty data folder. The server must not run."""
-    from fairlead.apiserver.launch import DATABASE
-    from fairlead.apiserver.storage.sqlite import copy_database, lock_database
+    """Put a backup FILE into an empty data folder. The server must not run."""
+    from fairlead.apiserver import backup as backups
 
-    target = folder / DATABASE
-    if target.exists():
-        raise click.ClickException(
-            f"{target} exists, and a restore never overwrites data: "
-            "stop the server, move the file aside (with its -wal and -shm files), then try again"
-        )
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # A server that runs on this folder holds the lock, even if somebody moved its file away.
-    with lock_database(target):
-        copy_database(file, target)
-    click.echo(f"{target} holds what {file} held; start the server with --data-dir {folder}")
+    with_keys = backups.restore(file, folder)
+    keys = "its keys as well" if with_keys else "the keys of the folder are kept"
+    click.echo(f"{folder} holds what {file} held, {keys}; start the server with --data-dir {folder}")

@@ -93,6 +93,9 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there, its TLS handshake done."""
         self._transport = transport
+        if self._site.stopping:
+            self._transport.abort()  # it came before the listener was closed and is ready only now
+            return
         # Over TLS half a megabyte would be kept for each watcher that does not read.
         self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
         self._site.connections.add(self)

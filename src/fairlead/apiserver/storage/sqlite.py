@@ -15,7 +15,7 @@ import pathlib
 import queue
 import threading
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -23,7 +23,16 @@ import apsw
 from fairlead.apiserver.storage import interface
 from fairlead.base import files
 
-__all__ = ["APPLICATION_ID", "MIGRATIONS", "SCHEMA_VERSION", "SqliteLog", "copy_database", "lock_database"]
+__all__ = [
+    "APPLICATION_ID",
+    "MIGRATIONS",
+    "SCHEMA_VERSION",
+    "SqliteLog",
+    "copy_database",
+    "lock_database",
+    "read_enclosed",
+    "require_writable",
+]
 
 SCHEMA_VERSION = 1
 APPLICATION_ID = 0x46414952  # "FAIR", so that `file` and a careless open can tell what this is
@@ -189,8 +198,14 @@ def _read_rows(connection: apsw.Connection, path: pathlib.Path) -> Iterator[inte
         yield interface.Row(revision, table, key, value)
 
 
-def copy_database(source: pathlib.Path, target: pathlib.Path) -> None:
-    """Copy a log, live or not, into a new file that holds one consistent state and nothing half-written."""
+def copy_database(source: pathlib.Path, target: pathlib.Path, enclosed: Mapping[str, bytes] | None = None) -> None:
+    """Copy a log, live or not, into a new file that holds one consistent state and nothing half-written.
+
+    Args:
+        source: the file of a server, or a backup.
+        target: the file to make.
+        enclosed: files to put into the copy besides; those that the source had are left out.
+    """
     if target.exists():
         raise interface.StorageError(f"{target} exists already; a backup never overwrites a file")
     scratch = target.with_name(f".{target.name}.partial")
@@ -207,6 +222,7 @@ def copy_database(source: pathlib.Path, target: pathlib.Path) -> None:
                     with writer.backup("main", reader, "main") as backup:
                         backup.step(-1)
                     writer.execute("PRAGMA journal_mode = DELETE")
+                    _enclose(writer, enclosed or {})
                     for _ in _read_rows(writer, source):
                         pass  # reading every row checks it: a copy of something broken is no backup
                 finally:
@@ -219,6 +235,27 @@ def copy_database(source: pathlib.Path, target: pathlib.Path) -> None:
         files.sync_folder(target.parent)
     finally:
         scratch.unlink(missing_ok=True)
+
+
+def _enclose(connection: apsw.Connection, files_by_name: Mapping[str, bytes]) -> None:
+    if _single(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'enclosed'"):
+        connection.execute("DROP TABLE enclosed")
+        connection.execute("VACUUM")  # they may be keys: nothing of them is left in free pages
+    if files_by_name:
+        connection.execute("CREATE TABLE enclosed (name TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT, WITHOUT ROWID")
+        connection.executemany("INSERT INTO enclosed VALUES (?, ?)", files_by_name.items())
+
+
+def read_enclosed(path: pathlib.Path) -> dict[str, bytes]:
+    """The files that were put into a copy; an older one has none."""
+    with _corruption_named(path):
+        connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        try:
+            if not _single(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'enclosed'"):
+                return {}
+            return dict(connection.execute("SELECT name, content FROM enclosed ORDER BY name"))
+        finally:
+            connection.close()
 
 
 def lock_database(path: pathlib.Path) -> files.FileLock:
@@ -235,6 +272,7 @@ def _open(path: pathlib.Path) -> apsw.Connection:
     with _corruption_named(path):
         connection = apsw.Connection(str(path))
         try:
+            require_writable(connection, path)
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA wal_autocheckpoint = 4000")
@@ -244,6 +282,14 @@ def _open(path: pathlib.Path) -> apsw.Connection:
             connection.close()
             raise
         return connection
+
+
+def require_writable(connection: apsw.Connection, path: pathlib.Path) -> None:
+    """SQLite opens what it may only read as well, and says so with the first write; a server must know before."""
+    if connection.readonly("main"):
+        raise interface.StorageError(
+            f"{path} cannot be written: this user may only read it, or its file system is read-only"
+        )
 
 
 def _migrate(connection: apsw.Connection, path: pathlib.Path) -> None:

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from fairlead.apiserver.storage.interface import CorruptLog, DiskFull, Row, StorageError
-from fairlead.apiserver.storage.sqlite import SqliteLog, copy_database
+from fairlead.apiserver.storage.sqlite import SqliteLog, copy_database, read_enclosed, require_writable
 
 
 @pytest.fixture
@@ -122,3 +122,23 @@ async def test_a_damaged_log_is_not_backed_up(path: pathlib.Path, tmp_path: path
     with pytest.raises(StorageError):
         copy_database(path, tmp_path / "backup.db")
     assert not (tmp_path / "backup.db").exists()
+
+
+async def test_files_travel_with_a_copy_and_no_further(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    await write_some(path)
+    first, second = tmp_path / "first.db", tmp_path / "second.db"
+    copy_database(path, first, {"ca.key": b"secret"})
+    assert read_enclosed(first) == {"ca.key": b"secret"}
+    copy_database(first, second)
+    assert read_enclosed(second) == {}
+    assert b"secret" not in second.read_bytes()
+
+
+async def test_what_may_only_be_read_is_refused_at_once(path: pathlib.Path) -> None:
+    await write_some(path)
+    connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    try:
+        with pytest.raises(StorageError, match=r"log\.db cannot be written: this user may only read it"):
+            require_writable(connection, path)
+    finally:
+        connection.close()

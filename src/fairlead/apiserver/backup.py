@@ -1,0 +1,47 @@
+"""Copies of a whole server: its objects, and the keys by which its clients know it, in one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from fairlead.apiserver.launch import DATABASE, PKI
+from fairlead.apiserver.storage.interface import StorageError
+from fairlead.apiserver.storage.sqlite import copy_database, lock_database, read_enclosed
+from fairlead.base.files import write_atomically
+
+__all__ = ["back_up", "restore"]
+
+
+def back_up(folder: Path, file: Path) -> None:
+    """Copy the data folder of a server, running or not, into a file that only its owner can read."""
+    source = folder / DATABASE
+    if not source.exists():
+        raise StorageError(f"{source} does not exist; name the server's --data-dir before `backup`")
+    pki = folder / PKI
+    keys = sorted(path for path in pki.iterdir() if path.is_file()) if pki.is_dir() else []
+    copy_database(source, file, {path.name: path.read_bytes() for path in keys})
+
+
+def restore(file: Path, folder: Path) -> bool:
+    """Put a copy into a folder without data; whether its keys are there as well.
+
+    A folder that has keys keeps them: they are the ones that its clients know.
+    """
+    target = folder / DATABASE
+    if target.exists():
+        raise StorageError(
+            f"{target} exists, and a restore never overwrites data: "
+            "stop the server, move the file aside (with its -wal and -shm files), then try again"
+        )
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A server that runs on this folder holds the lock, even if somebody moved its file away.
+    with lock_database(target):
+        keys = read_enclosed(file)
+        if (folder / PKI).exists():
+            keys = {}
+        if keys:
+            (folder / PKI).mkdir(mode=0o700)
+        for name, content in keys.items():
+            write_atomically(folder / PKI / Path(name).name, content)
+        copy_database(file, target)
+    return bool(keys)
