@@ -78,12 +78,40 @@ class DefinitionKeeper:
 
         def settle(current: Json) -> None:
             others = [other for other in self._inside.list(resource) if other["metadata"]["name"] != key]
-            naming.accept_names(current, others, now)
+            naming.accept_names(current, [*others, *self._builtin_names(current["spec"]["group"])], now)
 
         with contextlib.suppress(errors.NotFound):
             result = await self._inside.change(resource, "", key, settle, subresource="status")
             if conditions.is_established(result.obj):
                 self._serve(result.obj)
+
+    def _builtin_names(self, group: str) -> list[Json]:
+        """The names of the server's own kinds in a group, as if definitions had been given them."""
+        return [
+            {
+                "spec": {"group": group},
+                "status": {
+                    "acceptedNames": {
+                        "plural": kind.plural,
+                        "singular": kind.singular,
+                        "shortNames": list(kind.short_names),
+                        "kind": kind.kind,
+                        "listKind": kind.list_kind,
+                    }
+                },
+            }
+            for kind in self._core.catalog
+            if kind.group == group and self._is_own(kind)
+        ]
+
+    def _is_own(self, resource: Resource) -> bool:
+        """Whether the server serves it by itself, not because of a definition."""
+        return not any(resource in served for served in self._served.values())
+
+    def _is_builtin(self, crd: Json) -> bool:
+        """Whether the server has such a kind itself; a definition from before it had is left unserved."""
+        spec = crd["spec"]
+        return any(map(self._is_own, self._core.catalog.versions(spec["group"], spec["names"]["plural"])))
 
     async def _end(self, resource: Resource, key: str) -> None:
         """Delete the objects, then let the definition go."""
@@ -119,7 +147,7 @@ class DefinitionKeeper:
     def _serve(self, crd: Json) -> None:
         name = crd["metadata"]["name"]
         source = (crd["spec"], (crd.get("status") or {}).get("acceptedNames"))
-        if self._compiled_from.get(name) == source:
+        if self._compiled_from.get(name) == source or self._is_builtin(crd):
             return
         kinds = [kind for kind in definition.compile_kinds(crd).values() if kind.served]
         self._stop_serving(name)
