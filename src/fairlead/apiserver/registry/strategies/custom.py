@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.api import golang, names
 from fairlead.api.fielderrors import FieldError
 from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.registry.resource import Resource, ScalePaths, Subresource
@@ -11,6 +12,8 @@ from fairlead.apiserver.registry.strategy import Json, Strategy
 from fairlead.apiserver.schema.defaulting import apply_defaults
 
 __all__ = ["CustomStrategy", "custom_resource"]
+
+_STANDARD_FINALIZERS = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
 
 
 class CustomStrategy(Strategy):
@@ -48,6 +51,12 @@ class CustomStrategy(Strategy):
         """The status by its own part of the schema, and every rule."""
         return self._kind.validate_status(obj, old)
 
+    def warnings(self, obj: Json, old: Json | None) -> list[str]:
+        """Finalizers that are new and have a name that others may have, too."""
+        known = set((old or {}).get("metadata", {}).get("finalizers") or ())
+        added = {*(obj["metadata"].get("finalizers") or ())} - known
+        return [warning for name in sorted(added) for warning in _finalizer_warnings(name)]
+
     def generation_changed(self, obj: Json, old: Json) -> bool:
         """Everything counts but metadata, and status where it is a subresource."""
         ignored = {"metadata", "status"} if self.has_status else {"metadata"}
@@ -58,6 +67,18 @@ class CustomStrategy(Strategy):
     def fields(self, obj: Json) -> dict[str, str]:
         """What the definition lists as selectable."""
         return {name: _text(obj, path) for name, path in self._kind.selectable_fields.items()}
+
+
+def _finalizer_warnings(name: str) -> list[str]:
+    about = f"metadata.finalizers: {golang.quote(name)}"
+    warnings = [f"{about}: {problem}" for problem in names.qualified_name(name)]
+    if "/" not in name and name not in _STANDARD_FINALIZERS:
+        with_path = " including a path (/)" if "." in name else ""
+        warnings.append(
+            f"{about}: prefer a domain-qualified finalizer name{with_path} to avoid accidental conflicts with other "
+            "finalizer writers"
+        )
+    return warnings
 
 
 def _text(value: Any, path: tuple[str, ...]) -> str:
