@@ -27,8 +27,12 @@ _FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
     show_default=True,
     help="The port to listen on; 0 takes a free one.",
 )
-@click.option("--tls-cert-file", type=_FILE, help="The certificate to show to API servers; read again when it changes.")
-@click.option("--tls-private-key-file", type=_FILE, help="Its key.")
+@click.option(
+    "--tls-cert-file",
+    type=_FILE,
+    help="The certificate to show to API servers; read again when it changes. [required to serve]",
+)
+@click.option("--tls-private-key-file", type=_FILE, help="Its key. [required to serve]")
 @click.option("--client-ca-file", type=_FILE, help="Answer only callers with a certificate of this CA.")
 @options.feature_gates
 @options.logging
@@ -96,8 +100,17 @@ def _announce(port: int) -> None:
 @click.option("--namespace", default="fairlead-system", show_default=True, help="Where the webhook runs.")
 @click.option("--url", default="", help="Where the API server finds it, with the path /delete [default: its Service].")
 @click.option("--ca-file", type=_FILE, help="The certificate that signed the webhook's.")
-def manifests(*, resources: tuple[str, ...], namespace: str, url: str, ca_file: pathlib.Path | None) -> None:
-    """Print the service account, its least rights, and the registration, for `kubectl apply -f -`."""
+@click.option(
+    "--image",
+    default="",
+    help="Also print a Deployment of this image, whose certificate is in the Secret fairlead-webhook-tls.",
+)
+def manifests(
+    *, resources: tuple[str, ...], namespace: str, url: str, ca_file: pathlib.Path | None, image: str
+) -> None:
+    """Print the service account, its least rights, its Service and the registration, for `kubectl apply -f -`."""
+    if url and image:
+        raise click.UsageError("--image runs the webhook in the cluster, --url says that it runs elsewhere; name one")
     import yaml
 
     from fairlead.webhook import manifests as made
@@ -106,6 +119,8 @@ def manifests(*, resources: tuple[str, ...], namespace: str, url: str, ca_file: 
     authority = b"" if ca_file is None else ca_file.read_bytes()
     documents = [
         *made.access_manifests(named, namespace=namespace),
+        *([] if url else [made.service(namespace)]),
+        *(made.workload_manifests(image, namespace=namespace) if image else []),
         made.registration(named, namespace=namespace, url=url, authority=authority),
     ]
     click.echo(yaml.safe_dump_all(documents, sort_keys=False), nl=False)

@@ -10,12 +10,16 @@ from fairlead.api.gvk import GroupResource
 from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE
 from fairlead.webhook.server import PATH
 
-__all__ = ["access_manifests", "registration"]
+__all__ = ["access_manifests", "registration", "service", "workload_manifests"]
 
 Json = dict[str, Any]
 
 _NAME = "fairlead-webhook"
 _HOOK = "deletion.grace.fairlead.dev"
+_SECRET = "fairlead-webhook-tls"  # noqa: S105 - its name, not its content
+_PORT = 9443
+_TLS_FOLDER = "/etc/fairlead/tls"
+_LABELS = {"app.kubernetes.io/name": _NAME}
 # Longer than the recorder's patience: it answers before the API server gives up on it.
 _TIMEOUT_SECONDS = 10
 
@@ -46,6 +50,86 @@ def access_manifests(resources: Sequence[GroupResource], *, namespace: str) -> l
     }
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _NAME, "namespace": namespace}}
     return [account, role, binding]
+
+
+def service(namespace: str) -> Json:
+    """Where the API server finds it in the cluster."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": _NAME, "namespace": namespace, "labels": dict(_LABELS)},
+        "spec": {"selector": dict(_LABELS), "ports": [{"name": "https", "port": 443, "targetPort": "https"}]},
+    }
+
+
+def workload_manifests(image: str, *, namespace: str) -> list[Json]:
+    """Two replicas that a drain takes one at a time. Their certificate is in the Secret `fairlead-webhook-tls`."""
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": _NAME, "namespace": namespace, "labels": dict(_LABELS)},
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": dict(_LABELS)},
+            "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod_spec(image)},
+        },
+    }
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": _NAME, "namespace": namespace, "labels": dict(_LABELS)},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(_LABELS)}},
+    }
+    return [deployment, budget]
+
+
+def _pod_spec(image: str) -> Json:
+    return {
+        "serviceAccountName": _NAME,
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": 65532,
+            "runAsGroup": 65532,
+            "fsGroup": 65532,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": dict(_LABELS)},
+            }
+        ],
+        "containers": [
+            {
+                "name": "webhook",
+                "image": image,
+                "command": ["fairlead", "webhook"],
+                "args": [
+                    f"--secure-port={_PORT}",
+                    f"--tls-cert-file={_TLS_FOLDER}/tls.crt",
+                    f"--tls-private-key-file={_TLS_FOLDER}/tls.key",
+                    "--logging-format=json",
+                ],
+                "ports": [{"name": "https", "containerPort": _PORT}],
+                "livenessProbe": _probe("/livez"),
+                "readinessProbe": _probe("/readyz"),
+                "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                    "readOnlyRootFilesystem": True,
+                },
+                "volumeMounts": [{"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}],
+            }
+        ],
+        "volumes": [{"name": "tls", "secret": {"secretName": _SECRET}}],
+    }
+
+
+def _probe(path: str) -> Json:
+    return {"httpGet": {"path": path, "port": "https", "scheme": "HTTPS"}, "periodSeconds": 10}
 
 
 def registration(

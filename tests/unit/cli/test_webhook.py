@@ -17,6 +17,13 @@ def test_manifests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["webhook", "manifests", "--resource=vms.example.com", f"--ca-file={authority}", "--namespace=here"]
     assert main(arguments, environment=NO_ENVIRONMENT) == 0
     kinds = [document["kind"] for document in yaml.safe_load_all(capsys.readouterr().out)]
+    assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Service", "ValidatingWebhookConfiguration"]
+
+
+def test_manifests_of_one_that_runs_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["webhook", "manifests", "--resource=vms.example.com", "--url=https://10.0.0.1/delete"]
+    assert main(arguments, environment=NO_ENVIRONMENT) == 0
+    kinds = [document["kind"] for document in yaml.safe_load_all(capsys.readouterr().out)]
     assert kinds == ["ServiceAccount", "ClusterRole", "ClusterRoleBinding", "ValidatingWebhookConfiguration"]
 
 
@@ -28,6 +35,7 @@ def test_manifests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["webhook", "manifests", "--resource=pods"], "'pods' is not PLURAL.GROUP"),
         (["webhook", "manifests", "--resource=vms.example"], "'vms.example' is not PLURAL.GROUP"),
         (["webhook", "--tls-cert-file=/nowhere"], "does not exist"),
+        (["webhook", "manifests", "--resource=a.b.c", "--url=https://x/delete", "--image=i"], "name one"),
     ],
 )
 def test_bad_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
