@@ -33,6 +33,7 @@ COMMANDS: tuple[Entry, ...] = (
         "fairlead.cli.cloud_controller_manager",
         "Bring the nodes of one cloud in line with that cloud.",
     ),
+    Entry("status", "fairlead.cli.status", "Show what each node is doing, who holds it, what blocks it."),
     Entry(
         "hollow",
         "fairlead.cli.hollow",

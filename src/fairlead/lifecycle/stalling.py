@@ -18,7 +18,7 @@ from fairlead.api.reserved import FINALIZER_CLAIMED, NAMESPACE_NODE_LEASE
 from fairlead.lifecycle import claiming, deadlines
 from fairlead.lifecycle.decisions import Nothing, WaitUntil
 
-__all__ = ["Overdue", "Patience", "Stage", "Surroundings", "explain", "overdue"]
+__all__ = ["Overdue", "Patience", "Stage", "Surroundings", "explain", "overdue", "reason"]
 
 
 class Stage(enum.StrEnum):
@@ -73,14 +73,19 @@ def overdue(event: LifecycleEvent, patience: Patience, now: dt.datetime) -> Over
 
 def explain(event: LifecycleEvent, stuck: Overdue, around: Surroundings, now: dt.datetime) -> str:
     """One sentence for people: since when, and why as far as can be seen from outside."""
-    match stuck.stage:
-        case Stage.PENDING:
-            why = _why_pending(event, around, now)
-        case Stage.CLAIMED:
-            why = _why_claimed(event, around, now)
-        case Stage.TERMINATING:
-            why = _why_terminating(event, around, now)
+    why = reason(event, stuck.stage, around, now)
     return f"{stuck.stage} since {api_time.format_time(stuck.since)}: {why}"
+
+
+def reason(event: LifecycleEvent, stage: Stage, around: Surroundings, now: dt.datetime) -> str:
+    """Why an event is still in a stage, as far as can be seen from outside."""
+    match stage:
+        case Stage.PENDING:
+            return _why_pending(event, around, now)
+        case Stage.CLAIMED:
+            return _why_claimed(event, around, now)
+        case Stage.TERMINATING:
+            return _why_terminating(event, around, now)
 
 
 def _limits(event: LifecycleEvent, patience: Patience, now: dt.datetime) -> Iterator[tuple[Overdue, dt.datetime]]:

@@ -1,0 +1,96 @@
+"""`fairlead status`: what each node is doing, who holds it, what blocks it.
+
+Here belongs asking the API server (`looking`) and showing the answer (`showing`); what there is to tell is decided by
+`lifecycle.overview` and `cloud.ownership`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.cli import managing, options
+from fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
+
+__all__ = ["command"]
+
+_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+
+
+@click.command("status")
+@click.argument("node", required=False, default="")
+@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print it; json and yaml hold everything.",
+)
+@click.option(
+    "--cloud-provider-platforms",
+    "platforms",
+    metavar="NAME,...",
+    default="",
+    callback=managing.listed,
+    help="Also tell what each node is to a cloud controller manager of these platforms: Owned, Foreign or Unknown.",
+)
+@click.option(
+    "--lifecycle-api-group",
+    default="lifecycle.k8s.io",
+    show_default=True,
+    help="The API group of LifecycleTransition and LifecycleEvent; lifecycle.fairlead.dev is the alternative.",
+)
+@options.logging
+@click.pass_obj
+def command(invocation: Invocation, /, **flags: Any) -> None:
+    """Show what each node is doing, who holds it, what blocks it.
+
+    Without NODE one line per node; with NODE everything about it. Exit code 1 when there is no such node.
+    """
+    from fairlead.cli.status import looking, showing
+    from fairlead.cloud.ownership import PlatformError, parse_platforms
+
+    try:
+        platforms = parse_platforms(flags["platforms"])
+    except PlatformError as error:
+        raise click.UsageError(str(error)) from error
+
+    async def look() -> looking.Sight:
+        async with _connect(invocation, flags) as client:
+            return await looking.look(client, flags["node"], platforms)
+
+    sight = asyncio.run(look())
+    for note in sight.notes:
+        click.echo(f"Note: {note}", err=True)
+    match flags["output"]:
+        case "json":
+            text = showing.as_json(sight)
+        case "yaml":
+            text = showing.as_yaml(sight)
+        case _ if flags["node"]:
+            text = showing.as_page(sight)
+        case _:
+            text = showing.as_table(sight)
+    click.echo(text, nl=False)
+
+
+def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
+    from fairlead import client
+    from fairlead.api.scheme import Scheme
+
+    return client.connect(
+        kubeconfig_path=flags["kubeconfig"],
+        context=flags["kube_context"],
+        component="fairlead-status",
+        environment=invocation.environment,
+        scheme=Scheme(flags["lifecycle_api_group"]),
+    )

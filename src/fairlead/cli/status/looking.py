@@ -1,0 +1,106 @@
+"""What the API server says about nodes, put together."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Collection
+from typing import TypeVar
+
+from fairlead.api import errors as api_errors
+from fairlead.api.coordination_v1 import Lease
+from fairlead.api.core_v1 import Node
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
+from fairlead.api.meta import KubeObject
+from fairlead.api.reserved import ANNOTATION_PLATFORM, NAMESPACE_NODE_LEASE
+from fairlead.client.client import Client
+from fairlead.cloud import ownership
+from fairlead.lifecycle.overview import NodeOverview, overview
+
+__all__ = ["Platform", "Seen", "Sight", "look"]
+
+_O = TypeVar("_O", bound=KubeObject)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Platform:
+    """Which cloud a node says it runs on, by what, and what it is to the managers that were asked about."""
+
+    name: str = ""
+    said_by: str = ""  # providerID, annotation, or empty
+    ownership: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One node."""
+
+    node: NodeOverview
+    platform: Platform
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """All of them, of one moment, and what could not be seen."""
+
+    now: dt.datetime
+    nodes: tuple[Seen, ...]
+    notes: tuple[str, ...] = ()
+
+
+async def look(client: Client, node_name: str, platforms: Collection[str]) -> Sight:
+    """Ask the API server about one node, or about all.
+
+    Raises:
+        NotFound: there is no node of that name.
+    """
+    notes: list[str] = []
+    nodes = [await client.of(Node).get(node_name)] if node_name else (await client.of(Node).list_all()).items
+    # Some servers cannot select by the field; what is too much is left out below.
+    events = await _list(client, LifecycleEvent, notes)
+    transitions = await _list(client, LifecycleTransition, notes)
+    leases = {lease.name: lease for lease in await _list(client, Lease, notes, namespace=NAMESPACE_NODE_LEASE)}
+    known: dict[str, Node | None] = {node.name: node for node in nodes}
+    if not node_name:
+        known |= {event.spec.binding_node: None for event in events if event.spec.binding_node not in known}
+    now = client.clock.now()
+    seen = [
+        Seen(
+            node=overview(
+                name,
+                node,
+                [event for event in events if event.spec.binding_node == name],
+                transitions={transition.name: transition for transition in transitions},
+                lease=leases.get(name),
+                now=now,
+            ),
+            platform=_platform(node, platforms),
+        )
+        for name, node in sorted(known.items())
+    ]
+    return Sight(now=now, nodes=tuple(seen), notes=tuple(notes))
+
+
+async def _list(client: Client, kind: type[_O], notes: list[str], *, namespace: str | None = None) -> list[_O]:
+    try:
+        return list((await client.of(kind).list_all(namespace=namespace)).items)
+    except api_errors.NotFound:
+        group = client.of(kind).resource.gvr.group
+        note = f"this API server has no {group}: fairlead install | kubectl apply -f -"
+    except api_errors.Forbidden as error:
+        note = f"not shown: {error}"
+    if note not in notes:
+        notes.append(note)
+    return []
+
+
+def _platform(node: Node | None, platforms: Collection[str]) -> Platform:
+    if node is None:
+        return Platform()
+    said_by = ""
+    if node.spec.provider_id:
+        said_by = "providerID"
+    elif ANNOTATION_PLATFORM in node.metadata.annotations:
+        said_by = "annotation"
+    judged = ownership.ownership(node, platforms).value if platforms else ""
+    return Platform(name=ownership.platform_of(node), said_by=said_by, ownership=judged)
