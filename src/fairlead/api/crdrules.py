@@ -12,7 +12,13 @@ from typing import Any, Final
 
 from fairlead.api import golang
 from fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES, ClaimStatus
-from fairlead.api.reserved import NODE_SHUTDOWN
+from fairlead.api.reserved import (
+    NODE_DRAIN,
+    NODE_SHUTDOWN,
+    NODE_UNCORDON,
+    STATES_TO_END_WITH,
+    STATES_TO_START_WITH,
+)
 from fairlead.api.validation import lifecycle as rules
 from fairlead.api.validation import selectors as limits
 
@@ -88,6 +94,28 @@ def _transition_rules() -> tuple[Rule, ...]:
             f"the states {start} and {end} and the driver {driver} are {rules.RESERVED_STATE_DETAIL}",
             "FieldValueForbidden",
             ".spec",
+        ),
+        *(
+            Rule(
+                f"self.metadata.name != '{one.name}' || (self.spec.start == '{one.start}'"
+                f" && self.spec.end == '{one.end}')",
+                rules.reserved_states_detail(one),
+                "FieldValueForbidden",
+                ".spec",
+            )
+            for one in (NODE_DRAIN, NODE_UNCORDON)
+        ),
+        Rule(
+            f"!(self.spec.end in {_quoted(STATES_TO_START_WITH)})",
+            rules.START_ONLY_DETAIL,
+            "FieldValueForbidden",
+            ".spec.end",
+        ),
+        Rule(
+            f"!(self.spec.start in {_quoted(STATES_TO_END_WITH)})",
+            rules.END_ONLY_DETAIL,
+            "FieldValueForbidden",
+            ".spec.start",
         ),
     )
 

@@ -28,6 +28,8 @@ __all__ = [
     "NODE_DRAIN",
     "NODE_SHUTDOWN",
     "NODE_UNCORDON",
+    "STATES_TO_END_WITH",
+    "STATES_TO_START_WITH",
     "Transition",
 ]
 
@@ -53,10 +55,13 @@ class Transition(NamedTuple):
     driver: str
 
 
-# The only transition that nobody else may define: controllers give its states a meaning.
+# Admission holds everybody to these. A shutdown is nobody else's: controllers act on its states. A drain or an uncordon
+# may be another driver's, but under these names it has these states, and their order is the same everywhere.
 NODE_SHUTDOWN: Final = Transition("node-shutdown", "shutdown-drain-started", "shutdown-drain-complete", DRIVER_SHUTDOWN)
 NODE_DRAIN: Final = Transition("node-drain", "DrainStarted", "DrainComplete", DRIVER_DRAIN)
 NODE_UNCORDON: Final = Transition("node-uncordon", "Uncordoning", "MaintenanceComplete", DRIVER_DRAIN)
+STATES_TO_START_WITH: Final = (NODE_DRAIN.start, NODE_UNCORDON.start)
+STATES_TO_END_WITH: Final = (NODE_DRAIN.end,)
 
 # The Lease `<node>` in this namespace says who may claim for the node; the kubelet's own namespace is left alone.
 NAMESPACE_NODE_LEASE: Final = "fairlead-node-lease"

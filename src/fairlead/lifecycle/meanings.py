@@ -9,7 +9,8 @@ well-known, so that an autoscaler or a person need not know Fairlead to understa
     node-uncordon   Uncordoning              MaintenanceComplete       the node takes pods again
 
 MaintenancePlanned, MaintenanceInProgress and MaintenanceComplete may be the start or the end of anybody's transition,
-in any order. The states of a shutdown belong to node-shutdown alone; admission refuses them elsewhere.
+in any order. Admission refuses misuse: the states of a shutdown belong to node-shutdown alone; the names node-drain and
+node-uncordon belong to these states; DrainStarted and Uncordoning are only started with, DrainComplete only ended with.
 """
 
 from __future__ import annotations

@@ -166,6 +166,11 @@ TRANSITIONS: list[tuple[str, dict[str, Any]]] = [
     ("node-shutdown", SHUTDOWN | {"driver": "x"}),
     ("mine", SHUTDOWN),
     ("node-drain", SPEC | {"driver": "fairlead.dev/drain"}),
+    *(("node-drain", SPEC | {field: "Other"}) for field in ("start", "end", "driver")),
+    ("node-uncordon", SPEC),
+    ("node-uncordon", SPEC | {"start": "Uncordoning", "end": "MaintenanceComplete"}),
+    *(("mine", SPEC | {"start": state}) for state in ("DrainComplete", "Uncordoning", "MaintenanceComplete", "Other")),
+    *(("mine", SPEC | {"end": state}) for state in ("DrainStarted", "Uncordoning", "MaintenancePlanned", "Other")),
 ]
 
 

@@ -16,10 +16,18 @@ from fairlead.api.lifecycle_v1alpha1 import (
     LifecycleTransitionSpec,
 )
 from fairlead.api.parts import Part
-from fairlead.api.reserved import NODE_SHUTDOWN
+from fairlead.api.reserved import (
+    NODE_DRAIN,
+    NODE_SHUTDOWN,
+    NODE_UNCORDON,
+    STATES_TO_END_WITH,
+    STATES_TO_START_WITH,
+    Transition,
+)
 from fairlead.api.validation.selectors import validate_node_selector
 
 __all__ = [
+    "END_ONLY_DETAIL",
     "FROZEN_STATUS_FIELDS",
     "MESSAGE_MAX_LENGTH",
     "ONE_NODE_CHOICE",
@@ -27,7 +35,9 @@ __all__ = [
     "OPTION_MAX_LENGTH",
     "RESERVED_NAME_DETAIL",
     "RESERVED_STATE_DETAIL",
+    "START_ONLY_DETAIL",
     "STATE_MAX_LENGTH",
+    "reserved_states_detail",
     "validate_event",
     "validate_event_status_update",
     "validate_event_update",
@@ -45,6 +55,8 @@ RESERVED_NAME_DETAIL: Final = (
     f"by driver {NODE_SHUTDOWN.driver}"
 )
 RESERVED_STATE_DETAIL: Final = f"reserved for the transition {NODE_SHUTDOWN.name}"
+START_ONLY_DETAIL: Final = f"{' and '.join(STATES_TO_START_WITH)} are reserved: a transition may only start with them"
+END_ONLY_DETAIL: Final = f"{' and '.join(STATES_TO_END_WITH)} is reserved: a transition may only end with it"
 # Set at the claim or before, and never changed or removed again.
 FROZEN_STATUS_FIELDS: Final = (
     "driver",
@@ -72,6 +84,7 @@ def validate_transition(transition: LifecycleTransition) -> list[FieldError]:
         *_sla(spec),
         *_named(spec.driver, _SPEC.child("driver"), names.qualified_name(spec.driver)),
         *_reserved(transition),
+        *_misplaced(transition),
     ]
 
 
@@ -173,6 +186,25 @@ def _reserved(transition: LifecycleTransition) -> list[FieldError]:
     return [
         FieldError.forbidden(_SPEC.child(field), RESERVED_STATE_DETAIL) for field, taken in misused.items() if taken
     ]
+
+
+def reserved_states_detail(one: Transition) -> str:
+    """What is told to whoever gives a reserved name to something else."""
+    return f"the transition {one.name} is reserved: it goes from {one.start} to {one.end}"
+
+
+def _misplaced(transition: LifecycleTransition) -> list[FieldError]:
+    spec = transition.spec
+    errors = [
+        FieldError.forbidden(_SPEC, reserved_states_detail(one))
+        for one in (NODE_DRAIN, NODE_UNCORDON)
+        if transition.name == one.name and (spec.start, spec.end) != (one.start, one.end)
+    ]
+    if spec.end in STATES_TO_START_WITH:
+        errors.append(FieldError.forbidden(_SPEC.child("end"), START_ONLY_DETAIL))
+    if spec.start in STATES_TO_END_WITH:
+        errors.append(FieldError.forbidden(_SPEC.child("start"), END_ONLY_DETAIL))
+    return errors
 
 
 def _immutable_spec(new: Part, old: Part) -> list[FieldError]:

@@ -55,6 +55,9 @@ def texts(errors: list[Any]) -> list[str]:
         transition(drop=("allNodes",), nodeSelector={"nodeSelectorTerms": [TERM, {}]}),
         transition("node-shutdown", **NODE_SHUTDOWN),
         transition("node-drain", driver=reserved.DRIVER_DRAIN),
+        transition("node-drain"),
+        transition("mine", start="MaintenanceComplete", end="MaintenancePlanned"),
+        transition("mine", start="Uncordoning", end="Other"),
     ],
 )
 def test_good_transitions(good: LifecycleTransition) -> None:
@@ -108,6 +111,20 @@ def test_good_transitions(good: LifecycleTransition) -> None:
             [
                 f"spec.{field}: Forbidden: reserved for the transition node-shutdown"
                 for field in ("start", "end", "driver")
+            ],
+        ),
+        (
+            transition("node-drain", end="Other"),
+            ["spec: Forbidden: the transition node-drain is reserved: it goes from DrainStarted to DrainComplete"],
+        ),
+        (
+            transition("mine", start="DrainComplete", end="Uncordoning"),
+            [
+                (
+                    "spec.end: Forbidden: DrainStarted and Uncordoning are reserved: a transition may only start with "
+                    "them"
+                ),
+                "spec.start: Forbidden: DrainComplete is reserved: a transition may only end with it",
             ],
         ),
         (
