@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
+from fairlead.base import tasks
 from tests.unit.agent.shutdown.fakelogind import FakeLogind, private_bus
+from tests.unit.agent.shutdown.world import NodeWorld, a_node
 
 
 @pytest.fixture
@@ -31,3 +33,16 @@ async def logind(bus: str, short_folder: pathlib.Path) -> AsyncIterator[FakeLogi
     async with fake.on(bus):
         yield fake
     fake.close()
+
+
+@pytest.fixture(scope="session")
+def server_folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Keys are made once: they are the slow part of a server."""
+    return tmp_path_factory.mktemp("server")
+
+
+@pytest.fixture
+async def here(server_folder: pathlib.Path, tmp_path: pathlib.Path) -> AsyncIterator[NodeWorld]:
+    async with a_node(server_folder, tmp_path) as made:
+        yield made
+    assert tasks.live_tasks() == ()

@@ -1,0 +1,236 @@
+"""Ending the pods of a node group by group, as the plan says and as long as it says.
+
+Of every pod that has ended, how it ended is on disk before anybody is told, and stays there until the API knows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead.agent.shutdown.ending import PodRuntime, RunningPod, RuntimeFailed
+from fairlead.agent.shutdown.memory import EndedPod, Memory, ShutdownState
+from fairlead.agent.shutdown.podcache import CachedPod, PodCache
+from fairlead.agent.shutdown.podwriting import PodWriter
+from fairlead.api import errors as api_errors
+from fairlead.base import logs, tasks
+from fairlead.base.clock import Clock
+from fairlead.client import errors as client_errors
+from fairlead.lifecycle import shutdown_plan
+from fairlead.lifecycle.shutdown_plan import EndingPod, Stage
+from fairlead.lifecycle.shutdown_status import ContainerEnd
+
+__all__ = ["API_ERRORS", "Conductor", "Course"]
+
+API_ERRORS: Final = (client_errors.ClientError, api_errors.ApiError, TimeoutError, ExceptionGroup)
+
+# What telling the API may take from a group's time before its containers are stopped all the same.
+_ANNOUNCE_SECONDS: Final = 2.0
+_ANNOUNCE_SHARE: Final = 0.25
+_FLUSH_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 0.25
+_RUNTIME_RETRY_SECONDS: Final = 0.5
+
+_log = logs.get_logger(__name__)
+
+
+class Course:
+    """The state of one shutdown, in memory and on disk at once."""
+
+    def __init__(self, memory: Memory, state: ShutdownState, elapsed: Callable[[ShutdownState], float]) -> None:
+        self._memory = memory
+        self._elapsed = elapsed
+        self.state = state
+        self.is_on_disk = True
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the shutdown began."""
+        return self._elapsed(self.state)
+
+    @property
+    def left(self) -> float:
+        """Seconds until all groups' time is over."""
+        periods = self.state.periods
+        return max(0.0, shutdown_plan.latest_end(periods, len(periods) - 1) - self.elapsed)
+
+    def change(self, state: ShutdownState) -> None:
+        """Remember. A disk that fails is no reason to stop."""
+        self.state = state
+        try:
+            self._memory.save(state)
+            self.is_on_disk = True
+        except OSError as error:
+            if self.is_on_disk:
+                _log.error("cannot write down how far the shutdown is: a restart would begin anew", error=str(error))
+            self.is_on_disk = False
+
+
+class Conductor:
+    """Ends pods. Made for one shutdown."""
+
+    def __init__(
+        self,
+        course: Course,
+        runtime: PodRuntime,
+        cache: PodCache,
+        writer: PodWriter,
+        *,
+        clock: Clock,
+        own_pods: Collection[str] = (),
+        on_ended: Callable[[str], None] = lambda _outcome: None,
+    ) -> None:
+        self._course = course
+        self._runtime = runtime
+        self._cache = cache
+        self._writer = writer
+        self._clock = clock
+        self._own_pods = frozenset(own_pods)
+        self._on_ended = on_ended
+        self._given_up: set[str] = set()
+
+    async def end_all(self) -> None:
+        """End every pod but our own, group by group. Returns when none runs, or all time is over."""
+        while (running := await self.running()) is not None:
+            facts = {pod.uid: self._facts(pod) for pod in running}
+            periods = self._course.state.periods
+            groups = shutdown_plan.group_pods(periods, facts.values())
+            first = next(group for group in groups if group.pods)
+            under_way = self._course.state.stage
+            last = first.index if under_way is None else max(first.index, under_way.index)
+            members = [pod for group in groups[: last + 1] for pod in group.pods]
+            await self._announce(members, periods[last].seconds)
+            stage = shutdown_plan.next_stage(periods, groups, self._course.elapsed, under_way)
+            if stage is None:
+                return
+            if stage != under_way:
+                _log.info("a group of pods ends", priority=periods[stage.index].priority, pods=len(members))
+                self._course.change(msgspec.structs.replace(self._course.state, stage=stage))
+            by_uid = {pod.uid: pod for pod in running}
+            await self._end_group(stage, [(by_uid[pod.uid], pod) for pod in members])
+
+    async def running(self) -> Sequence[RunningPod] | None:
+        """The pods that are still to end; None when there is none, or no time to find out."""
+        while True:
+            try:
+                found = await self._runtime.running()
+            except RuntimeFailed as error:
+                _log.error("cannot see which pods run", error=str(error))
+                if not self._course.left:
+                    return None
+                await self._clock.sleep(_RUNTIME_RETRY_SECONDS)
+                continue
+            left = [pod for pod in found if pod.uid not in self._own_pods and pod.uid not in self._given_up]
+            return left or None
+
+    async def flush(self) -> bool:
+        """Tell the API how pods have ended, for as long as that may take; whether it knows of all."""
+        delay = 0.0
+        while self._course.state.ended:
+            await self._clock.sleep(delay)
+            delay = _RETRY_SECONDS
+            for pod in self._course.state.ended:
+                await self._tell(pod)
+        return True
+
+    async def flush_in_time(self) -> bool:
+        """The same, but no longer than the machine waits; what is left is told after the next boot."""
+        try:
+            async with self._clock.timeout(min(_FLUSH_SECONDS, max(1.0, self._course.left))):
+                return await self.flush()
+        except TimeoutError:
+            _log.warning("the API does not know yet how all pods ended", pods=len(self._course.state.ended))
+            return False
+
+    async def _announce(self, members: Sequence[EndingPod], group_seconds: int) -> None:
+        """Have traffic leave the pods first; but not at the price of the time they have to end."""
+        known = [cached for pod in members if (cached := self._cache.pods.get(pod.uid)) is not None]
+        graces = {
+            pod.uid: min(group_seconds, group_seconds if pod.grace_seconds is None else pod.grace_seconds)
+            for pod in members
+        }
+        allowed = min(_ANNOUNCE_SECONDS, self._course.left, group_seconds * _ANNOUNCE_SHARE)
+        if not known or allowed <= 0:
+            return
+        try:
+            async with self._clock.timeout(allowed):
+                await self._writer.announce([(pod, graces[pod.runtime_uid]) for pod in known])
+                await self._writer.wait_unlisted(known)
+        except API_ERRORS as error:
+            _log.warning("pods end without the API knowing it first", error=str(error) or "no time")
+
+    async def _end_group(self, stage: Stage, members: Sequence[tuple[RunningPod, EndingPod]]) -> None:
+        async with tasks.TaskScope("shutdown/group", on_exit=tasks.OnExit.CANCEL) as scope:
+            ending = {
+                scope.start(self._end(stage, pod, facts), name=f"{pod.namespace}/{pod.name}"): pod
+                for pod, facts in members
+            }
+            # A killed container takes a moment to be gone; that moment is not taken from the next group.
+            try:
+                async with self._clock.timeout(max(0.5, stage.ends - self._course.elapsed + 0.5)):
+                    await asyncio.wait(ending)
+            except TimeoutError:
+                pass
+            left = [pod for task, pod in ending.items() if not task.done()]
+        for pod in left:
+            _log.error("a pod did not end in its time", pod=f"{pod.namespace}/{pod.name}")
+            self._give_up(pod, "abandoned")
+
+    async def _end(self, stage: Stage, pod: RunningPod, facts: EndingPod) -> None:
+        periods = self._course.state.periods
+        own_group = periods[shutdown_plan.group_of(periods, facts.priority)].seconds
+        grace = stage.grace_left(facts, self._course.elapsed, own_group)
+        known = self._cache.pods.get(pod.uid)
+        hooks = {} if known is None else known.pre_stop
+        _log.info("ending a pod", pod=f"{pod.namespace}/{pod.name}", grace_seconds=round(grace, 3))
+        try:
+            ends = await self._runtime.end(pod, grace_seconds=grace, hooks=hooks)
+        except RuntimeFailed as error:
+            _log.error("a pod cannot be ended", pod=f"{pod.namespace}/{pod.name}", error=str(error))
+            self._give_up(pod, "failed")
+            return
+        await self._ended(pod, known, ends)
+
+    async def _ended(self, pod: RunningPod, known: CachedPod | None, ends: Mapping[str, ContainerEnd]) -> None:
+        outcome = "killed" if any(end.exit_code == 137 for end in ends.values()) else "ended"
+        self._on_ended(outcome)
+        uid = pod.uid if known is None else known.uid
+        ended = EndedPod(uid=uid, namespace=pod.namespace, name=pod.name, containers=dict(ends))
+        state = self._course.state
+        self._course.change(
+            msgspec.structs.replace(
+                state,
+                ended=(*state.ended, ended),
+                outcomes={**state.outcomes, outcome: state.outcomes.get(outcome, 0) + 1},
+            )
+        )
+        await self._tell(ended)
+
+    async def _tell(self, pod: EndedPod) -> None:
+        try:
+            async with self._clock.timeout(_FLUSH_SECONDS):
+                await self._writer.finish(pod, moves=self._moves(pod.uid))
+        except API_ERRORS as error:
+            _log.debug("the API does not know yet how a pod ended", pod=pod.name, error=str(error))
+            return
+        left = tuple(one for one in self._course.state.ended if one.uid != pod.uid)
+        self._course.change(msgspec.structs.replace(self._course.state, ended=left))
+
+    def _moves(self, uid: str) -> bool:
+        return any(pod.moves for pod in self._cache.pods.values() if pod.uid == uid)
+
+    def _give_up(self, pod: RunningPod, outcome: str) -> None:
+        self._given_up.add(pod.uid)
+        self._on_ended(outcome)
+        state = self._course.state
+        counted = {**state.outcomes, outcome: state.outcomes.get(outcome, 0) + 1}
+        self._course.change(msgspec.structs.replace(state, outcomes=counted))
+
+    def _facts(self, pod: RunningPod) -> EndingPod:
+        known = self._cache.pods.get(pod.uid)
+        if known is not None:
+            return known.ending()
+        return EndingPod(uid=pod.uid, namespace=pod.namespace, name=pod.name, grace_seconds=pod.grace_seconds)

@@ -1,0 +1,125 @@
+"""A `PodRuntime` over CRI: what the kubelet does to end a pod, without the kubelet."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fairlead.agent.shutdown.cri.calls import CriCalls
+from fairlead.agent.shutdown.cri.hooks import run_hook
+from fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
+from fairlead.base import logs, tasks
+from fairlead.base.clock import Clock
+from fairlead.lifecycle.shutdown_status import ContainerEnd
+
+__all__ = ["CriRuntime"]
+
+# What the kubelet writes on every container it makes.
+_POD_UID: Final = "io.kubernetes.pod.uid"
+_POD_NAME: Final = "io.kubernetes.pod.name"
+_POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
+_POD_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
+_PRE_STOP: Final = "io.kubernetes.container.preStopHandler"
+_KILL_ATTEMPTS: Final = 3
+
+_log = logs.get_logger(__name__)
+
+
+class CriRuntime:
+    """The containers of this machine, as its runtime knows them. Containers that no kubelet made are not touched."""
+
+    def __init__(self, calls: CriCalls, clock: Clock) -> None:
+        self._calls = calls
+        self._clock = clock
+
+    async def running(self) -> Sequence[RunningPod]:
+        """Every pod with a container that runs."""
+        pods: dict[str, RunningPod] = {}
+        for container in await self._calls.running_containers():
+            uid = container.labels.get(_POD_UID)
+            if uid and uid not in pods:
+                pods[uid] = RunningPod(
+                    uid=uid,
+                    namespace=container.labels.get(_POD_NAMESPACE, ""),
+                    name=container.labels.get(_POD_NAME, ""),
+                    grace_seconds=_whole(container.annotations.get(_POD_GRACE, "")),
+                )
+        return list(pods.values())
+
+    async def end(
+        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]]
+    ) -> Mapping[str, ContainerEnd]:
+        """End the pod's containers together, then its sandbox."""
+        containers = [one for one in await self._calls.running_containers() if one.labels.get(_POD_UID) == pod.uid]
+        ends: dict[str, ContainerEnd] = {}
+        until = self._clock.monotonic() + grace_seconds
+        async with tasks.TaskScope("cri") as scope:
+            stopping = {
+                scope.start(self._end(one, hooks.get(one.metadata.name), until), name=one.metadata.name): one
+                for one in containers
+            }
+            await asyncio.wait(stopping) if stopping else None
+        for task, container in stopping.items():
+            ends[container.metadata.name] = task.result()
+        for sandbox in sorted({container.pod_sandbox_id for container in containers}):
+            try:
+                await self._calls.stop_sandbox(sandbox)
+            except RuntimeFailed as error:
+                _log.warning("the sandbox of a pod is left behind", pod=pod.name, error=str(error))
+        return ends
+
+    async def _end(self, container: Any, hook: Mapping[str, Any] | None, until: float) -> ContainerEnd:
+        hook = hook or _own_hook(container)
+        left = until - self._clock.monotonic()
+        if hook and left > 0:
+            address = await self._address(container.pod_sandbox_id)
+            await run_hook(hook, container, address, self._calls, clock=self._clock, timeout_seconds=left)
+            left = until - self._clock.monotonic()
+        if left > 0:
+            try:
+                # The runtime counts whole seconds; the rest of the last one is counted here.
+                async with self._clock.timeout(left):
+                    await self._calls.stop(container.id, math.ceil(left))
+                return await self._outcome(container)
+            except TimeoutError:
+                pass
+        return await self._kill(container)
+
+    async def _kill(self, container: Any) -> ContainerEnd:
+        for attempt in range(_KILL_ATTEMPTS):
+            try:
+                await self._calls.stop(container.id, 0)
+                break
+            except RuntimeFailed as error:
+                if attempt == _KILL_ATTEMPTS - 1:
+                    raise
+                _log.warning("a container is killed again", container=container.metadata.name, error=str(error))
+        return await self._outcome(container)
+
+    async def _outcome(self, container: Any) -> ContainerEnd:
+        status = await self._calls.status(container.id)
+        finished = dt.datetime.fromtimestamp(status.finished_at / 1e9, dt.UTC) if status.finished_at else None
+        return ContainerEnd(status.exit_code, finished or self._clock.now(), status.reason)
+
+    async def _address(self, sandbox_id: str) -> str:
+        try:
+            return await self._calls.sandbox_address(sandbox_id)
+        except RuntimeFailed:
+            return ""
+
+
+def _own_hook(container: Any) -> Mapping[str, Any] | None:
+    """The hook that the kubelet noted on the container, for a pod of which nothing else is known."""
+    try:
+        found = json.loads(container.annotations.get(_PRE_STOP, "null"))
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() else None

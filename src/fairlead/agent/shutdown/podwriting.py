@@ -1,0 +1,115 @@
+"""The two writes that a shutdown makes about a pod, and waiting until traffic has left it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, Final
+
+from fairlead.agent.shutdown.memory import EndedPod
+from fairlead.agent.shutdown.podcache import CachedPod, cached
+from fairlead.api import errors as api_errors
+from fairlead.api import wire
+from fairlead.api.core_v1 import Pod, PodStatus
+from fairlead.api.discovery_v1 import EndpointSlice
+from fairlead.base import tasks
+from fairlead.client import retry
+from fairlead.client.client import Client
+from fairlead.client.patches import StrategicMergePatch
+from fairlead.lifecycle import shutdown_status
+
+__all__ = ["PodWriter"]
+
+_POLL_SECONDS: Final = 0.1
+
+
+class PodWriter:
+    """Writes pods, each guarded by its uid. A pod that is gone, or another's, is nobody's business any more.
+
+    Raises (every method): whatever the client raises when the server cannot be reached or refuses.
+    """
+
+    def __init__(self, client: Client) -> None:
+        once = client.with_retry(retry.NEVER)
+        self._clock = client.clock
+        self._pods = once.of(Pod)
+        self._slices = once.of(EndpointSlice, keep=False)
+
+    async def announce(self, pods: Iterable[tuple[CachedPod, float]]) -> None:
+        """Before their containers stop: not ready, and targets of a disruption. With each the grace it will get."""
+        async with tasks.TaskScope("announce") as scope:
+            for pod, grace_seconds in pods:
+                scope.start(self._announce(pod, grace_seconds), name=pod.name)
+
+    async def wait_unlisted(self, pods: Collection[CachedPod]) -> None:
+        """Until no EndpointSlice sends traffic to any of them."""
+        uids = {pod.uid for pod in pods}
+        for namespace in sorted({pod.namespace for pod in pods}):
+            while await self._is_listed(namespace, uids):
+                await self._clock.sleep(_POLL_SECONDS)
+
+    async def finish(self, ended: EndedPod, *, moves: bool) -> None:
+        """After their containers have stopped: the last status. One that comes up again elsewhere is removed here."""
+        pod = await self._get(ended.namespace, ended.name)
+        if pod is None or not _is_same(pod, ended.uid):
+            return
+        if not pod.finished:
+            await self._write(pod, shutdown_status.ended(pod, ended.containers, self._clock.now()))
+        if moves:
+            await self._delete(pod, 0)
+
+    async def reject(self, pod: Pod) -> None:
+        """It was sent to a node that is going down, and was never started."""
+        await self._write(pod, shutdown_status.rejected(pod))
+
+    async def _announce(self, known: CachedPod, grace_seconds: float) -> None:
+        pod = await self._get(known.namespace, known.name)
+        if pod is None or pod.uid != known.uid or pod.finished:
+            return
+        if not shutdown_status.is_announced(pod):
+            await self._write(pod, shutdown_status.announced(pod, self._clock.now()))
+        if known.moves and not pod.deleting:
+            await self._delete(pod, max(1, round(grace_seconds)))
+
+    async def _get(self, namespace: str, name: str) -> Pod | None:
+        try:
+            return await self._pods.get(name, namespace=namespace)
+        except api_errors.NotFound:
+            return None
+
+    async def _write(self, pod: Pod, status: PodStatus) -> None:
+        tree = wire.to_dict(status)
+        # Only what was changed: the rest is not ours to repeat.
+        said: dict[str, Any] = {}
+        for key in ("phase", "conditions", "containerStatuses", "reason", "message"):
+            if key in tree:
+                said[key] = tree[key]
+        body = {"metadata": {"uid": pod.uid}, "status": said}
+        try:
+            await self._pods.patch(
+                pod.name, StrategicMergePatch(body), namespace=pod.metadata.namespace, subresource="status"
+            )
+        except (api_errors.NotFound, api_errors.Conflict):
+            return  # gone, or another of the same name
+
+    async def _delete(self, pod: Pod, grace_seconds: int) -> None:
+        try:
+            await self._pods.delete(
+                pod.name, namespace=pod.metadata.namespace, grace_period_seconds=grace_seconds, uid=pod.uid
+            )
+        except (api_errors.NotFound, api_errors.Conflict):
+            return
+
+    async def _is_listed(self, namespace: str, uids: Collection[str]) -> bool:
+        page = await self._slices.list(namespace=namespace)
+        return any(
+            endpoint.target_ref is not None
+            and endpoint.target_ref.uid in uids
+            and endpoint.conditions.ready is not False
+            for piece in page.items
+            for endpoint in piece.endpoints
+        )
+
+
+def _is_same(pod: Pod, uid: str) -> bool:
+    """Whether the pod is the one that the runtime knew by this uid."""
+    return uid in {pod.uid, cached(pod).runtime_uid}

@@ -1,0 +1,68 @@
+"""Telling people and machines about a shutdown: Kubernetes Events in the kubelet's words, and metrics."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+
+from fairlead.api.core_v1 import ObjectReference
+from fairlead.base.metrics import Metrics
+from fairlead.client.recorder import EventRecorder
+
+__all__ = ["Teller"]
+
+_REASON = "Shutdown"
+
+
+class Teller:
+    """What a keeper reports, in one place. No call waits or fails."""
+
+    def __init__(self, recorder: EventRecorder, metrics: Metrics) -> None:
+        self._recorder = recorder
+        self._start = metrics.gauge(
+            "fairlead_graceful_shutdown_start_time_seconds", "When the last shutdown began, since the epoch."
+        )
+        self._end = metrics.gauge(
+            "fairlead_graceful_shutdown_end_time_seconds",
+            "When all pods had ended in the last shutdown, since the epoch; 0 while one is under way.",
+        )
+        self._pods = metrics.counter("fairlead_shutdown_pods_total", "Pods ended by a shutdown.", ["outcome"])
+
+    def began(self, node_name: str, now: dt.datetime) -> None:
+        """The machine goes down."""
+        self._start.set(now.timestamp())
+        self._end.set(0)
+        self._tell(node_name, "Shutdown manager detected shutdown event")
+
+    def called_off(self, node_name: str) -> None:
+        """It does not."""
+        self._tell(node_name, "Shutdown manager detected shutdown cancellation")
+
+    def pod_ended(self, outcome: str) -> None:
+        """A pod is gone: ended, killed when its time was over, abandoned or failed."""
+        self._pods.labels(outcome=outcome).inc()
+
+    def completed(self, node_name: str, now: dt.datetime, outcomes: Mapping[str, int]) -> None:
+        """Every pod has had its turn."""
+        self._end.set(now.timestamp())
+        self._tell(node_name, f"All pods have had their turn to end: {_counted(outcomes)}")
+
+    def came_back(
+        self, node_name: str, started_at: dt.datetime, *, complete: bool, outcomes: Mapping[str, int]
+    ) -> None:
+        """The machine is up again."""
+        how = "all pods had ended" if complete else "not all pods had ended"
+        self._start.set(started_at.timestamp())
+        self._tell(
+            node_name,
+            f"The node is up again after the shutdown of {started_at:%Y-%m-%dT%H:%M:%SZ}; {how}: {_counted(outcomes)}",
+        )
+
+    def _tell(self, node_name: str, note: str) -> None:
+        # As the kubelet: a node's name stands for its uid in Events about it.
+        node = ObjectReference(api_version="v1", kind="Node", name=node_name, uid=node_name)
+        self._recorder.event(node, reason=_REASON, note=note)
+
+
+def _counted(outcomes: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items())) or "there were none"
