@@ -41,7 +41,7 @@ __all__ = ["FLUSH_MARGIN_SECONDS", "Keeper", "KeeperOptions", "Machine", "Parts"
 FLUSH_MARGIN_SECONDS: Final = 2.0
 """How much longer than its pods' time the machine is asked to wait: the last status is stored before it goes."""
 
-INTERRUPTION: Final = "node is shutting down"
+_INTERRUPTION: Final = "node is shutting down"
 
 _EVIDENCE_SECONDS: Final = 3.0
 _STEP_SECONDS: Final = 10.0
@@ -240,7 +240,7 @@ class Keeper:
 
     async def _go_down(self, course: Course) -> shutdown_recovery.Course:
         """See everybody out, and let the machine go; unless the shutdown is called off before that."""
-        self._parts.interrupt(INTERRUPTION)
+        self._parts.interrupt(_INTERRUPTION)
         async with tasks.TaskScope("shutdown/course", on_exit=tasks.OnExit.CANCEL) as scope:
             leaving = scope.start(self._leave(course), name="leave")
             called_off = scope.start(self._wait_called_off(), name="called-off")
