@@ -22,7 +22,11 @@ class Entry:
 COMMANDS: tuple[Entry, ...] = (
     Entry("demo", "fairlead.cli.demo", "Show what Fairlead does, on a control plane of its own; ends by itself."),
     Entry("apiserver", "fairlead.cli.apiserver", "Serve the Kubernetes API from one process, over SQLite."),
+    Entry("drain", "fairlead.cli.drain", "Drain nodes in preparation for maintenance, on the server's side."),
+    Entry("uncordon", "fairlead.cli.uncordon", "Mark nodes as schedulable again, after a drain of Fairlead's."),
+    Entry("maintain", "fairlead.cli.maintain", "Drain nodes, do the maintenance, and put them back into service."),
     Entry("agent", "fairlead.cli.agent", "Claim the lifecycle events of one node and have drivers carry them out."),
+    Entry("driver", "fairlead.cli.driver", "Run a lifecycle driver on a node."),
     Entry(
         "controller-manager",
         "fairlead.cli.controller_manager",

@@ -224,7 +224,18 @@ def test_the_table_tells_the_truth() -> None:
 
 def test_every_command_file_is_in_the_table() -> None:
     folder = Path(commands.__file__).parent
-    frame = {"__init__", "__main__", "commands", "failures", "invocation", "main", "managing", "options", "process"}
+    frame = {
+        "__init__",
+        "__main__",
+        "commands",
+        "failures",
+        "invocation",
+        "main",
+        "managing",
+        "nodes",
+        "options",
+        "process",
+    }
     packages = {path.parent.name for path in folder.glob("*/__init__.py")}
     files = ({path.stem for path in folder.glob("*.py")} | packages) - frame
     assert files == {entry.module.rpartition(".")[2] for entry in commands.COMMANDS}

@@ -8,5 +8,6 @@ Before: `lifecycle.drain`, which decides. After: the agent, which tells the worl
     looking     the node, its pods and the disruption budgets, always up to date
     draining    the loop: look, plan, ask pods to go, tell how far it is
     asking      one request to go, by uid
+    previewing  what a drain would do, without doing it
     cordoning   the one bit of the Node that belongs to a drain
 """

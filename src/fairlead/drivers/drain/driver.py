@@ -28,8 +28,8 @@ class DrainDriver(Driver):
     """Server-side drain.
 
     The start of a drain is quick: it refuses what kubectl would refuse, before anything is touched, and cordons. The
-    end takes as long as the pods do. Which of the two transitions is meant is told by their states, so that other
-    transitions, such as one with an SLA, may use them too.
+    end takes as long as the pods do. A driver that is told its node refuses all others. Which of the two transitions
+    is meant is told by their states, so that other transitions, such as one with an SLA, may use them too.
     """
 
     name = DRIVER_DRAIN
@@ -39,9 +39,15 @@ class DrainDriver(Driver):
     )
 
     def __init__(
-        self, client: Client, *, profile: DrainOptions = PROFILE, recorder: EventRecorder | None = None
+        self,
+        client: Client,
+        *,
+        node_name: str = "",
+        profile: DrainOptions = PROFILE,
+        recorder: EventRecorder | None = None,
     ) -> None:
         self._client = client
+        self._node_name = node_name
         self._profile = profile
         self._recorder = recorder
 
@@ -56,6 +62,8 @@ class DrainDriver(Driver):
             await self._end(work, report)
 
     async def _start(self, work: Work) -> None:
+        if self._node_name and work.node_name != self._node_name:
+            raise Refused(f"this driver is for node {self._node_name}, not for {work.node_name}")
         if work.start == NODE_UNCORDON.start:
             node = await cordoning.read_node(self._client, work.node_name, work.node_uid)
             if not self._undoes_any(work) and cordons.foreign_cordon(node):

@@ -26,10 +26,10 @@ _BUDGETS_SECONDS: Final = 5.0
 _log = logs.get_logger(__name__)
 
 
-async def list_pods(client: Client, node_name: str, options: DrainOptions) -> list[Pod]:
+async def list_pods(client: Client, node_name: str, options: DrainOptions, *, chunk_size: int = 500) -> list[Pod]:
     """The pods on a node that the options concern."""
     page = await client.of(Pod, keep=False).list_all(
-        label_selector=options.pod_selector, field_selector=f"spec.nodeName={node_name}"
+        label_selector=options.pod_selector, field_selector=f"spec.nodeName={node_name}", limit=chunk_size
     )
     return list(page.items)
 

@@ -1,0 +1,125 @@
+"""`fairlead drain`: have nodes drained, by their own drivers, and watch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.cli import process
+from fairlead.cli.invocation import Invocation
+from fairlead.cli.nodes import flags as node_flags
+
+if TYPE_CHECKING:
+    from fairlead.api.core_v1 import Node
+    from fairlead.cli.nodes.showing import Screen
+    from fairlead.client import Client
+    from fairlead.lifecycle.drain.options import DrainOptions
+
+__all__ = ["command"]
+
+_DETACHED = 130  # what a shell reports for a program that Ctrl-C ended
+
+
+@click.command("drain", cls=node_flags.GoCommand)
+@node_flags.node_choice
+@node_flags.limits
+@node_flags.drain_flags()
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "client", "server"]),
+    default="none",
+    show_default=True,
+    help="Only say which pods would go (client), or ask the server too whether they may (server).",
+)
+@click.option(
+    "--chunk-size",
+    type=click.IntRange(min=0),
+    default=500,
+    show_default=True,
+    help="List nodes and pods in chunks of this many; 0: all at once.",
+)
+@node_flags.waiting
+@click.option(
+    "--transition",
+    default="node-drain",
+    show_default=True,
+    help="The LifecycleTransition to ask for; one of your own may have an SLA.",
+)
+@node_flags.access
+@click.pass_obj
+def command(invocation: Invocation, /, **flags: Any) -> int:
+    """Drain nodes in preparation for maintenance, on the server's side.
+
+    Asks for the drain by a LifecycleEvent and follows it. Ctrl-C stops following, not the drain; the same command
+    again follows on. Flags are those of kubectl drain, with its defaults.
+    """
+    node_flags.check_choice(flags)
+    options = node_flags.drain_options(flags)
+    failed: list[str] = []
+    ended = False
+
+    async def run() -> None:
+        nonlocal ended
+        from fairlead.cli.nodes import asking, showing
+
+        async with node_flags.connect(invocation, flags, "fairlead-drain") as client:
+            nodes = await asking.chosen_nodes(client, flags["nodes"], flags["selector"], chunk_size=flags["chunk_size"])
+            if flags["dry_run"] != "none":
+                failed.extend(await _preview(client, nodes, options, flags))
+            else:
+                with showing.screen() as screen:
+                    failed.extend(await _drain(client, screen, nodes, options, flags))
+        ended = True
+
+    process.run(run)
+    if not ended:
+        click.echo("detached; the drain goes on. The same command again follows it.", err=True)
+        return _DETACHED
+    if failed:
+        click.echo("There are pending nodes to be drained:\n" + "\n".join(f" {name}" for name in failed), err=True)
+    return 1 if failed else 0
+
+
+async def _drain(
+    client: Client, screen: Screen, nodes: list[Node], options: DrainOptions, flags: dict[str, Any]
+) -> list[str]:
+    """The nodes that could not be drained."""
+    from fairlead.cli.nodes import asking, carrying, rolling
+    from fairlead.lifecycle.drain import rollout
+    from fairlead.lifecycle.drain.options import spell
+
+    request = carrying.Request(
+        transition=await asking.check_transition(client, flags["transition"]),
+        verb="drain",
+        done="drained",
+        options=spell(options),
+        wait=flags["wait"],
+        pending_timeout=options.timeout,
+    )
+    limits = rollout.Limits(max_unavailable=flags["max_unavailable"], per_zone=flags["per_zone"])
+    if not request.wait:
+        limits = rollout.Limits(max_unavailable=len(nodes))
+    results = await rolling.roll(nodes, limits, lambda name: carrying.carry(client, screen, request, name))
+    return [name for name, succeeded in results.items() if not succeeded]
+
+
+async def _preview(client: Client, nodes: list[Node], options: DrainOptions, flags: dict[str, Any]) -> list[str]:
+    from fairlead.drivers.drain import previewing
+
+    on_server = flags["dry_run"] == "server"
+    failed = []
+    for node in nodes:
+        preview = await previewing.preview(
+            client, node.name, options, on_server=on_server, chunk_size=flags["chunk_size"]
+        )
+        for line in preview.lines:
+            click.echo(line)
+        for warning in preview.warnings:
+            click.echo(f"Warning: {warning}", err=True)
+        if preview.problem:
+            click.echo(f"error: unable to drain node {node.name!r}: {preview.problem}", err=True)
+            failed.append(node.name)
+        else:
+            click.echo(f"node/{node.name} drained ({'server dry run' if on_server else 'dry run'})")
+    return failed

@@ -1,0 +1,74 @@
+"""`fairlead driver`: the lifecycle drivers that Fairlead brings along, each a process on a node."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import click
+
+from fairlead.cli import options, process
+from fairlead.cli.invocation import Invocation
+from fairlead.cli.nodes import flags as node_flags
+
+__all__ = ["command", "drain"]
+
+_FOLDER = click.Path(path_type=pathlib.Path, file_okay=False)
+
+
+@click.group("driver")
+def command() -> None:
+    """Run a lifecycle driver on a node."""
+
+
+@command.command("drain", cls=node_flags.GoCommand)
+@node_flags.drain_flags(profile=True)
+@click.option("--node-name", default="", help="The only node to act on [default: any].")
+@click.option(
+    "--registry-dir",
+    type=_FOLDER,
+    default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
+    show_default=True,
+    help="Where the agent looks for registration sockets.",
+)
+@click.option("--plugin-dir", type=_FOLDER, help="Where to serve [default: the folder plugins beside the registry].")
+@click.option("--instance", default="", help="Tells processes of this driver apart, such as a pod's uid.")
+@click.option(
+    "--shutdown-grace-period",
+    default="10s",
+    show_default=True,
+    callback=options.duration,
+    help="How long calls under way may go on when asked to stop; the next driver takes up what is left.",
+)
+@node_flags.access
+@options.logging
+@click.pass_obj
+def drain(invocation: Invocation, /, **flags: Any) -> None:
+    """Drain and uncordon nodes when their agent says so (driver fairlead.dev/drain).
+
+    The flags of kubectl drain are the defaults for events that do not say otherwise by their annotations
+    drain.fairlead.dev/<flag>.
+    """
+    from fairlead.client.recorder import EventRecorder
+    from fairlead.drivers import sdk
+    from fairlead.drivers.drain.driver import DrainDriver
+
+    profile = node_flags.drain_options(flags)
+    serving = sdk.Options(
+        registry=flags["registry_dir"],
+        plugins=flags["plugin_dir"],
+        instance=flags["instance"],
+        grace_seconds=flags["shutdown_grace_period"],
+    )
+
+    async def run() -> None:
+        import asyncio
+
+        async with node_flags.connect(invocation, flags, "fairlead-drain-driver") as client:
+            recorder = EventRecorder(client, controller="fairlead.dev/drain", instance=flags["node_name"] or "drain")
+            driver = DrainDriver(client, node_name=flags["node_name"], profile=profile, recorder=recorder)
+            async with recorder.running(), sdk.serving(driver, serving) as served:
+                click.echo(f"fairlead driver drain serves {served.service_socket}")
+                await asyncio.Event().wait()
+
+    process.run(run)

@@ -1,0 +1,84 @@
+"""`fairlead maintain`: the whole way, from DrainStarted to MaintenanceComplete, with the work itself in between."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.cli import process
+from fairlead.cli.invocation import Invocation
+from fairlead.cli.nodes import flags as node_flags
+
+if TYPE_CHECKING:
+    from fairlead.lifecycle.drain.options import DrainOptions
+
+__all__ = ["command"]
+
+_DETACHED = 130
+
+
+class _WithCommand(node_flags.GoCommand):
+    """What comes after `--` is not ours."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set the command aside."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[__name__] = tuple(args[at + 1 :])
+            args = args[:at]
+        return super().parse_args(ctx, args)
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        """Show that a command may follow."""
+        return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
+
+
+@click.command("maintain", cls=_WithCommand)
+@node_flags.node_choice
+@node_flags.limits
+@node_flags.drain_flags()
+@click.option("--transition", default="node-drain", show_default=True, help="The LifecycleTransition that drains.")
+@node_flags.access
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> int:
+    """Drain nodes, do the maintenance, and put them back into service.
+
+    The maintenance is the COMMAND after --, run once for each node with {} replaced by its name and FAIRLEAD_NODE set;
+    without a command it waits for Enter. When it fails, the node stays drained and no further node is begun.
+
+    Example: fairlead maintain -l pool=web --ignore-daemonsets --per-zone=1 -- ssh {} sudo apt-get upgrade -y
+    """
+    from fairlead.cli.nodes import maintaining
+
+    invocation = ctx.find_object(Invocation)
+    if invocation is None:
+        raise RuntimeError("this command runs under `fairlead` only")
+    node_flags.check_choice(flags)
+    words: tuple[str, ...] = ctx.meta.get(__name__, ())
+    if not words and not sys.stdin.isatty():
+        raise click.UsageError("without a terminal to wait at, say what to do: fairlead maintain NODE -- COMMAND")
+    options: DrainOptions = node_flags.drain_options(flags)
+    results: dict[str, bool] = {}
+    ended = False
+
+    async def run() -> None:
+        nonlocal ended
+        async with node_flags.connect(invocation, flags, "fairlead-maintain") as client:
+            plan = maintaining.MaintenancePlan(
+                words=words,
+                options=options,
+                drain=flags["transition"],
+                max_unavailable=flags["max_unavailable"],
+                per_zone=flags["per_zone"],
+                environment=invocation.environment,
+            )
+            results.update(await maintaining.maintain(client, plan, flags["nodes"], flags["selector"]))
+        ended = True
+
+    process.run(run)
+    if not ended:
+        click.echo("interrupted; what was asked of nodes goes on, and drained nodes stay drained.", err=True)
+        return _DETACHED
+    return 0 if all(results.values()) else 1

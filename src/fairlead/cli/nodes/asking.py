@@ -1,0 +1,96 @@
+"""Asking for a transition of one node: attach to the event that is under way, or create one."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from fairlead.api import errors as api_errors
+from fairlead.api.core_v1 import Node
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventSpec, LifecycleTransition
+from fairlead.api.meta import ObjectMeta
+from fairlead.base.identity import RandomIds
+from fairlead.client.client import Client
+from fairlead.lifecycle import claiming, options
+
+__all__ = ["AskError", "Asked", "ask", "check_transition", "chosen_nodes"]
+
+# A name may have 253 characters; the rest is for what goes before and after.
+_NODE_NAME_ROOM = 200
+
+
+class AskError(Exception):
+    """Raised when a transition cannot even be asked for. Says why and what would help."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Asked:
+    """The event that stands for the request."""
+
+    event: LifecycleEvent
+    is_new: bool
+    differs: str = ""  # how the options of an event that was there already differ from those asked for now
+
+
+async def chosen_nodes(client: Client, names: tuple[str, ...], selector: str, *, chunk_size: int = 500) -> list[Node]:
+    """The nodes that are meant, in the order named, or of their names.
+
+    Raises:
+        NotFound: there is no node of a name.
+        AskError: no node has these labels.
+    """
+    if names:
+        return [await client.of(Node).get(name) for name in dict.fromkeys(names)]
+    page = await client.of(Node).list_all(label_selector=selector, limit=chunk_size)
+    if not page.items:
+        raise AskError(f"no node has the labels {selector}")
+    return sorted(page.items, key=lambda node: node.name)
+
+
+async def check_transition(client: Client, name: str) -> LifecycleTransition:
+    """Make sure that the transition exists, before anything is asked for.
+
+    Raises:
+        AskError: it does not, or the cluster does not know such things at all.
+    """
+    try:
+        return await client.of(LifecycleTransition).get(name)
+    except api_errors.NotFound as error:
+        if (error.details or {}).get("name"):
+            raise AskError(
+                f"there is no LifecycleTransition {name}: drivers publish them when they register with the agent of"
+                " a node, so no drain driver runs anywhere yet (fairlead agent, fairlead driver drain)"
+            ) from error
+        raise AskError(
+            "this cluster does not serve LifecycleTransitions; fairlead install prints what it needs"
+        ) from error
+
+
+async def ask(client: Client, transition: LifecycleTransition, node: str, wanted: Mapping[str, str]) -> Asked:
+    """The unfinished event of this transition and node if there is one, else a new one with these options."""
+    events = client.of(LifecycleEvent)
+    page = await events.list_all(field_selector=f"spec.bindingNode={node}")
+    running = [
+        event
+        for event in sorted(page.items, key=claiming.order)
+        if event.spec.transition_name == transition.name and not event.finished and not event.deleting
+    ]
+    prefix = options.annotation_prefix(transition.spec.driver)
+    if running:
+        event = running[0]
+        frozen = event.status.options or options.options_for(transition.spec.driver, event.metadata.annotations)
+        differs = ", ".join(
+            f"{name}={frozen.get(name, '(unset)')!s} instead of {value}"
+            for name, value in wanted.items()
+            if frozen.get(name) != value
+        )
+        return Asked(event, is_new=False, differs=differs)
+    suffix = RandomIds(client.randomness).name_suffix()
+    made = LifecycleEvent(
+        metadata=ObjectMeta(
+            name=f"{transition.name}-{node[:_NODE_NAME_ROOM].rstrip('.-')}-{suffix}",
+            annotations={f"{prefix}{name}": value for name, value in wanted.items()},
+        ),
+        spec=LifecycleEventSpec(transition_name=transition.name, binding_node=node),
+    )
+    return Asked(await events.create(made), is_new=True)

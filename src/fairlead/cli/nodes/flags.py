@@ -1,0 +1,214 @@
+"""Flags with kubectl's names, meanings, defaults and spelling."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
+    from fairlead.lifecycle.drain.options import DrainOptions
+
+__all__ = [
+    "GoCommand",
+    "access",
+    "check_choice",
+    "connect",
+    "drain_flags",
+    "drain_options",
+    "go_boolean",
+    "limits",
+    "node_choice",
+    "waiting",
+]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+_SPELLINGS = {
+    **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
+}
+
+
+class GoCommand(click.Command):
+    """A command whose boolean flags are spelt as kubectl's: `--force` or `--force=false`, never `--force false`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Spell Go's booleans as click's before it reads them."""
+        booleans = {
+            name
+            for parameter in self.params
+            if isinstance(parameter, click.Option) and parameter.is_flag and parameter.secondary_opts
+            for name in parameter.opts
+        }
+        end = args.index("--") if "--" in args else len(args)
+        return super().parse_args(ctx, [*(_respelt(one, booleans, ctx) for one in args[:end]), *args[end:]])
+
+
+def _respelt(argument: str, booleans: set[str], ctx: click.Context) -> str:
+    name, equals, value = argument.partition("=")
+    if not equals or name not in booleans:
+        return argument
+    if value not in _SPELLINGS:
+        raise click.BadParameter(f"invalid boolean value {value!r}: must be true or false", ctx, param_hint=name)
+    return name if _SPELLINGS[value] else f"--no-{name.removeprefix('--')}"
+
+
+def go_boolean(name: str, *, default: bool, text: str) -> Callable[[_F], _F]:
+    """A boolean flag of a `GoCommand`."""
+    return click.option(
+        f"{name}/--no-{name.removeprefix('--')}", default=default, help=f"{text}  [default: {str(default).lower()}]"
+    )
+
+
+def access(command: _F) -> _F:
+    """`--kubeconfig`, `--context` and the lifecycle kinds' group."""
+    for flag in (
+        click.option(
+            "--lifecycle-api-group",
+            default="lifecycle.k8s.io",
+            show_default=True,
+            help="The API group of LifecycleTransition and LifecycleEvent; lifecycle.fairlead.dev is the alternative.",
+        ),
+        click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use."),
+        click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it]."),
+    ):
+        command = flag(command)
+    return command
+
+
+def connect(invocation: Invocation, flags: Mapping[str, Any], component: str) -> Client:
+    """A client as these flags say."""
+    from fairlead import client
+    from fairlead.api.scheme import Scheme
+
+    return client.connect(
+        kubeconfig_path=flags["kubeconfig"],
+        context=flags["kube_context"],
+        component=component,
+        environment=invocation.environment,
+        scheme=Scheme(flags["lifecycle_api_group"]),
+    )
+
+
+def drain_flags(*, profile: bool = False) -> Callable[[_F], _F]:
+    """The flags of kubectl drain that say how; `profile` makes the defaults those of the driver itself."""
+    flags = [
+        go_boolean(
+            "--force", default=profile, text="Continue even if there are pods that do not declare a controller."
+        ),
+        go_boolean("--ignore-daemonsets", default=profile, text="Ignore DaemonSet-managed pods."),
+        go_boolean(
+            "--delete-emptydir-data",
+            default=profile,
+            text="Continue even if there are pods using emptyDir (local data that will be deleted).",
+        ),
+        click.option(
+            "--grace-period",
+            type=int,
+            default=-1,
+            show_default=True,
+            help="Seconds given to each pod to terminate gracefully; negative: the pod's own.",
+        ),
+        click.option(
+            "--timeout", default="0s", show_default=True, help="How long to try before giving up; zero: for ever."
+        ),
+        click.option("--pod-selector", default="", help="Label selector to filter pods on the node."),
+        go_boolean(
+            "--disable-eviction",
+            default=False,
+            text="Delete instead of evicting: this passes over PodDisruptionBudgets, use with caution.",
+        ),
+        click.option(
+            "--skip-wait-for-delete-timeout",
+            type=int,
+            default=0,
+            show_default=True,
+            help="Do not wait for pods whose deletion is more than this many seconds overdue; 0: always wait.",
+        ),
+        click.option(
+            "--priority-groups",
+            metavar="PRIORITY,...",
+            default="",
+            help="Priorities at which groups of pods begin; a group goes when all lower ones are gone.",
+        ),
+    ]
+    return _all(flags)
+
+
+def drain_options(flags: Mapping[str, Any]) -> DrainOptions:
+    """What `drain_flags` came to."""
+    from fairlead.lifecycle.drain import options
+
+    texts = {name: _text(flags[name.replace("-", "_")]) for name in options.spell(options.KUBECTL)}
+    try:
+        return options.parse(texts)
+    except options.OptionError as error:
+        raise click.UsageError(str(error).replace("option ", "--", 1)) from error
+
+
+def node_choice(command: _F) -> _F:
+    """Which nodes."""
+    return _all(
+        [
+            click.argument("nodes", nargs=-1, metavar="[NODE]..."),
+            click.option("-l", "--selector", default="", help="The nodes with these labels, instead of names."),
+        ]
+    )(command)
+
+
+def check_choice(flags: Mapping[str, Any]) -> None:
+    """Names or labels, not both, not neither."""
+    if flags["nodes"] and flags["selector"]:
+        raise click.UsageError("cannot specify both a node name and a --selector option")
+    if not flags["nodes"] and not flags["selector"]:
+        raise click.UsageError("name a node, or say which by --selector")
+
+
+def limits(command: _F) -> _F:
+    """How many nodes at once."""
+    return _all(
+        [
+            click.option(
+                "--max-unavailable",
+                type=click.IntRange(min=1),
+                default=1,
+                show_default=True,
+                help="How many nodes at once.",
+            ),
+            click.option(
+                "--per-zone",
+                type=click.IntRange(min=0),
+                default=0,
+                show_default=True,
+                help="How many nodes of one zone (topology.kubernetes.io/zone) at once; 0: no limit of its own.",
+            ),
+        ]
+    )(command)
+
+
+def waiting(command: _F) -> _F:
+    """`--wait` and `--no-wait`."""
+    return go_boolean("--wait", default=True, text="Follow it to its end; Ctrl-C only stops following.")(command)
+
+
+def _all(flags: list[Callable[[_F], _F]]) -> Callable[[_F], _F]:
+    def apply(command: _F) -> _F:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return apply
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{int(value.total_seconds())}s" if isinstance(value, dt.timedelta) else str(value)

@@ -1,0 +1,58 @@
+"""`fairlead uncordon`: have nodes take pods again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from fairlead.cli import process
+from fairlead.cli.invocation import Invocation
+from fairlead.cli.nodes import flags as node_flags
+
+__all__ = ["command"]
+
+_DETACHED = 130
+
+
+@click.command("uncordon", cls=node_flags.GoCommand)
+@node_flags.node_choice
+@node_flags.go_boolean("--force", default=False, text="Also undo a cordon that somebody else made.")
+@node_flags.waiting
+@node_flags.access
+@click.pass_obj
+def command(invocation: Invocation, /, **flags: Any) -> int:
+    """Mark nodes as schedulable again, after a drain of Fairlead's.
+
+    A cordon that somebody else made stays, unless --force says otherwise. Ctrl-C stops following, not the request.
+    """
+    node_flags.check_choice(flags)
+    failed: list[str] = []
+    ended = False
+
+    async def run() -> None:
+        nonlocal ended
+        from fairlead.api.reserved import NODE_UNCORDON
+        from fairlead.cli.nodes import asking, carrying, rolling, showing
+        from fairlead.lifecycle.drain import rollout
+
+        async with node_flags.connect(invocation, flags, "fairlead-uncordon") as client:
+            nodes = await asking.chosen_nodes(client, flags["nodes"], flags["selector"])
+            request = carrying.Request(
+                transition=await asking.check_transition(client, NODE_UNCORDON.name),
+                verb="uncordon",
+                done="uncordoned",
+                options={"force": "true"} if flags["force"] else {},
+                wait=flags["wait"],
+            )
+            limits = rollout.Limits(max_unavailable=len(nodes))
+            with showing.screen() as screen:
+                results = await rolling.roll(nodes, limits, lambda name: carrying.carry(client, screen, request, name))
+        failed.extend(name for name, succeeded in results.items() if not succeeded)
+        ended = True
+
+    process.run(run)
+    if not ended:
+        click.echo("detached; the request stands. The same command again follows it.", err=True)
+        return _DETACHED
+    return 1 if failed else 0

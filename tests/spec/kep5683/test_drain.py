@@ -1,0 +1,223 @@
+"""KEP-5683, Orchestration: a server-side drain by the reference driver, as an operator sees it, as processes."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.testing import ControlPlane
+from fairlead.testing.rawhttp import RawApi
+from tests.spec.kep5683.draining import LIFECYCLE, Fleet, fleet_of
+from tests.spec.kep5683.site import condition
+
+EVENTS = f"{LIFECYCLE}/lifecycleevents"
+
+
+@pytest.fixture
+async def bare_fleet(
+    lifecycle_plane: ControlPlane, admin: RawApi, namespace: str, unique_name: Callable[[str], str]
+) -> AsyncIterator[Fleet]:
+    """Two nodes on which neither agent nor driver runs yet."""
+    folder = Path(tempfile.mkdtemp(prefix="fl-"))
+    try:
+        async with fleet_of(lifecycle_plane, admin, folder, unique_name("n"), namespace, 2) as made:
+            yield made
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def fleet(bare_fleet: Fleet) -> Fleet:
+    """Two nodes, the first with agent and driver."""
+    bare_fleet.start(bare_fleet.node)
+    await bare_fleet.ready()
+    return bare_fleet
+
+
+async def create(fleet: Fleet, transition: str, name: str, **options: str) -> None:
+    annotations = {f"drain.fairlead.dev/{key.replace('_', '-')}": value for key, value in options.items()}
+    body = {
+        "apiVersion": "lifecycle.k8s.io/v1alpha1",
+        "kind": "LifecycleEvent",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"transitionName": transition, "bindingNode": fleet.node},
+    }
+    (await fleet.api.post(EVENTS, body)).expect(201)
+
+
+async def test_the_two_transitions_from_drain_started_to_maintenance_complete(fleet: Fleet) -> None:
+    """ "Two LifecycleTransitions: DrainStarted to DrainComplete, Uncordoning to MaintenanceComplete"."""
+    await fleet.pod("web")
+    await fleet.pod("slow", ends="1s")
+    reasons: list[str] = []
+
+    def note(event: dict[str, Any]) -> bool:
+        reason = condition(event["object"]).get("reason", "")
+        if reason and reasons[-1:] != [reason]:
+            reasons.append(reason)
+        return bool(reason == reasons_end)
+
+    reasons_end = "DrainComplete"
+    async with fleet.api.watch("/api/v1/nodes", fieldSelector=f"metadata.name={fleet.node}") as watch:
+        await create(fleet, "node-drain", f"drain-{fleet.node}")
+        drained = (await watch.until(note))["object"]
+        assert await fleet.left() == []
+        assert drained["spec"]["unschedulable"] is True
+        assert condition(drained)["message"] == "Lifecycle Transition 'node-drain'"
+        reasons_end = "MaintenanceComplete"
+        await create(fleet, "node-uncordon", f"uncordon-{fleet.node}")
+        back = (await watch.until(note))["object"]
+    assert reasons == ["DrainStarted", "DrainComplete", "Uncordoning", "MaintenanceComplete"]
+    assert "unschedulable" not in back["spec"]
+
+
+async def test_a_budget_blocks_and_then_frees(fleet: Fleet) -> None:
+    """The blocker is seen while it blocks: which pod, which budget, since when."""
+    await fleet.pod("web-1", labels={"app": "web"})
+    await fleet.pod("db")
+    await fleet.budget("web", {"app": "web"}, minAvailable=1)
+    drain = await fleet.fairlead("drain", fleet.node)
+    await drain.until(f"1/2 pods gone; blocked: {fleet.namespace}/web-1 by budget {fleet.namespace}/web (")
+    assert await fleet.left() == ["web-1"]
+    event = (await fleet.api.get(EVENTS, fieldSelector=f"spec.bindingNode={fleet.node}")).expect(200)["items"][0]
+    assert event["status"]["progress"] == {"done": 1, "total": 2, "unit": "pods"}
+    assert "since 20" in event["status"]["message"]
+    await fleet.pod("web-2", fleet.nodes[1], labels={"app": "web"})
+    assert await drain.ended() == 0
+    assert drain.out.endswith(f"node/{fleet.node} drained\n")
+    assert await fleet.left(fleet.nodes[1]) == ["web-2"]
+
+
+async def test_ctrl_c_detaches_and_the_same_command_attaches(fleet: Fleet) -> None:
+    """ "Ctrl-C detaches without stopping it, running it again re-attaches"."""
+    await fleet.pod("web-1", labels={"app": "web"})
+    await fleet.budget("web", {"app": "web"}, minAvailable=1)
+    first = await fleet.fairlead("drain", fleet.node)
+    await first.until("blocked: ")
+    first.interrupt()
+    assert await first.ended() == 130
+    assert "detached; the drain goes on" in first.out
+    again = await fleet.fairlead("drain", fleet.node, "--ignore-daemonsets")
+    await again.until("drain is under way already")
+    await again.until("it goes on with its own options: ignore-daemonsets=false instead of true")
+    assert "asked for (" not in again.out
+    await fleet.pod("web-2", fleet.nodes[1], labels={"app": "web"})
+    assert await again.ended() == 0
+    assert await fleet.left() == []
+
+
+async def test_refusals_are_kubectls_and_touch_nothing(fleet: Fleet) -> None:
+    await fleet.pod("bare", bare=True)
+    await fleet.pod("web")
+    said = await fleet.said("drain", fleet.node, code=1)
+    assert "cannot delete Pods that declare no controller (use --force to override): " in said
+    assert f" {fleet.node}\n" in said[said.index("There are pending nodes to be drained:") :]
+    assert await fleet.left() == ["bare", "web"]
+    assert "unschedulable" not in (await fleet.node_object())["spec"]
+    previewed = await fleet.said("drain", fleet.node, "--force", "--dry-run=server")
+    assert f"evicting pod {fleet.namespace}/bare (server dry run)" in previewed
+    assert f"Warning: deleting Pods that declare no controller: {fleet.namespace}/bare" in previewed
+    assert await fleet.left() == ["bare", "web"]
+    await fleet.said("drain", "--force", fleet.node)
+    assert await fleet.left() == []
+
+
+async def test_a_timeout_ends_the_drain_and_names_what_is_left(fleet: Fleet) -> None:
+    await fleet.pod("web", labels={"app": "web"})
+    await fleet.budget("web", {"app": "web"}, minAvailable=1)
+    said = await fleet.said("drain", fleet.node, "--timeout=2s", code=1)
+    assert f"timed out after 2s with 1 pods left: {fleet.namespace}/web; blocked: " in said
+    assert (await fleet.node_object())["spec"]["unschedulable"] is True
+
+
+async def test_a_foreign_cordon_is_not_undone_unless_told_to(fleet: Fleet) -> None:
+    path = f"/api/v1/nodes/{fleet.node}"
+    (await fleet.api.patch(path, {"spec": {"unschedulable": True}})).expect(200)
+    await fleet.said("drain", fleet.node)
+    said = await fleet.said("uncordon", fleet.node, code=1)
+    assert f"node {fleet.node} was cordoned by somebody else, not by Fairlead, so it stays cordoned" in said
+    await fleet.said("uncordon", fleet.node, "--force")
+    assert "unschedulable" not in (await fleet.node_object())["spec"]
+
+
+async def test_maintenance_from_beginning_to_end(fleet: Fleet) -> None:
+    """ "kubectl would orchestrate the transition from DrainStarted to MaintenanceComplete"."""
+    await fleet.pod("web")
+    work = 'test "$FAIRLEAD_NODE" = "$1" && echo "working on $1"'
+    said = await fleet.said("maintain", fleet.node, "--", "sh", "-c", work, "sh", "{}")
+    assert said.index("drained") < said.index(f"working on {fleet.node}") < said.index("maintenance complete")
+    assert condition(await fleet.node_object())["reason"] == "MaintenanceComplete"
+    assert await fleet.left() == []
+    said = await fleet.said("maintain", fleet.node, "--", "sh", "-c", "exit 3", code=1)
+    assert f"the command ended with 3; node {fleet.node!r} stays drained" in said
+    assert (await fleet.node_object())["spec"]["unschedulable"] is True
+    assert condition(await fleet.node_object())["reason"] == "DrainComplete"
+
+
+async def test_a_drain_that_nobody_takes_up_is_explained_and_taken_back(fleet: Fleet) -> None:
+    lonely = fleet.nodes[1]
+    said = await fleet.said("drain", lonely, "--timeout=7s", code=1)
+    assert "no agent has seen the event yet; is `fairlead agent` running on the node?" in said
+    assert "nobody took it up within 7s, so it was taken back" in said
+    left = (await fleet.api.get(EVENTS, fieldSelector=f"spec.bindingNode={lonely}")).expect(200)["items"]
+    assert left == []
+
+
+async def test_several_nodes_one_after_the_other(fleet: Fleet) -> None:
+    fleet.start(fleet.nodes[1])
+    for node in fleet.nodes:
+        await fleet.pod(f"on-{node}", node)
+    labels = {"metadata": {"labels": {"pool": fleet.node}}}
+    for node in fleet.nodes:
+        (await fleet.api.patch(f"/api/v1/nodes/{node}", labels)).expect(200)
+    said = await fleet.said("drain", "--selector", f"pool={fleet.node}")
+    first, second = fleet.nodes
+    assert said.index(f"node/{first} drained") < said.index(f"node/{second}: drain asked for")
+    assert said.index(f"node/{second}: drain asked for") < said.index(f"node/{second} drained")
+
+
+async def test_the_driver_is_killed_between_evictions(fleet: Fleet) -> None:
+    """No pod evicted twice, none forgotten, progress goes on."""
+    names = [f"web-{number}" for number in range(4)]
+    for name in names:
+        await fleet.pod(name, labels={"app": "web"})
+    for number in range(2):
+        await fleet.pod(f"other-{number}", fleet.nodes[1], labels={"app": "web"})
+    # One at a time: there is a moment between any two evictions.
+    await fleet.budget("web", {"app": "web"}, minAvailable=5)
+    driver = fleet.processes[f"driver-{fleet.node}"]
+    gone: list[str] = []
+    async with fleet.api.watch(fleet.pods) as watch:
+        drain = await fleet.fairlead("drain", fleet.node)
+
+        def next_gone(event: dict[str, Any]) -> bool:
+            if event["type"] != "DELETED":
+                return False
+            gone.append(event["object"]["metadata"]["name"])
+            return True
+
+        while len(gone) < len(names):
+            await watch.until(next_gone)
+            if len(gone) < len(names):
+                driver.kill()
+                # A replacement comes up and is ready, so that the budget lets the next one go.
+                await fleet.pod(f"new-{len(gone)}", fleet.nodes[1], labels={"app": "web"})
+                driver.start()
+    assert await drain.ended() == 0, drain.out
+    assert sorted(gone) == names
+    assert await fleet.left() == []
+    assert len(await fleet.left(fleet.nodes[1])) == 5
+
+
+async def test_no_transition_no_drain(bare_fleet: Fleet) -> None:
+    said = await bare_fleet.said("drain", bare_fleet.node, "--transition=nobodys", code=1)
+    assert "there is no LifecycleTransition nobodys: drivers publish them when they register" in said
+    said = await bare_fleet.said("drain", "no-such-node", code=1)
+    assert 'nodes "no-such-node" not found' in said
+    assert await asyncio.wait_for(bare_fleet.said("drain", code=2), 60)

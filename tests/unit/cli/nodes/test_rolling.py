@@ -1,0 +1,57 @@
+"""Several nodes: never more at once than allowed, and a failure stops the rest only where asked to."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fairlead.api.core_v1 import Node
+from fairlead.api.meta import ObjectMeta
+from fairlead.cli.nodes.rolling import roll
+from fairlead.lifecycle.drain.rollout import ZONE_LABEL, Limits
+
+NODES = [
+    Node(metadata=ObjectMeta(name=f"{zone}{number}", labels={ZONE_LABEL: zone})) for zone in "ab" for number in range(3)
+]
+
+
+class Work:
+    def __init__(self, failing: str = "") -> None:
+        self.failing = failing
+        self.active: set[str] = set()
+        self.peak = 0
+        self.zone_peak = 0
+        self.order: list[str] = []
+
+    async def __call__(self, name: str) -> bool:
+        self.active.add(name)
+        self.order.append(name)
+        self.peak = max(self.peak, len(self.active))
+        self.zone_peak = max(self.zone_peak, *(sum(one[0] == zone for one in self.active) for zone in "ab"))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        self.active.remove(name)
+        return name != self.failing
+
+
+async def test_one_after_the_other_by_default() -> None:
+    work = Work()
+    assert await roll(NODES, Limits(), work) == {node.name: True for node in NODES}
+    assert work.peak == 1
+    assert work.order == [node.name for node in NODES]
+
+
+async def test_a_zone_has_a_limit_of_its_own() -> None:
+    work = Work()
+    await roll(NODES, Limits(max_unavailable=4, per_zone=1), work)
+    assert (work.peak, work.zone_peak) == (2, 1)
+
+
+async def test_a_failure_does_not_stop_the_others() -> None:
+    results = await roll(NODES, Limits(), Work("a1"))
+    assert [name for name, good in results.items() if not good] == ["a1"]
+    assert len(results) == len(NODES)
+
+
+async def test_unless_it_should() -> None:
+    results = await roll(NODES, Limits(), Work("a1"), stop_on_failure=True)
+    assert results == {"a0": True, "a1": False}
