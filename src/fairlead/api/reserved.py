@@ -11,6 +11,7 @@ __all__ = [
     "ANNOTATION_GRACE_DEADLINE",
     "ANNOTATION_GRACE_REQUESTED",
     "ANNOTATION_PLATFORM",
+    "ANNOTATION_PREFERRED_HOLDER",
     "API_UNAPPROVED",
     "CONDITION_DRAINED",
     "CONDITION_DRAIN_IN_PROGRESS",
@@ -76,6 +77,8 @@ ANNOTATION_GRACE_DEADLINE: Final = "grace.fairlead.dev/deadline"
 ANNOTATION_GRACE_REQUESTED: Final = "grace.fairlead.dev/requested-seconds"
 # On a Node: which cloud it runs on, for a node without a providerID.
 ANNOTATION_PLATFORM: Final = "cloudprovider.kubernetes.io/platform"
+# On a Lease: who should hold it next. The field for that is dropped by servers without CoordinatedLeaderElection.
+ANNOTATION_PREFERRED_HOLDER: Final = "election.fairlead.dev/preferred-holder"
 # On a CRD in a *.k8s.io group, without which Kubernetes refuses it.
 ANNOTATION_API_APPROVED: Final = "api-approved.kubernetes.io"
 API_UNAPPROVED: Final = "unapproved, experimental-only"

@@ -200,7 +200,7 @@ class Candidate:
                 self.candidacy = self.candidacy.doubted()
             return False
         version = stored.metadata.resource_version
-        self.candidacy = self.candidacy.stored(Record.of(stored.spec), version, sent)
+        self.candidacy = self.candidacy.stored(Record.of(stored), version, sent)
         if self.candidacy.sighting is not None and self.candidacy.sighting.resource_version == version:
             self.lease = stored
         self._report()
@@ -209,7 +209,7 @@ class Candidate:
     async def _try_to_release(self) -> Lease | None:
         if self.lease is None:
             return None
-        record = Record.of(self.lease.spec).released(self.clock.now())
+        record = Record.of(self.lease).released(self.clock.now())
         try:
             return await self._leases.write(self.lease, record, timeout_seconds=self.timing.attempt_seconds)
         except leases.FAILURES as error:
@@ -263,7 +263,7 @@ class Candidate:
                     self._observe(found, version)
 
     def _observe(self, found: Lease | None, version: str) -> None:
-        record = None if found is None else Record.of(found.spec)
+        record = None if found is None else Record.of(found)
         self.lease = found
         self.candidacy = self.candidacy.seen(record, version, self.clock.monotonic())
         self._changed.set()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from fairlead.api import errors as api_errors
-from fairlead.api import wire
 from fairlead.api.coordination_v1 import Lease
 from fairlead.api.meta import ObjectMeta
 from fairlead.client import errors, retry
@@ -51,8 +50,8 @@ class LeaseAccess:
         async with self._clock.timeout(timeout_seconds):
             if base is None:
                 meta = ObjectMeta(name=self._lock.name, namespace=self._lock.namespace)
-                return await self._api.create(Lease(metadata=meta, spec=record.to_spec()))
-            return await self._api.update(wire.replace(base, spec=record.to_spec()))
+                return await self._api.create(record.onto(Lease(metadata=meta)))
+            return await self._api.update(record.onto(base))
 
     async def watch(
         self, *, timeout_seconds: float, silence_seconds: float

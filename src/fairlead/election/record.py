@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 
-from fairlead.api.coordination_v1 import LeaseSpec
+from fairlead.api import wire
+from fairlead.api.coordination_v1 import Lease, LeaseSpec
+from fairlead.api.reserved import ANNOTATION_PREFERRED_HOLDER
 
 __all__ = ["Record", "Timing"]
 
@@ -67,7 +69,11 @@ class Timing:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """The election's part of a Lease. Times are for people to read: nobody decides by another machine's clock."""
+    """The election's part of a Lease. Times are for people to read: nobody decides by another machine's clock.
+
+    A preferred holder is written into the field of that name where the Lease has a strategy, without which servers
+    refuse it, and else into an annotation: a server without CoordinatedLeaderElection drops both fields.
+    """
 
     holder: str = ""
     lease_duration_seconds: int = 0
@@ -78,29 +84,35 @@ class Record:
     strategy: str = ""
 
     @classmethod
-    def of(cls, spec: LeaseSpec) -> Record:
+    def of(cls, lease: Lease) -> Record:
         """What a Lease says; a missing field is an empty one."""
+        spec = lease.spec
         return cls(
             holder=spec.holder_identity or "",
             lease_duration_seconds=spec.lease_duration_seconds or 0,
             acquire_time=spec.acquire_time,
             renew_time=spec.renew_time,
             transitions=spec.lease_transitions or 0,
-            preferred_holder=spec.preferred_holder or "",
+            preferred_holder=spec.preferred_holder or lease.metadata.annotations.get(ANNOTATION_PREFERRED_HOLDER, ""),
             strategy=spec.strategy or "",
         )
 
-    def to_spec(self) -> LeaseSpec:
-        """The same as a Lease has it. An empty holder is written, an empty preference or strategy is not."""
-        return LeaseSpec(
+    def onto(self, lease: Lease) -> Lease:
+        """A Lease that says this. An empty holder is written, an empty preference or strategy is not."""
+        annotations = dict(lease.metadata.annotations)
+        annotations.pop(ANNOTATION_PREFERRED_HOLDER, None)
+        if self.preferred_holder and not self.strategy:
+            annotations[ANNOTATION_PREFERRED_HOLDER] = self.preferred_holder
+        spec = LeaseSpec(
             holder_identity=self.holder,
             lease_duration_seconds=self.lease_duration_seconds,
             acquire_time=self.acquire_time,
             renew_time=self.renew_time,
             lease_transitions=self.transitions,
             strategy=self.strategy or None,
-            preferred_holder=self.preferred_holder or None,
+            preferred_holder=self.preferred_holder if self.preferred_holder and self.strategy else None,
         )
+        return wire.replace_metadata(wire.replace(lease, spec=spec), annotations=annotations)
 
     def taken_by(self, identity: str, timing: Timing, now: dt.datetime) -> Record:
         """The record of a new term. A preference has served its purpose then; the strategy is not ours to change."""

@@ -1,8 +1,8 @@
 """Several locks, several replicas: who should ask whom for which lock. Pure; `group` and `manager` act on it.
 
 No replica knows how many there are. One that holds two locks fewer than another asks for one of the other's, in the
-Lease itself (`preferredHolder`); the other then steps down in order. Each such move makes the difference smaller, so it
-comes to an end, and a replica that is not well asks for nothing.
+Lease itself (its preferred holder); the other then steps down in order. Each such move makes the difference smaller,
+so it comes to an end, and a replica that is not well asks for nothing.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from collections.abc import Mapping
 
 from fairlead.election import Record
 
-__all__ = ["STRATEGY", "lock_to_ask_for"]
-
-STRATEGY = "fairlead.dev/balanced"
-"""What a Lease with a preferred holder must name, in a domain of our own: no API server picks the holder."""
+__all__ = ["lock_to_ask_for"]
 
 
 def lock_to_ask_for(locks: Mapping[str, Record], identity: str) -> str | None:

@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Callable
 
 from fairlead.api import errors as api_errors
-from fairlead.api import wire
 from fairlead.api.coordination_v1 import Lease
 from fairlead.base import logs
 from fairlead.base.metrics import Metrics
@@ -14,7 +13,6 @@ from fairlead.client import errors
 from fairlead.client.client import Client
 from fairlead.client.recorder import EventRecorder
 from fairlead.election import Candidate, Leadership, Lock, Record, Rules, Term, TermOverrun, Timing
-from fairlead.manager.balance import STRATEGY
 from fairlead.manager.controller import Controller
 from fairlead.manager.health import Verdict
 from fairlead.manager.running import Runner, RunSettings
@@ -100,13 +98,13 @@ class Group:
         lease = self.candidate.lease
         if lease is None:
             return
-        spec = wire.replace(lease.spec, preferred_holder=self.candidate.identity, strategy=STRATEGY)
+        record = dataclasses.replace(Record.of(lease), preferred_holder=self.candidate.identity)
         try:
-            await self._client.of(Lease).update(wire.replace(lease, spec=spec))
+            await self._client.of(Lease).update(record.onto(lease))
         except (api_errors.ApiError, errors.ClientError) as error:
             _log.debug("could not ask for the lease now", lock=str(self.lock), error=str(error))
         else:
-            _log.info("asked for the lease, for balance", lock=str(self.lock), holder=spec.holder_identity)
+            _log.info("asked for the lease, for balance", lock=str(self.lock), holder=record.holder)
 
     def term_started(self, term: Term) -> None:
         """Called by the leadership."""

@@ -119,7 +119,7 @@ class Candidate:
 
 
 class Fleet:
-    """Two candidates in Python and one in Go."""
+    """Two candidates in Python and one in Go, unless others are named."""
 
     def __init__(self, api: RawApi, namespace: str, folder: Path, timing: Timing, *, check: bool) -> None:
         self.api = api
@@ -133,9 +133,9 @@ class Fleet:
     def lease_path(self) -> str:
         return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{LEASE}"
 
-    async def start(self) -> None:
+    async def start(self, *names: str) -> None:
         await self._furnish()
-        for name in ("python-1", "python-2", "go"):
+        for name in names or ("python-1", "python-2", "go"):
             uid, kubeconfig = await self._pod(name)
             self.candidates[name] = Candidate(name, uid, self._command_of(name, kubeconfig), self._folder)
 

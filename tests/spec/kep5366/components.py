@@ -7,8 +7,9 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import aiohttp
 
@@ -62,11 +63,21 @@ class Seen:
 class Replica:
     """One process of a component."""
 
-    def __init__(self, component: str, name: str, flags: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self,
+        component: str,
+        name: str,
+        flags: Sequence[str],
+        folder: Path,
+        *,
+        variables: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         reserved = ReservedPort()
         self._port = reserved.number
         reserved.release()
         command = [
+            "/usr/bin/env",
+            *(f"{key}={value}" for key, value in variables.items()),
             sys.executable,
             "-m",
             "fairlead.cli",

@@ -29,6 +29,7 @@ from tests.spec.kep5366.components import until
 TIMING = Timing(lease_duration_seconds=12, renew_deadline_seconds=9, retry_period_seconds=0.2)
 # For a replica without others: it waits for them only so long before it leads again.
 ALONE = Timing(lease_duration_seconds=12, renew_deadline_seconds=9, retry_period_seconds=0.04)
+HURRIED = Timing(lease_duration_seconds=12, renew_deadline_seconds=9, retry_period_seconds=0.01)
 
 
 class Loops:

@@ -40,9 +40,7 @@ async def until_done(world: World, task: asyncio.Task[Record]) -> Record:
 
 async def write(world: World, record: Record) -> None:
     """Somebody else, kubectl for example, writes the Lease."""
-    await world.admin.of(Lease).modify(
-        LOCK.name, lambda found: wire.replace(found, spec=record.to_spec()), namespace=LOCK.namespace
-    )
+    await world.admin.of(Lease).modify(LOCK.name, record.onto, namespace=LOCK.namespace)
 
 
 async def test_the_first_candidate_creates_the_lease(world: World) -> None:

@@ -209,9 +209,7 @@ async def test_a_stolen_lease_is_noticed_at_once(stage: Stage, world: World) -> 
     await leader.until_leading()
     await world.clock.advance(10)
     stolen = (await world.record()).taken_by("thief", leader.leadership.candidate.timing, world.clock.now())
-    await world.admin.of(Lease).modify(
-        LOCK.name, lambda found: wire.replace(found, spec=stolen.to_spec()), namespace=LOCK.namespace
-    )
+    await world.admin.of(Lease).modify(LOCK.name, stolen.onto, namespace=LOCK.namespace)
     await world.clock.settle()
     assert stage.log == ["a begins 0", "a ends lost"]
     await stage.close()

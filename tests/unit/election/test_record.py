@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api import wire
-from fairlead.api.coordination_v1 import Lease, LeaseSpec
+from fairlead.api.coordination_v1 import Lease
+from fairlead.api.meta import ObjectMeta
+from fairlead.api.reserved import ANNOTATION_PREFERRED_HOLDER
 from fairlead.election.record import Record, Timing
 
 NOW = dt.datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)
@@ -40,7 +42,7 @@ def test_the_fields_are_those_of_client_go() -> None:
     record = Record(
         holder="a_1", lease_duration_seconds=15, acquire_time=EARLIER, renew_time=NOW, transitions=3, strategy="x/y"
     )
-    assert wire.to_dict(Lease(spec=record.to_spec()))["spec"] == {
+    assert wire.to_dict(record.onto(Lease()))["spec"] == {
         "holderIdentity": "a_1",
         "leaseDurationSeconds": 15,
         "acquireTime": "2026-07-01T11:55:00.123456Z",
@@ -51,14 +53,14 @@ def test_the_fields_are_those_of_client_go() -> None:
 
 
 def test_a_missing_field_is_an_empty_one() -> None:
-    assert Record.of(LeaseSpec()) == Record()
+    assert Record.of(Lease()) == Record()
 
 
 def test_a_released_lease_has_an_empty_holder_and_one_second() -> None:
     held = Record(holder="a", lease_duration_seconds=15, acquire_time=EARLIER, renew_time=EARLIER, transitions=3)
     released = held.released(NOW)
     assert released == Record(lease_duration_seconds=1, acquire_time=NOW, renew_time=NOW, transitions=3)
-    assert released.to_spec().holder_identity == ""
+    assert released.onto(Lease()).spec.holder_identity == ""
 
 
 def test_a_new_term_counts_and_forgets_the_preference() -> None:
@@ -89,5 +91,14 @@ records = st.builds(
 
 @given(records)
 def test_a_record_survives_the_wire(record: Record) -> None:
-    sent = wire.encode(Lease(spec=record.to_spec()))
-    assert Record.of(wire.decode(Lease, sent).spec) == record
+    sent = wire.encode(record.onto(Lease()))
+    assert Record.of(wire.decode(Lease, sent)) == record
+
+
+def test_a_preference_needs_no_strategy_and_leaves_no_trace() -> None:
+    lease = Lease(metadata=ObjectMeta(annotations={"theirs": "x"}))
+    asked = Record(holder="a", preferred_holder="b").onto(lease)
+    assert asked.metadata.annotations == {"theirs": "x", ANNOTATION_PREFERRED_HOLDER: "b"}
+    assert asked.spec.preferred_holder is None  # a server refuses one without a strategy
+    taken = Record.of(asked).taken_by("b", Timing(), NOW).onto(asked)
+    assert taken.metadata.annotations == {"theirs": "x"}

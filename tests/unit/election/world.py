@@ -180,7 +180,7 @@ class World:
         return await self.admin.of(Lease).get(lock.name, namespace=lock.namespace)
 
     async def record(self, lock: Lock = LOCK) -> Record:
-        return Record.of((await self.lease(lock)).spec)
+        return Record.of(await self.lease(lock))
 
     async def until(self, condition: Callable[[], bool], *, within_seconds: float = 120) -> None:
         """Let time pass until something is so."""

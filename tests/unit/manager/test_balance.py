@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.election import Record
-from fairlead.manager.balance import STRATEGY, lock_to_ask_for
+from fairlead.manager.balance import lock_to_ask_for
 
 
 def locks(**holders: str) -> dict[str, Record]:
@@ -24,7 +24,7 @@ def locks(**holders: str) -> dict[str, Record]:
         (locks(x="a", y=""), None),
         (locks(x="a"), None),
         (locks(x="me", y="me"), None),
-        ({**locks(x="a", y="a"), "z": Record(holder="a", preferred_holder="b", strategy=STRATEGY)}, None),
+        ({**locks(x="a", y="a"), "z": Record(holder="a", preferred_holder="b")}, None),
     ],
 )
 def test_who_has_two_fewer_asks_for_one(held: dict[str, Record], wanted: str | None) -> None:
