@@ -113,13 +113,21 @@ class Site:
         """What the driver has done for an event, in order."""
         return [line.split()[0] for line in ledger_driver.lines(self.ledger) if line.split()[1] == uid]
 
-    async def ask(self, api: RawApi, name: str, transition: str = "ledger", **options: str) -> Json:
-        """Create an event; options for the driver become annotations."""
-        annotations = {f"{ledger_driver.OPTION}{option}": value for option, value in options.items()}
+    async def ask(
+        self,
+        api: RawApi,
+        name: str,
+        transition: str = "ledger",
+        *,
+        annotations: dict[str, str] | None = None,
+        **options: str,
+    ) -> Json:
+        """Create an event; options for the driver of these tests become annotations."""
+        told = {f"{ledger_driver.OPTION}{option}": value for option, value in options.items()}
         body = {
             "apiVersion": "lifecycle.k8s.io/v1alpha1",
             "kind": "LifecycleEvent",
-            "metadata": {"name": name, "annotations": annotations},
+            "metadata": {"name": name, "annotations": told | (annotations or {})},
             "spec": {"transitionName": transition, "bindingNode": self.node},
         }
         return (await api.post(EVENTS, body)).expect(201)

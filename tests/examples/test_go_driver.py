@@ -1,0 +1,84 @@
+"""The driver in Go, built and run against a real agent: the contract in proto/ is enough."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from fairlead.base.environment import Environment
+from fairlead.testing import ControlPlane, require_real
+from fairlead.testing.binaries import cache_folder
+from fairlead.testing.processes import ManagedProcess
+from fairlead.testing.rawhttp import RawApi
+from tests.examples.conftest import EXAMPLES
+from tests.spec.kep5683.conftest import admin, lifecycle_plane, make_site
+from tests.spec.kep5683.site import Site, condition
+
+__all__ = ["admin", "lifecycle_plane"]  # fixtures
+
+pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("go-driver")]
+
+SOURCES = EXAMPLES / "05-go-driver"
+
+
+@pytest.fixture(scope="session")
+def binary() -> Path:
+    """The driver, built once for what its sources say."""
+    digest = hashlib.sha256()
+    for source in sorted(path for path in SOURCES.rglob("*") if path.suffix in {".go", ".mod", ".sum"}):
+        digest.update(str(source.relative_to(SOURCES)).encode() + b"\0" + source.read_bytes() + b"\0")
+    built = cache_folder(Environment.of_process()) / "godriver" / digest.hexdigest()[:16]
+    if not built.exists():
+        go = shutil.which("go")
+        require_real("Go", present=go is not None, remedy="install Go 1.26 or newer (https://go.dev/doc/install)")
+        built.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
+            target = Path(scratch) / "driver"
+            command = [str(go), "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", str(target), "."]
+            environment = {**os.environ, "CGO_ENABLED": "0"}
+            done = subprocess.run(command, cwd=SOURCES, env=environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+            target.rename(built)
+    return built
+
+
+@pytest.fixture
+def site(lifecycle_plane: ControlPlane, unique_name: Callable[[str], str]) -> Iterator[Site]:
+    yield from make_site(lifecycle_plane, unique_name("site"))
+
+
+async def test_a_driver_in_go(site: Site, binary: Path, admin: RawApi, unique_name: Callable[[str], str]) -> None:
+    touched = site.folder / "touched"
+    command = [
+        str(binary),
+        f"-registry-dir={site.folder / 'registry'}",
+        f"-plugin-dir={site.folder / 'plugins'}",
+        f"-work-dir={touched}",
+    ]
+    driver = ManagedProcess("go-driver", command, folder=site.folder)
+    driver.start()
+    try:
+        site.start_agent("agent", "--finished-event-ttl=2s")
+        async with site.watching(admin) as story:
+            uid = (await site.ask(admin, name := unique_name("event"), "touch"))["metadata"]["uid"]
+            done = (await story.until(name, "Succeeded"))["status"]
+            assert done["driver"] == "example.com/touch"
+            assert done["transition"] == {"uid": done["transition"]["uid"], "start": "Touching", "end": "Touched"}
+            await story.until(name, "gone")
+            assert [path.name for path in touched.iterdir()] == [uid]
+            assert condition((await admin.get(site.node_path)).expect(200))["reason"] == "Touched"
+
+            body = {"touch.example.com/refuse": "not today"}
+            await site.ask(admin, name := unique_name("event"), "touch", annotations=body)
+            assert (await story.until(name, "Failed"))["status"]["message"] == "not today"
+        await driver.stop(grace_seconds=30)
+        assert list((site.folder / "registry").iterdir()) == []
+    finally:
+        driver.kill()
