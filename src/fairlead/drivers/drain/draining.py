@@ -70,12 +70,12 @@ class Drain:
                 if first:
                     self._done_before = max(0, before - len(plan.remaining))
                     first = False
+                for held in plan.hold:
+                    self._hold(held)
                 self._tell(plan)
                 if plan.is_over:
                     break
                 self._check_time(plan)
-                for held in plan.hold:
-                    self._hold(held)
                 for pod in plan.ask:
                     self._ask(pod, scope)
                 await self._wait(plan)

@@ -21,20 +21,21 @@ _NAMED: Final = 10
 
 def describe(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, node: Node | None, now: dt.datetime) -> str:
     """How the drain stands. Says times, not durations, so that it changes only when something does."""
-    blocked: list[str] = []
+    blocked: dict[str, list[str]] = {}  # those with one reason are named together
     ending: list[str] = []
     for pod in plan.remaining:
         attempt = attempts.get(pod.uid)
         if pod.deleting:
             if why := _overdue(pod, node, now):
-                blocked.append(f"{pod.key} {why}")
+                blocked.setdefault(why, []).append(pod.key)
             else:
                 ending.append(pod.key)
         elif attempt is not None and attempt.cause not in {Cause.SENT, Cause.ACCEPTED}:
-            blocked.append(f"{pod.key} {_why(attempt, budgets.covering(pod))} since {_clock(attempt.since)}")
+            why = f"{_why(attempt, budgets.covering(pod))} since {_clock(attempt.since)}"
+            blocked.setdefault(why, []).append(pod.key)
     parts = []
     if blocked:
-        parts.append(f"blocked: {_some(blocked, '; ')}")
+        parts.append("blocked: " + _some([f"{_some(keys, ', ')} {why}" for why, keys in blocked.items()], "; "))
     if ending:
         parts.append(f"ending: {_some(ending, ', ')}")
     if plan.stranded:

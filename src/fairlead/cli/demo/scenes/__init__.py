@@ -31,6 +31,12 @@ _ENTRIES = (
         "the grace reaches the controller, can only get shorter, and the object goes when the controller is done",
     ),
     SceneEntry(
+        "drain",
+        "fairlead.cli.demo.scenes.drain",
+        "A node is drained on the server's side",
+        "a disruption budget blocks the drain, the drain says so, and goes on the moment the budget allows it",
+    ),
+    SceneEntry(
         "hybrid-clouds",
         "fairlead.cli.demo.scenes.hybrid_clouds",
         "Two clouds and a machine of nobody's in one cluster",
