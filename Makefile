@@ -7,6 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 KUBE_VERSIONS ?= 1.36 1.34:kubectl
 PYTEST_ARGS ?=
+SIM_FOR ?= 3m
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -48,6 +49,10 @@ test-kube: $(READY) kube ## Run the shared suite and the interoperability tests 
 .PHONY: test-long
 test-long: $(READY) kube ## Run what takes minutes: soak, many seeds, hundreds of handovers
 	@$(BIN)/pytest -q -m long $(PYTEST_ARGS)
+
+.PHONY: sim
+sim: $(READY) ## Play fresh seeds of the simulation on all cores (SIM_FOR=1h for longer)
+	@$(BIN)/fairlead sim --for $(SIM_FOR) --jobs "$$(nproc)" 2>/dev/null
 
 .PHONY: lint
 lint: $(READY) ## Check format, lint and types

@@ -44,4 +44,5 @@ COMMANDS: tuple[Entry, ...] = (
         "Be nodes that exist only in the API: they register, heartbeat, run pods and end them.",
     ),
     Entry("webhook", "fairlead.cli.webhook", "Record the deletion grace of custom resources on stock Kubernetes."),
+    Entry("sim", "fairlead.cli.sim", "Play the whole system on virtual time, under seeded faults."),
 )

@@ -9,7 +9,7 @@ import click
 
 from fairlead.base import gates
 
-__all__ = ["duration", "feature_gates", "logging"]
+__all__ = ["duration", "feature_gates", "logging", "optional_duration"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -35,6 +35,11 @@ def duration(ctx: click.Context, parameter: click.Parameter, value: str) -> floa
     if seconds <= 0:
         raise click.BadParameter("must be positive, such as 90s or 5m", ctx, parameter)
     return seconds
+
+
+def optional_duration(ctx: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """A callback for durations that need not be given."""
+    return None if value is None else duration(ctx, parameter, value)
 
 
 def feature_gates(command: _F) -> _F:

@@ -1,0 +1,111 @@
+"""Many seeds, on as many cores as there are, and what they covered."""
+
+from __future__ import annotations
+
+import collections
+import concurrent.futures
+import dataclasses
+import logging
+import multiprocessing
+
+from fairlead.base.clock import RealClock
+from fairlead.base.randomness import SystemRandomness
+from fairlead.sim.plan import FAULTS
+from fairlead.sim.running import Outcome, run
+from fairlead.sim.scenario import Scenario
+
+__all__ = ["Report", "fresh_seed", "play"]
+
+_MOVES = frozenset(
+    {
+        "new -> Pending",
+        "Pending -> Claimed",
+        "Pending -> Failed",
+        "Claimed -> Succeeded",
+        "Claimed -> Failed",
+        "Claimed -> SlaExpired",
+        "Succeeded -> gone",
+        "Failed -> gone",
+        "SlaExpired -> gone",
+    }
+)
+
+
+@dataclasses.dataclass(slots=True)
+class Report:
+    """What a campaign amounts to."""
+
+    first_seed: int
+    seconds: float = 0.0
+    seeds: int = 0
+    counted: int = 0
+    virtual_seconds: float = 0.0
+    counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    faults: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
+    failures: list[Outcome] = dataclasses.field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """One more seed was played."""
+        self.seeds += 1
+        self.counted += outcome.counts_as_run
+        self.virtual_seconds += outcome.virtual_seconds
+        self.counts += outcome.counts
+        self.faults += outcome.faults
+        if outcome.violation is not None:
+            self.failures.append(outcome)
+
+    def __str__(self) -> str:
+        moves = {name for name in self.counts if " -> " in name}
+        kinds = [kind for kind in FAULTS if self.faults[kind]]
+        missing = sorted(_MOVES - moves)
+        speed = self.seeds / max(self.seconds, 1e-9)
+        broken, counted = len(self.failures), self.counted
+        events, faults = self.counts["finished events"], self.faults.total()
+        lines = [
+            f"{self.seeds} seeds from {self.first_seed}: {broken} broken, {counted} with enough going on",
+            f"{speed:.2f} seeds/s, {self.virtual_seconds / 3600:.1f} virtual hours in {self.seconds:.0f} s",
+            f"{events} events finished, {faults} faults, {len(kinds)} of {len(FAULTS)} kinds beside the network's own",
+            f"state moves: {len(_MOVES & moves)} of {len(_MOVES)}{', never ' if missing else ''}{', '.join(missing)}",
+        ]
+        return "\n".join(lines)
+
+
+def fresh_seed() -> int:
+    """One that nobody has played before."""
+    return int.from_bytes(SystemRandomness().token_bytes(4), "big")
+
+
+def play(
+    first_seed: int, scenario: Scenario, *, seeds: int | None, seconds: float | None = None, jobs: int = 1
+) -> Report:
+    """Play one seed after the other: so many, or for so long (a seed that has begun is finished)."""
+    clock = RealClock()
+    began = clock.monotonic()
+    report = Report(first_seed)
+    # Spawned, not forked: each begins with a clean interpreter, wherever this one stands.
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_quiet) as pool:
+        running: set[concurrent.futures.Future[Outcome]] = set()
+        begun = 0
+        while True:
+            over = seconds is not None and clock.monotonic() - began >= seconds
+            while len(running) < jobs and not over and (seeds is None or begun < seeds):
+                running.add(pool.submit(_play_one, first_seed + begun, scenario))
+                begun += 1
+            if not running:
+                break
+            done, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            for one in done:
+                report.add(one.result())
+    report.seconds = clock.monotonic() - began
+    return report
+
+
+def _play_one(seed: int, scenario: Scenario) -> Outcome:
+    outcome = run(seed, scenario)
+    # A history is long, and only that of a failure is ever read.
+    return outcome if outcome.violation is not None else dataclasses.replace(outcome, history=())
+
+
+def _quiet() -> None:
+    logging.disable(logging.CRITICAL)

@@ -1,0 +1,160 @@
+"""Drivers, each a process of its own beside the agent, and the machines that they work on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, TypeVar
+
+from fairlead.api.reserved import FINALIZER_CLAIMED
+from fairlead.driverapi.errors import DriverError, DriverGone, DriverRefused
+from fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Work
+from fairlead.drivers import sdk
+from fairlead.drivers.sdk.service import Service
+from fairlead.sim.commits import EVENTS, Commits
+from fairlead.sim.loop import Process, current_process
+from fairlead.sim.stage import Life, Stage, Violation
+
+__all__ = ["DRIVER", "OFFERED", "DriverHost", "Machine"]
+
+_T = TypeVar("_T")
+
+DRIVER: Final = "example.com/reboot"
+OFFERED: Final = (
+    OfferedTransition(name="reboot", start="Rebooting", end="Rebooted"),
+    OfferedTransition(name="patch", start="Patching", end="Patched"),
+)
+
+
+class Machine:
+    """What survives a driver's process: which work was done on it."""
+
+    def __init__(self) -> None:
+        self.started: set[str] = set()
+        self.ended: set[str] = set()
+
+
+class _Worker(sdk.Driver):
+    """Takes its time, sometimes for ever, and now and then refuses."""
+
+    name = DRIVER
+    transitions = OFFERED
+
+    def __init__(self, host: DriverHost, life: Life) -> None:
+        self._host = host
+        self._life = life
+
+    async def start(self, work: sdk.Work) -> None:
+        self._host.judge_call(work)
+        await self._life.clock.sleep(self._life.randomness.uniform(0.0, 3.0))
+        self._host.machine.started.add(work.event_uid)
+        self._host.stage.trace.add(self._life.name, f"started {work.event_name}")
+
+    async def end(self, work: sdk.Work, report: sdk.Report) -> None:
+        self._host.judge_call(work)
+        if work.event_uid in self._host.machine.ended:
+            return
+        chance = self._life.randomness.random()
+        troubled = self._host.is_troubled
+        if troubled and chance < 0.05:
+            self._host.stage.counts["driver hangs"] += 1
+            await asyncio.Event().wait()
+        for done in range(1, 4):
+            await self._life.clock.sleep(self._life.randomness.uniform(0.0, 12.0))
+            report(Progress(done=done, total=3, unit="steps"))
+        if troubled and chance > 0.95:
+            raise DriverRefused("the machine does not obey")
+        self._host.machine.ended.add(work.event_uid)
+        self._host.stage.trace.add(self._life.name, f"ended {work.event_name}")
+
+
+class DriverHost:
+    """A driver's process as its agent reaches it. Calls run there; only answers come back."""
+
+    def __init__(self, stage: Stage, commits: Commits, machine: Machine) -> None:
+        self.stage = stage
+        self.commits = commits
+        self.machine = machine
+        self.is_troubled = True
+        self._service: Service | None = None
+        self._process: Process | None = None
+        self._calls: dict[asyncio.Future[Any], asyncio.Task[Any]] = {}
+
+    async def main(self, life: Life) -> None:
+        """One life of the driver."""
+        self._service = Service(_Worker(self, life), life.clock)
+        self._process = life.process
+        await asyncio.Event().wait()
+
+    def died(self, process: Process) -> None:
+        """Calls that it was busy with are answered by the kernel."""
+        if process is not self._process:
+            return
+        self._service = None
+        calls, self._calls = self._calls, {}
+        for answer in calls:
+            if not answer.done():
+                answer.set_exception(DriverGone("connection reset by peer"))
+
+    def judge_call(self, work: Work) -> None:
+        """Invariant 3: nobody calls a driver before claim and finalizer are stored."""
+        event = self.commits.of(EVENTS).get(work.event_name)
+        if event is None or event["metadata"]["uid"] != work.event_uid:
+            return  # taken away by force meanwhile; the claimant could not know
+        status = event.get("status", {})
+        held = FINALIZER_CLAIMED in event["metadata"].get("finalizers", [])
+        if status.get("claimStatus") != "Claimed" and not held:
+            self.stage.violate(Violation("3", f"driver called for {work.event_name}, which is {status or 'Pending'}"))
+        if not held and "startTime" not in status and work.event_name not in self.stage.strangers:
+            self.stage.violate(Violation("3", f"driver called for {work.event_name} before its finalizer"))
+
+    # ---- the channel: what the agent calls
+
+    async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
+        """Which transitions the driver carries out."""
+        return await self._call(lambda service: service.get_transitions(node_name))
+
+    async def start(self, work: Work, *, timeout_seconds: float | None = None) -> Reached:
+        """Enter the start state."""
+        del timeout_seconds
+        return await self._call(lambda service: service.start(work))
+
+    async def end(
+        self, work: Work, on_progress: Callable[[Progress], None], *, timeout_seconds: float | None = None
+    ) -> Reached:
+        """Bring the node to the end state."""
+        del timeout_seconds
+        loop, caller = self.stage.loop, current_process()
+
+        def relay(progress: Progress) -> None:
+            loop.call_soon(on_progress, progress, context=caller.context.copy())
+
+        return await self._call(lambda service: service.end(work, relay))
+
+    async def _call(self, begin: Callable[[Service], Coroutine[Any, Any, _T]]) -> _T:
+        await asyncio.sleep(self.stage.chance.uniform(0.0, 0.001))
+        if self._service is None or self._process is None:
+            raise DriverGone("connection refused")
+        loop = self.stage.loop
+        answer: asyncio.Future[_T] = loop.create_future()
+        task = loop.start(self._process, _answered(begin(self._service), answer), name="call")
+        self._calls[answer] = task
+        try:
+            return await answer
+        finally:
+            self._calls.pop(answer, None)
+            task.cancel()
+
+
+async def _answered(work: Coroutine[Any, Any, _T], answer: asyncio.Future[_T]) -> None:
+    try:
+        result = await work
+    except DriverError as error:
+        if not answer.done():
+            answer.set_exception(error)
+    except Exception as error:  # noqa: BLE001 - over a socket, too, an exception is an answer
+        if not answer.done():
+            answer.set_exception(DriverRefused(f"{type(error).__name__}: {error}"))
+    else:
+        if not answer.done():
+            answer.set_result(result)

@@ -1,0 +1,87 @@
+"""Replicas of the controller manager and of the cloud controller managers."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Callable
+
+from fairlead.base.metrics import DiscardedMetrics
+from fairlead.client.client import Client
+from fairlead.cloud.assembly import CloudManager, CloudSettings, lease_name
+from fairlead.controllers.event_gc import event_gc
+from fairlead.election import LeadershipLost, Lock, TermOverrun
+from fairlead.lifecycle.collecting import Retention
+from fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
+from fairlead.sim.cast.clouds import SimCloud
+from fairlead.sim.checkers.leaders import Leaders
+from fairlead.sim.stage import Actor, Life, Stage
+
+__all__ = ["MANAGER_LOCK", "add_cloud_manager", "add_manager"]
+
+MANAGER_LOCK = Lock("kube-system", "fairlead-controller-manager")
+
+
+def add_manager(stage: Stage, number: int, leaders: Leaders) -> Actor:
+    """One replica of the controller manager."""
+
+    def controllers() -> tuple[Controller, ...]:
+        return (event_gc(Retention(keep=dt.timedelta(seconds=30)), workers=2),)
+
+    return _add(stage, f"manager-{number}", MANAGER_LOCK, controllers, leaders)
+
+
+def add_cloud_manager(stage: Stage, cloud: SimCloud, number: int, leaders: Leaders) -> Actor:
+    """One replica of a cloud's manager."""
+    platforms = cloud.supported_platforms()
+    lock = Lock("kube-system", lease_name(cloud.name, platforms))
+    name = f"ccm-{cloud.name}-{number}"
+
+    def controllers() -> tuple[Controller, ...]:
+        return (CloudManager(cloud, platforms, CloudSettings()).as_controller(instance=name),)
+
+    return _add(stage, name, lock, controllers, leaders)
+
+
+def _add(
+    stage: Stage, name: str, lock: Lock, controllers: Callable[[], tuple[Controller, ...]], leaders: Leaders
+) -> Actor:
+    async def main(life: Life) -> None:
+        def connect() -> Client:
+            return stage.client(life)
+
+        def overran(overrun: TermOverrun) -> None:
+            stage.kill(actor, f"exits: {overrun}")
+
+        watched = tuple(_watched(one, lock, life, leaders) for one in (*controllers(), _laggard(life)))
+        plan = GroupPlan(lock=lock, controllers=watched, connect=connect)
+        manager = Manager(
+            ManagerOptions(component=name, identity=f"{name}_{life.number}", groups=(plan,), watchdog=False),
+            clock=life.clock,
+            randomness=life.randomness,
+            metrics=DiscardedMetrics(),
+            on_overrun=overran,
+        )
+        leaders.managers[name] = manager
+        await manager.run()
+
+    actor = stage.add(name, main, allowed=(LeadershipLost,))
+    return actor
+
+
+def _laggard(life: Life) -> Controller:
+    """A controller that has something to finish when it is asked to stop, as many have."""
+
+    async def run(context: Context) -> None:
+        await context.stopping.wait()
+        await life.clock.sleep(life.randomness.uniform(0.0, 5.0))
+
+    return Controller(name="laggard", run=run)
+
+
+def _watched(controller: Controller, lock: Lock, life: Life, leaders: Leaders) -> Controller:
+    async def run(context: Context) -> None:
+        with leaders.at_work(str(lock), life.process):
+            await controller.run(context)
+
+    return dataclasses.replace(controller, run=run)

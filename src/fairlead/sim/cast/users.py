@@ -1,0 +1,184 @@
+"""People and the machines around them: they ask for events, delete things, and take away what others hold."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from fairlead.api import errors as api_errors
+from fairlead.api.gvk import GroupVersionResource
+from fairlead.api.reserved import LIFECYCLE_GROUP
+from fairlead.base.randomness import Randomness
+from fairlead.client import errors, patches
+from fairlead.client.client import Client
+from fairlead.sim.cast.clouds import SimCloud
+from fairlead.sim.cast.drivers import DRIVER
+from fairlead.sim.commits import EVENTS, NODES, THINGS, Commits
+from fairlead.sim.stage import Stage
+
+__all__ = ["Users"]
+
+_THINGS: Final = GroupVersionResource("sim.fairlead.dev", "v1", "things")
+_DEFINITIONS: Final = GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+_NODES: Final = GroupVersionResource("", "v1", "nodes")
+_EVENTS: Final = GroupVersionResource(LIFECYCLE_GROUP, "v1alpha1", "lifecycleevents")
+_TRANSITIONS: Final = GroupVersionResource(LIFECYCLE_GROUP, "v1alpha1", "lifecycletransitions")
+_LIFECYCLE: Final = f"{LIFECYCLE_GROUP}/v1alpha1"
+_NO_FINALIZERS: Final = patches.MergePatch({"metadata": {"finalizers": None}})
+_HOLD: Final = "sim.fairlead.dev/hold"
+
+
+class Users:
+    """Acts through a client as everybody does, and takes no for an answer."""
+
+    def __init__(
+        self, stage: Stage, commits: Commits, client: Client, clouds: dict[str, SimCloud], nodes: dict[str, str]
+    ) -> None:
+        self._stage = stage
+        self._commits = commits
+        self._client = client
+        self._clouds = clouds
+        self._nodes = nodes  # name -> platform
+        self._number = 0
+
+    async def set_up(self) -> None:
+        """Make nodes, transitions and a kind of custom resource."""
+        for name, platform in self._nodes.items():
+            await self._make_node(name, platform)
+        transitions = self._client.of(_TRANSITIONS)
+        for name, start, end, sla, driver in (
+            ("reboot", "Rebooting", "Rebooted", "90s", DRIVER),
+            ("patch", "Patching", "Patched", "10m", DRIVER),
+            ("nobodys", "A", "B", "1m", "example.com/not-there"),
+        ):
+            spec = {"start": start, "end": end, "driver": driver, "allNodes": True, "sla": sla}
+            await transitions.create(
+                {
+                    "apiVersion": _LIFECYCLE,
+                    "kind": "LifecycleTransition",
+                    "metadata": {"name": name},
+                    "spec": spec,
+                }
+            )
+        await self._client.of(_DEFINITIONS).create(_definition())
+
+    async def ask_for_event(self, chance: Randomness) -> None:
+        """Somebody wants something done to a node."""
+        node = chance.choice(sorted(self._nodes))
+        transition = chance.choice(["reboot", "reboot", "reboot", "patch", "patch", "nobodys"])
+        self._number += 1
+        name = f"e-{self._number}"
+        spec = {"transitionName": transition, "bindingNode": node}
+        async with self._tolerant():
+            await self._client.of(_EVENTS).create(
+                {"apiVersion": _LIFECYCLE, "kind": "LifecycleEvent", "metadata": {"name": name}, "spec": spec}
+            )
+
+    async def delete_an_event(self, chance: Randomness) -> None:
+        """Somebody changes their mind."""
+        if (name := self._any(EVENTS, chance)) is not None:
+            async with self._tolerant():
+                await self._client.of(_EVENTS).delete(name)
+
+    async def remove_a_finalizer(self, chance: Randomness) -> None:
+        """Somebody does what they have been told never to do."""
+        if (name := self._any(EVENTS, chance)) is not None:
+            self._stage.strangers[name] += 1
+            self._stage.trace.add("user", f"removes the finalizers of {name}")
+            async with self._tolerant():
+                await self._client.of(_EVENTS).patch(name, _NO_FINALIZERS)
+
+    async def touch_things(self, chance: Randomness) -> None:
+        """Make, delete and release custom resources."""
+        things = self._client.of(_THINGS)
+        what = chance.random()
+        key = self._any(THINGS, chance)
+        name = "" if key is None else key.partition("/")[2]
+        async with self._tolerant():
+            if key is None or what < 0.4:
+                self._number += 1
+                metadata = {"name": f"t-{self._number}", "namespace": "default", "finalizers": [_HOLD]}
+                await things.create({"apiVersion": "sim.fairlead.dev/v1", "kind": "Thing", "metadata": metadata})
+            elif what < 0.8:
+                grace = chance.choice([None, 0, 1, 5, 30, 30, 300])
+                await things.delete(name, namespace="default", grace_period_seconds=grace)
+            else:
+                await things.patch(name, _NO_FINALIZERS, namespace="default")
+
+    async def lose_a_machine(self, chance: Randomness) -> None:
+        """A machine is gone from its cloud; its node stops being ready."""
+        node = self._any(NODES, chance)
+        cloud = self._cloud_of(node)
+        if node is None or cloud is None or node not in cloud.machines:
+            return
+        self._stage.trace.add("user", f"the machine of {node} is gone")
+        cloud.remove(node)
+        async with self._tolerant():
+            await self._client.of(_NODES).patch(node, _ready("Unknown"), subresource="status")
+
+    async def recreate_a_node(self, chance: Randomness) -> None:
+        """A node is deleted, or was, and comes back under the same name."""
+        name = chance.choice(sorted(self._nodes))
+        self._stage.trace.add("user", f"recreates {name}")
+        async with self._tolerant():
+            await self._client.of(_NODES).delete(name)
+        async with self._tolerant():
+            await self._make_node(name, self._nodes[name])
+
+    async def mend_nodes(self) -> None:
+        """Bring back every node that is missing."""
+        for name, platform in self._nodes.items():
+            cloud = self._clouds.get(platform)
+            if cloud is not None and name not in cloud.machines:
+                async with self._tolerant():
+                    await self._client.of(_NODES).delete(name)
+            if name not in self._commits.of(NODES):
+                async with self._tolerant():
+                    await self._make_node(name, platform)
+
+    async def _make_node(self, name: str, platform: str) -> None:
+        cloud = self._clouds.get(platform)
+        provider_id = f"{platform}://{name}" if platform else ""
+        if cloud is not None:
+            cloud.add(name, provider_id)
+        nodes = self._client.of(_NODES)
+        spec = {"providerID": provider_id} if provider_id else {}
+        await nodes.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec})
+        await nodes.patch(name, _ready("True"), subresource="status")
+
+    def _cloud_of(self, node: str | None) -> SimCloud | None:
+        stored = None if node is None else self._commits.of(NODES).get(node)
+        return None if stored is None else self._clouds.get(str(stored["spec"].get("providerID", "")).partition(":")[0])
+
+    def _any(self, table: str, chance: Randomness) -> str | None:
+        keys = sorted(self._commits.of(table))
+        return chance.choice(keys) if keys else None
+
+    @contextlib.asynccontextmanager
+    async def _tolerant(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except (api_errors.ApiError, errors.ClientError) as error:
+            self._stage.counts[f"user told {type(error).__name__}"] += 1
+
+
+def _ready(status: str) -> patches.Patch:
+    return patches.StrategicMergePatch(
+        {"status": {"conditions": [{"type": "Ready", "status": status, "reason": "Sim"}]}}
+    )
+
+
+def _definition() -> dict[str, Any]:
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.sim.fairlead.dev"},
+        "spec": {
+            "group": "sim.fairlead.dev",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }

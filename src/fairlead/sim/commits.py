@@ -1,0 +1,61 @@
+"""Every durable change, in commit order, as the disk sees it: the one witness that no component can fool."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from fairlead.apiserver.storage.interface import Row
+
+__all__ = ["EVENTS", "LEASES", "NODES", "THINGS", "Commit", "Commits"]
+
+EVENTS = "lifecycleevents.lifecycle.k8s.io"
+LEASES = "leases.coordination.k8s.io"
+NODES = "nodes"
+THINGS = "things.sim.fairlead.dev"
+
+Json = dict[str, Any]
+_WATCHED = frozenset({EVENTS, LEASES, NODES, THINGS})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Commit:
+    """One object from one state to the next; None where it did not exist, or does no more."""
+
+    revision: int
+    table: str
+    key: str
+    before: Json | None
+    after: Json | None
+
+
+class Commits:
+    """The newest durable state of what is judged, and those who want to know of each change."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, dict[str, Json]] = {table: {} for table in _WATCHED}
+        self.revisions: set[int] = set()
+        self.listeners: list[Callable[[Commit], None]] = []
+
+    def of(self, table: str) -> Mapping[str, Json]:
+        """All objects of a table by key."""
+        return self._objects[table]
+
+    def take(self, row: Row) -> None:
+        """A row has become durable."""
+        self.revisions.add(row.revision)
+        if row.table not in _WATCHED:
+            return
+        objects = self._objects[row.table]
+        before = objects.get(row.key)
+        after: Json | None = None if row.value is None else msgspec.json.decode(row.value)
+        if after is None:
+            objects.pop(row.key, None)
+        else:
+            objects[row.key] = after
+        commit = Commit(row.revision, row.table, row.key, before, after)
+        for listener in self.listeners:
+            listener(commit)

@@ -1,0 +1,202 @@
+"""One seed, from an empty cluster through bad weather to a calm end, and the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import gc
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+
+from fairlead.apiserver.storage.interface import Row
+from fairlead.base.clock import Clock
+from fairlead.base.randomness import SeededRandomness
+from fairlead.sim.cast.agents import add_agent
+from fairlead.sim.cast.clouds import SimCloud
+from fairlead.sim.cast.drivers import DriverHost, Machine
+from fairlead.sim.cast.managers import add_cloud_manager, add_manager
+from fairlead.sim.cast.server import add_server, fresh_disk
+from fairlead.sim.cast.users import Users
+from fairlead.sim.checkers.acknowledged import Acknowledged
+from fairlead.sim.checkers.claimants import Claimants
+from fairlead.sim.checkers.claims import Claims
+from fairlead.sim.checkers.deadlines import Deadlines
+from fairlead.sim.checkers.leaders import Leaders
+from fairlead.sim.checkers.ownership import Ownership
+from fairlead.sim.commits import EVENTS, Commits
+from fairlead.sim.loop import LoopStarved, SimLoop
+from fairlead.sim.plan import Deed, plan
+from fairlead.sim.scenario import Scenario
+from fairlead.sim.stage import Life, Stage, Violation
+from fairlead.sim.weather import Weather
+
+__all__ = ["Outcome", "run"]
+
+PLATFORMS = ("xcloud", "xcloud2")  # one is a prefix of the other: ownership must not confuse them
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one seed ended."""
+
+    seed: int
+    digest: str
+    violation: Violation | None
+    virtual_seconds: float
+    counts: collections.Counter[str]
+    faults: collections.Counter[str]
+    history: tuple[str, ...]
+
+    @property
+    def counts_as_run(self) -> bool:
+        """Whether enough happened for a quiet end to mean something."""
+        return self.counts["finished events"] >= 20 and self.faults.total() >= 10
+
+
+def run(seed: int, scenario: Scenario, deeds: Sequence[Deed] | None = None) -> Outcome:
+    """Play one seed. The same seed, scenario and deeds give the same outcome, digest included.
+
+    Without `deeds` they are those that the seed stands for.
+    """
+    deeds = plan(seed, scenario) if deeds is None else deeds
+    fresh_disk()
+    graveyard: list[object] = []  # the dead, and what they left: it must not be taken apart before the end
+    with _undisturbed(graveyard):
+        loop = SimLoop(SeededRandomness(seed ^ 0x5EED))
+        loop.set_exception_handler(lambda _loop, _context: None)  # tasks that died unheard are judged by what follows
+        stage = Stage(loop, seed)
+        graveyard += [loop, stage]
+        try:
+            loop.run_until_complete(loop.start(loop.world, _play(stage, scenario, deeds), name="play"))
+        except LoopStarved as error:
+            stage.violate(Violation("liveness", str(error)))
+        finally:
+            stage.kill_all()
+            loop.close()
+        outcome = _outcome(stage)
+        del loop, stage
+    return outcome
+
+
+async def _play(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> None:
+    playing = asyncio.ensure_future(_story(stage, scenario, deeds))
+    violated = asyncio.ensure_future(stage.violated.wait())
+    await asyncio.wait([playing, violated], return_when=asyncio.FIRST_COMPLETED)
+    if playing.done() and (error := playing.exception()) is not None:
+        if not isinstance(error, Violation):
+            raise error
+        stage.violate(error)
+    for task in (playing, violated):
+        task.cancel()
+
+
+def _outcome(stage: Stage) -> Outcome:
+    return Outcome(
+        seed=stage.seed,
+        digest=stage.trace.digest,
+        violation=stage.violation,
+        virtual_seconds=stage.loop.time(),
+        counts=stage.counts,
+        faults=stage.network.injected,
+        history=tuple(stage.trace.lines),
+    )
+
+
+async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> None:
+    commits = Commits()
+    _watch_disk(stage, commits)
+    claims = Claims(stage, commits)
+    claimants = Claimants(stage, commits)
+    Deadlines(stage, commits)
+    Acknowledged(stage, commits)
+    leaders = Leaders(stage, commits)
+    server = add_server(stage, observers=(Ownership(stage, commits),))
+    stage.start(server)
+    clouds = {platform: SimCloud(stage, platform) for platform in PLATFORMS}
+    nodes = {f"node-{number}": (*PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
+    user = Life("user", 1, stage.loop.world, stage.clock, SeededRandomness(int(stage.chance.random() * 2**53)))
+    users = Users(stage, commits, stage.client(user), clouds, nodes)
+    await _until(lambda: stage.network.server() is not None, stage.clock)
+    await users.set_up()
+    drivers = _populate_nodes(stage, commits, list(nodes))
+    _populate_managers(stage, scenario, leaders, clouds)
+    stage.loop.start(stage.loop.world, leaders.audit(), name="audit")
+    weather = Weather(stage, users, leaders, clouds, drivers)
+    await weather.rage(deeds, scenario.network)
+    weather.calm()
+    calm_since = stage.clock.now()
+    end = stage.clock.monotonic() + scenario.calm_minutes * 60
+    while commits.of(EVENTS) and stage.clock.monotonic() < end:
+        claimants.check_in_time(calm_since)
+        await users.mend_nodes()
+        await stage.clock.sleep(10.0)
+    claims.at_end()
+
+
+def _populate_nodes(stage: Stage, commits: Commits, nodes: list[str]) -> list[DriverHost]:
+    drivers = []
+    for node in nodes:
+        host = DriverHost(stage, commits, Machine())
+        stage.on_death.append(host.died)
+        drivers.append(host)
+        stage.start(stage.add(f"driver-{node}", host.main))
+        stage.start(add_agent(stage, node, host))
+    # Somebody started a second agent for the first node by mistake.
+    stage.start(add_agent(stage, nodes[0], drivers[0], name=f"agent-{nodes[0]}-twin"))
+    return drivers
+
+
+def _populate_managers(stage: Stage, scenario: Scenario, leaders: Leaders, clouds: dict[str, SimCloud]) -> None:
+    for number in range(scenario.managers):
+        stage.start(add_manager(stage, number, leaders))
+    for cloud in clouds.values():
+        for number in range(2):
+            stage.start(add_cloud_manager(stage, cloud, number, leaders))
+
+
+def _watch_disk(stage: Stage, commits: Commits) -> None:
+    disk = stage.disk
+    disk.copy_from(fresh_disk())
+    for row in disk.load()[1]:
+        commits.take(row)
+
+    def committed(row: Row) -> None:
+        # The server must not see what the judges think of it.
+        try:
+            commits.take(row)
+        except Violation as violation:
+            stage.violate(violation)
+
+    disk.on_commit = committed
+
+
+async def _until(condition: Callable[[], bool], clock: Clock) -> None:
+    while not condition():
+        await clock.sleep(0.01)
+
+
+@contextlib.contextmanager
+def _undisturbed(graveyard: list[object]) -> Iterator[None]:
+    """Keep out what would differ between two runs of one seed, and clean up after the dead.
+
+    Collection of garbage runs when the interpreter likes; the last lines of generators that nobody finished would then
+    run at a moment of its choice. So nothing is collected meanwhile, and those last lines run, unheard, at the end.
+    """
+    hook, start = sys.unraisablehook, threading.Thread.start
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        sys.unraisablehook = lambda _what: None
+        with warnings.catch_warnings(action="ignore"):
+            graveyard.clear()
+            gc.collect()
+        sys.unraisablehook = hook
+        threading.Thread.start = start  # type: ignore[method-assign]  # managers that were killed could not put it back
+        if was_enabled:
+            gc.enable()

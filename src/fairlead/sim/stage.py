@@ -1,0 +1,176 @@
+"""The stage: processes that live, die and come back, and the record of what they did."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import dataclasses
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fairlead.apiserver.attributes import UserInfo
+from fairlead.base import logs
+from fairlead.base.clock import Clock
+from fairlead.base.randomness import Randomness, SeededRandomness
+from fairlead.client.client import Client
+from fairlead.sim.clock import SimClock
+from fairlead.sim.disk import Disk
+from fairlead.sim.loop import Process, SimLoop
+from fairlead.sim.network import Network, SimTransport
+from fairlead.sim.trace import Trace
+
+__all__ = ["Actor", "Life", "Stage", "Violation"]
+
+_log = logs.get_logger(__name__)
+
+
+class Violation(Exception):
+    """An invariant does not hold. `rule` is its number in the design, or the name of a promise beside those."""
+
+    def __init__(self, rule: str, what: str) -> None:
+        self.rule = rule
+        self.what = what
+        super().__init__(f"{rule}: {what}")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Life:
+    """One run of one process: its name and number, its clock, its chance."""
+
+    name: str
+    number: int
+    process: Process
+    clock: Clock
+    randomness: Randomness
+
+
+Main = Callable[[Life], Coroutine[Any, Any, None]]
+
+
+class Actor:
+    """A process that is started again whenever it has ended."""
+
+    def __init__(
+        self, name: str, main: Main, clock: SimClock, *, allowed: tuple[type[BaseException], ...] = ()
+    ) -> None:
+        self.name = name
+        self.main = main
+        self.clock = clock
+        self.allowed = allowed
+        self.lives = 0
+        self.process: Process | None = None
+        self.is_wanted = True
+
+
+class Stage:
+    """Everything there is in one simulated world."""
+
+    def __init__(self, loop: SimLoop, seed: int) -> None:
+        self.loop = loop
+        self.seed = seed
+        self.processes: list[Process] = []  # all that ever lived: see `running`
+        self.trace = Trace(loop)
+        self.chance = SeededRandomness(seed)
+        self.network = Network(loop, SeededRandomness(seed + 1), self.trace)
+        self.disk = Disk(SeededRandomness(seed + 2))
+        self.clock = SimClock(loop)
+        self.actors: dict[str, Actor] = {}
+        self.violation: Violation | None = None
+        self.violated = asyncio.Event()
+        self.counts: collections.Counter[str] = collections.Counter()
+        self.on_death: list[Callable[[Process], None]] = []
+        self.strangers: collections.Counter[str] = collections.Counter()
+
+    # ---- processes
+
+    def add(self, name: str, main: Main, *, allowed: tuple[type[BaseException], ...] = ()) -> Actor:
+        """A process of its own machine, whose clock is never quite right. Not started yet."""
+        drift = self.chance.uniform(-0.001, 0.001)
+        clock = SimClock(self.loop, rate=1.0 + drift, offset_seconds=self.chance.uniform(-1.0, 1.0))
+        actor = self.actors[name] = Actor(name, main, clock, allowed=allowed)
+        return actor
+
+    def start(self, actor: Actor) -> None:
+        """Begin its next life."""
+        actor.lives += 1
+        process = Process(f"{actor.name}#{actor.lives}")
+        actor.process = process
+        self.processes.append(process)
+        chance = SeededRandomness(int(self.chance.random() * 2**53))
+        life = Life(actor.name, actor.lives, process, actor.clock, chance)
+        self.trace.add(actor.name, f"starts, life {actor.lives}")
+        main = self.loop.start(process, actor.main(life), name=actor.name)
+        main.add_done_callback(lambda task: self._ended(actor, process, task), context=self.loop.world.context)
+
+    def kill(self, actor: Actor, why: str = "killed") -> None:
+        """As kill -9. It comes back a little later."""
+        process = actor.process
+        if process is None or not process.is_alive:
+            return
+        self.trace.add(actor.name, why)
+        self.loop.kill(process)
+        self._gone(actor, process)
+
+    def kill_all(self) -> None:
+        """The simulation is over."""
+        for process in (*self.processes, self.loop.world):
+            self.loop.kill(process)
+
+    def _ended(self, actor: Actor, process: Process, task: asyncio.Task[None]) -> None:
+        if not process.is_alive:
+            return
+        error = None if task.cancelled() else task.exception()
+        self.trace.add(actor.name, f"ends: {type(error).__name__ if error else 'by itself'}")
+        self.loop.kill(process)
+        if error is not None and not _is_allowed(error, actor.allowed):
+            self.violate(Violation("no crash", f"{actor.name} ended with {error!r}"))
+        self._gone(actor, process)
+
+    def _gone(self, actor: Actor, process: Process) -> None:
+        self.network.client_died(process)
+        for listener in self.on_death:
+            listener(process)
+        if actor.is_wanted:
+            delay = self.chance.uniform(0.1, 10.0)
+            self.loop.call_later(delay, self._restart, actor, process, context=self.loop.world.context)
+
+    def _restart(self, actor: Actor, former: Process) -> None:
+        if actor.process is former and actor.is_wanted:
+            self.start(actor)
+
+    def pause(self, actor: Actor, seconds: float) -> None:
+        """As SIGSTOP, and SIGCONT so much later."""
+        process = actor.process
+        if process is None or not process.is_alive or process.is_paused:
+            return
+        self.trace.add(actor.name, f"freezes for {seconds:.1f} s")
+        self.loop.pause(process)
+        self.loop.call_later(seconds, self._resume, actor, process, context=self.loop.world.context)
+
+    def _resume(self, actor: Actor, process: Process) -> None:
+        if process.is_alive:
+            self.trace.add(actor.name, "wakes")
+            self.loop.resume(process)
+
+    # ---- what processes need
+
+    def client(self, life: Life, *, party: str = "") -> Client:
+        """A client of the simulated API server."""
+        user = UserInfo(name=life.name, groups=("system:masters", "system:authenticated"))
+        transport = SimTransport(self.network, party or life.name, life.clock, user)
+        return Client(transport, clock=life.clock, randomness=life.randomness)
+
+    # ---- judgement
+
+    def violate(self, violation: Violation) -> None:
+        """Something that never may has happened. The first one counts."""
+        if self.violation is None:
+            self.violation = violation
+            self.trace.add("judge", str(violation))
+            self.violated.set()
+
+
+def _is_allowed(error: BaseException, allowed: tuple[type[BaseException], ...]) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_allowed(one, allowed) for one in error.exceptions)
+    return isinstance(error, allowed)

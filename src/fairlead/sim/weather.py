@@ -1,0 +1,151 @@
+"""Bad luck and busy people: brings about what is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from fairlead.base.randomness import Randomness, SeededRandomness
+from fairlead.sim.cast.clouds import SimCloud
+from fairlead.sim.cast.drivers import DriverHost
+from fairlead.sim.cast.server import SERVER
+from fairlead.sim.cast.users import Users
+from fairlead.sim.checkers.leaders import Leaders
+from fairlead.sim.plan import FAULTS, Deed
+from fairlead.sim.scenario import NetworkFaults
+from fairlead.sim.stage import Actor, Stage
+
+__all__ = ["Weather"]
+
+Act = Callable[[Randomness], Awaitable[None] | None]
+
+_PAUSES = (1.0, 5.0, 12.0, 20.0, 40.0, 90.0)
+_CUTS = (0.5, 3.0, 11.0, 20.0, 60.0)
+_JUMPS = (-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)
+
+
+class Weather:
+    """How each planned thing is done."""
+
+    def __init__(
+        self, stage: Stage, users: Users, leaders: Leaders, clouds: dict[str, SimCloud], drivers: list[DriverHost]
+    ) -> None:
+        self._stage = stage
+        self._leaders = leaders
+        self._clouds = clouds
+        self._drivers = drivers
+        self._acts: dict[str, Act] = {
+            "server_crash": lambda _chance: stage.kill(stage.actors[SERVER]),
+            "disk_full": self._disk_full,
+            "disk_slow": self._disk_slow,
+            "agent_crash": lambda chance: self._kill("agent-", chance),
+            "manager_crash": lambda chance: self._kill("manager-", chance),
+            "manager_yield": self._yield,
+            "cloud_manager_crash": lambda chance: self._kill("ccm-", chance),
+            "driver_death": lambda chance: self._kill("driver-", chance),
+            "pause": self._pause,
+            "partition": self._partition,
+            "clock_jump": self._clock_jump,
+            "cloud_silence": self._cloud_silence,
+            "cloud_empty": self._cloud_empty,
+            "machine_gone": users.lose_a_machine,
+            "node_recreated": users.recreate_a_node,
+            "finalizer_removed": users.remove_a_finalizer,
+            "event_wanted": users.ask_for_event,
+            "event_unwanted": users.delete_an_event,
+            "thing_touched": users.touch_things,
+        }
+
+    async def rage(self, deeds: Sequence[Deed], network: NetworkFaults | None) -> None:
+        """Let it all happen."""
+        stage = self._stage
+        stage.network.faults = network
+        began = stage.clock.monotonic()
+        for deed in deeds:
+            await stage.clock.sleep(max(0.0, began + deed.at - stage.clock.monotonic()))
+            if deed.kind in FAULTS:
+                stage.network.injected[deed.kind] += 1
+            doing = self._acts[deed.kind](SeededRandomness(deed.seed))
+            if doing is not None:
+                stage.loop.start(stage.loop.world, _finish(doing), name=deed.kind)
+
+    def calm(self) -> None:
+        """Everything is well from now on: processes run, disks have room, clouds answer."""
+        stage = self._stage
+        stage.trace.add("weather", "calms down")
+        stage.network.faults = None
+        stage.disk.is_full = False
+        stage.disk.slowness = 1.0
+        for cloud in self._clouds.values():
+            cloud.is_silent = cloud.is_empty = False
+        for driver in self._drivers:
+            driver.is_troubled = False
+        for actor in stage.actors.values():
+            stage.network.heal(actor.name)
+            if actor.process is not None and actor.process.is_paused:
+                stage.loop.resume(actor.process)
+            if actor.name.startswith("driver-"):
+                # Whatever hangs in one is let go of by a restart.
+                stage.kill(actor, "restarted")
+
+    def _actor(self, prefix: str, chance: Randomness) -> Actor:
+        return self._stage.actors[chance.choice([name for name in self._stage.actors if name.startswith(prefix)])]
+
+    def _kill(self, prefix: str, chance: Randomness) -> None:
+        self._stage.kill(self._actor(prefix, chance))
+
+    def _yield(self, chance: Randomness) -> None:
+        name = chance.choice(sorted(self._leaders.managers))
+        process = self._stage.actors[name].process
+        if process is not None and process.is_alive:
+            self._stage.trace.add(name, "is asked to yield")
+            # In its own context, as a signal handler runs in its own process.
+            self._stage.loop.call_soon(self._leaders.managers[name].step_down, context=process.context.copy())
+
+    def _pause(self, chance: Randomness) -> None:
+        actor = self._actor("", chance)
+        if actor.name != SERVER:
+            self._stage.pause(actor, chance.choice(_PAUSES))
+
+    async def _partition(self, chance: Randomness) -> None:
+        actor, stage = self._actor("", chance), self._stage
+        if actor.name == SERVER:
+            return
+        seconds = chance.choice(_CUTS)
+        stage.trace.add(actor.name, f"is cut off for {seconds} s")
+        stage.network.cut(actor.name)
+        await stage.clock.sleep(seconds)
+        stage.network.heal(actor.name)
+
+    async def _clock_jump(self, chance: Randomness) -> None:
+        actor = self._actor("", chance)
+        seconds = chance.choice(_JUMPS)
+        self._stage.trace.add(actor.name, f"clock jumps by {seconds} s")
+        actor.clock.jump(seconds)
+        await self._stage.clock.sleep(60.0)
+        actor.clock.jump(-seconds)  # somebody has noticed
+
+    async def _disk_full(self, chance: Randomness) -> None:
+        self._stage.disk.is_full = True
+        await self._stage.clock.sleep(chance.uniform(0.1, 5.0))
+        self._stage.disk.is_full = False
+
+    async def _disk_slow(self, chance: Randomness) -> None:
+        self._stage.disk.slowness = 300.0
+        await self._stage.clock.sleep(chance.uniform(1.0, 20.0))
+        self._stage.disk.slowness = 1.0
+
+    async def _cloud_silence(self, chance: Randomness) -> None:
+        cloud = self._clouds[chance.choice(sorted(self._clouds))]
+        cloud.is_silent = True
+        await self._stage.clock.sleep(chance.uniform(1.0, 60.0))
+        cloud.is_silent = False
+
+    async def _cloud_empty(self, chance: Randomness) -> None:
+        cloud = self._clouds[chance.choice(sorted(self._clouds))]
+        cloud.is_empty = True
+        await self._stage.clock.sleep(chance.uniform(1.0, 60.0))
+        cloud.is_empty = False
+
+
+async def _finish(doing: Awaitable[None]) -> None:
+    await doing

@@ -1,0 +1,24 @@
+"""Proof that the simulation bites: each known mistake is found within a few seeds."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead.sim.running import run
+from fairlead.sim.scenario import Scenario
+from tests.sim.mutants import MUTANTS, Mutant
+
+SEEDS = 8
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_it_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.apply(monkeypatch)
+    for seed in range(mutant.seed, mutant.seed + SEEDS):
+        violation = run(seed, Scenario()).violation
+        if violation is not None:
+            assert violation.rule in mutant.rules, violation
+            return
+    pytest.fail(f"not found in {SEEDS} seeds")

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from fairlead.sim.plan import FAULTS, plan
+from fairlead.sim.running import run
+from fairlead.sim.scenario import Scenario
+
+# Short, so that a few of them fit into every test run; `make sim` plays the long ones.
+SHORT = Scenario(nodes=3, chaos_minutes=2.0, events_per_minute=12.0)
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_a_seed_holds_and_is_the_same_twice(seed: int) -> None:
+    first, second = run(seed, SHORT), run(seed, SHORT)
+    assert first.violation is None, "\n".join(first.history)
+    assert first.history == second.history
+    assert first.digest == second.digest
+    assert first.counts["finished events"] >= 10
+    assert first.faults.total() >= 10
+
+
+def test_fewer_steps_are_a_beginning_of_more() -> None:
+    deeds = plan(11, SHORT)
+    few = run(11, SHORT, deeds[:5])
+    assert few.violation is None
+    assert sum(few.faults[kind] for kind in FAULTS) == sum(deed.kind in FAULTS for deed in deeds[:5])
+
+
+def test_a_quiet_world_has_no_faults() -> None:
+    quiet = msgspec.structs.replace(SHORT, network=None)
+    outcome = run(11, quiet, [deed for deed in plan(11, quiet) if deed.kind not in FAULTS])
+    assert outcome.violation is None
+    assert outcome.faults.total() == 0
+    assert outcome.counts["finished events"] >= 10
