@@ -17,11 +17,11 @@ import pytest
 from fairlead.api import wire
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.api.reserved import FINALIZER_CLAIMED
-from fairlead.apiserver.storage import store
+from fairlead.apiserver.storage import interface, store
 from fairlead.claimant import writing
 from fairlead.cloud import ownership
 from fairlead.election import candidate, leadership, lease
-from fairlead.lifecycle import claiming, decisions, deletion, invariants
+from fairlead.lifecycle import claiming, deadlines, decisions, deletion, invariants
 
 Apply = Callable[[pytest.MonkeyPatch], None]
 
@@ -106,7 +106,7 @@ def starts_before_the_finalizer(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("4", "liveness")
 def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decisions.deadlines, "expired", lambda *_args: False)
+    patch.setattr(deadlines, "expired", lambda *_args: False)
     from fairlead.drivers.sdk import service
 
     async def forever(self: Any, work: Any) -> None:
@@ -199,7 +199,7 @@ def forced_deletion_moves_the_deadline_to_now(patch: pytest.MonkeyPatch) -> None
 def says_stored_before_it_is(patch: pytest.MonkeyPatch) -> None:
     async def hasty(self: Any, table: Any, change: Any) -> Any:
         value = None if change.after is None else change.after.value
-        row = store.interface.Row(change.revision, table.name, change.last.key, value)
+        row = interface.Row(change.revision, table.name, change.last.key, value)
         done = asyncio.get_running_loop().create_future()
         pending = store._Pending(table, change, row, done)
         self._in_flight[table.name, change.last.key] = pending

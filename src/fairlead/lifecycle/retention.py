@@ -19,9 +19,12 @@ def is_wound_up(event: LifecycleEvent) -> bool:
 def collectable_at(event: LifecycleEvent, keep: dt.timedelta) -> dt.datetime | None:
     """When a finished event may be deleted; None as long as it is not finished.
 
-    One without a completion time was finished by somebody who did not say when: its creation must do.
+    One without a completion time was finished by somebody who did not say when: its creation must do. What need not be
+    kept is not measured: a completion time may lie in the future, written by a clock that was set right since.
     """
     if not event.finished:
         return None
+    if not keep:
+        return dt.datetime.min.replace(tzinfo=dt.UTC)
     since = event.status.completion_time or event.metadata.creation_timestamp
     return dt.datetime.min.replace(tzinfo=dt.UTC) if since is None else deadlines.deadline_after(since, keep)

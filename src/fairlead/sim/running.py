@@ -36,7 +36,7 @@ from fairlead.sim.weather import Weather
 
 __all__ = ["Outcome", "run"]
 
-PLATFORMS = ("xcloud", "xcloud2")  # one is a prefix of the other: ownership must not confuse them
+_PLATFORMS = ("xcloud", "xcloud2")  # one is a prefix of the other: ownership must not confuse them
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ def run(seed: int, scenario: Scenario, deeds: Sequence[Deed] | None = None) -> O
 
 
 async def _play(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> None:
-    playing = asyncio.ensure_future(_story(stage, scenario, deeds))
-    violated = asyncio.ensure_future(stage.violated.wait())
+    playing = stage.loop.start(stage.loop.world, _story(stage, scenario, deeds), name="story")
+    violated = stage.loop.start(stage.loop.world, stage.violated.wait(), name="violated")
     await asyncio.wait([playing, violated], return_when=asyncio.FIRST_COMPLETED)
     if playing.done() and (error := playing.exception()) is not None:
         if not isinstance(error, Violation):
@@ -116,8 +116,8 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     leaders = Leaders(stage, commits)
     server = add_server(stage, observers=(Ownership(stage, commits),))
     stage.start(server)
-    clouds = {platform: SimCloud(stage, platform) for platform in PLATFORMS}
-    nodes = {f"node-{number}": (*PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
+    clouds = {platform: SimCloud(stage, platform) for platform in _PLATFORMS}
+    nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
     user = Life("user", 1, stage.loop.world, stage.clock, SeededRandomness(int(stage.chance.random() * 2**53)))
     users = Users(stage, commits, stage.client(user), clouds, nodes)
     await _until(lambda: stage.network.server() is not None, stage.clock)

@@ -73,6 +73,11 @@ def finished(**metadata: object) -> LifecycleEvent:
 def test_retention() -> None:
     assert retention.collectable_at(event(), SECOND) is None
     assert retention.collectable_at(finished(), SECOND) == START + SECOND
+    # Nothing is to be kept: not even an event that was finished in the future, by a clock that has been set right.
+    future = wire.replace(finished(), status=wire.replace(finished().status, completion_time=START + 3600 * SECOND))
+    at_once = retention.collectable_at(future, dt.timedelta(0))
+    assert at_once is not None
+    assert at_once < START
     unsaid = wire.replace(event(), status=LifecycleEventStatus(claim_status="Failed"))
     assert retention.collectable_at(unsaid, SECOND) == START + SECOND
     ageless = wire.replace_metadata(unsaid, creation_timestamp=None)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -87,7 +88,8 @@ def test_the_seed_decides_who_runs() -> None:
 
 
 def test_within_a_process_the_order_stays() -> None:
-    loop, order = SimLoop(SeededRandomness(3)), []
+    loop = SimLoop(SeededRandomness(3))
+    order: list[int] = []
     context = Process("p").context
     other = Process("q").context
     for number in range(50):
@@ -100,9 +102,9 @@ def test_within_a_process_the_order_stays() -> None:
 def test_processes_have_task_factories_of_their_own(loop: SimLoop) -> None:
     made: list[str] = []
 
-    def factory(loop: asyncio.AbstractEventLoop, work: object, **options: object) -> asyncio.Task[object]:
+    def factory(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
         made.append(current_process().name)
-        return asyncio.Task(work, loop=loop, **options)  # type: ignore[arg-type]  # a coroutine
+        return asyncio.Task(work, loop=loop, **options)
 
     async def main(*, own: bool) -> None:
         if own:

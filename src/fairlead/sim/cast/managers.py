@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from collections.abc import Callable
 
 from fairlead.base.metrics import DiscardedMetrics
@@ -26,7 +25,7 @@ def add_manager(stage: Stage, number: int, leaders: Leaders) -> Actor:
     """One replica of the controller manager."""
 
     def controllers() -> tuple[Controller, ...]:
-        return (event_gc(Retention(keep=dt.timedelta(seconds=30)), workers=2),)
+        return (event_gc(Retention(), workers=2),)
 
     return _add(stage, f"manager-{number}", MANAGER_LOCK, controllers, leaders)
 

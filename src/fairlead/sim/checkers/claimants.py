@@ -11,8 +11,7 @@ from fairlead.sim.stage import Stage, Violation
 
 __all__ = ["Claimants"]
 
-SLACK: Final = dt.timedelta(seconds=120)
-"""A new life of an agent, its node's Lease, and a few writes."""
+_SLACK: Final = dt.timedelta(seconds=120)  # a new life of an agent, its node's Lease, and a few writes
 
 
 class Claimants:
@@ -40,6 +39,6 @@ class Claimants:
         for key, event in self._commits.of(EVENTS).items():
             status = event.get("status", {})
             if status.get("claimStatus") == "Claimed" and "sla" in status:
-                limit = max(parse_time(status["sla"]), calm_since) + SLACK
+                limit = max(parse_time(status["sla"]), calm_since) + _SLACK
                 if self._stage.clock.now() > limit:
                     raise Violation("4", f"event {key} is still Claimed, and its deadline was {status['sla']}")

@@ -23,11 +23,6 @@ class Deadlines:
         before, after = _deadline(commit.before), _deadline(commit.after)
         if before is not None and (after is None or after > before):
             raise Violation("9", f"the deadline of {commit.key} moved from {before} to {after}")
-        if before is not None:
-            old = commit.before["metadata"].get("deletionGracePeriodSeconds")  # type: ignore[index]  # it has a deadline
-            new = commit.after["metadata"].get("deletionGracePeriodSeconds")
-            if old is not None and (new is None or new > old):
-                raise Violation("9", f"the grace of {commit.key} grew from {old} to {new}")
         if after is not None and not commit.after["metadata"].get("finalizers"):
             raise Violation("9", f"{commit.key} has no finalizer left and is still there")
         if after is not None and before is None:
