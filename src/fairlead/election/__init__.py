@@ -8,7 +8,7 @@ never belongs here.
 Before: `client`. After: `manager`, which runs controllers as that work.
 
     async def work(term: election.Term) -> None:
-        while not term.stopping.is_set():
+        while await term.pause(60):
             ...
 
     async with client.connect() as api_server:

@@ -150,6 +150,7 @@ class Leadership:
             candidate.lock,
             identity=candidate.identity,
             number=record.transitions,
+            clock=candidate.clock,
             is_reliable=lambda: candidate.is_valid,
         )
 

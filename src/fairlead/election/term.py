@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import enum
 from collections.abc import Callable
 
+from fairlead.base.clock import Clock
 from fairlead.election.errors import NotLeading
 from fairlead.election.lease import Lock
 
@@ -49,13 +51,15 @@ class Rules:
 class Term:
     """What work knows of the term it belongs to.
 
-    Watch `stopping`, and return soon after it is set: take nothing new, finish what was begun. When the lease is lost,
-    work is cancelled instead. Call `check` before a write that only a leader may do, or write through `guarded`.
-    Work that has ended and only tidies up, e.g. closes connections, may say so with `tidy_up`: the next leader need
-    not wait for that.
+    Watch `stopping`, and return soon after it is set: take nothing new, finish what was begun; `pause` waits and
+    watches in one. When the lease is lost, work is cancelled instead. Call `check` before a write that only a leader
+    may do, or write through `guarded`. Work that has ended and only tidies up, e.g. closes connections, may say so with
+    `tidy_up`: the next leader need not wait for that.
     """
 
-    def __init__(self, lock: Lock, *, identity: str, number: int, is_reliable: Callable[[], bool]) -> None:
+    def __init__(
+        self, lock: Lock, *, identity: str, number: int, clock: Clock, is_reliable: Callable[[], bool]
+    ) -> None:
         self.lock = lock
         self.identity = identity
         self.number = number
@@ -64,6 +68,7 @@ class Term:
         self.is_tidying = False
         self.on_tidying: Callable[[], object] = lambda: None
         self.stragglers: tuple[str, ...] = ()  # what work left running, as far as it knows
+        self._clock = clock
         self._is_reliable = is_reliable
 
     @property
@@ -75,6 +80,13 @@ class Term:
     def is_valid(self) -> bool:
         """Whether the lease can be relied on at this very moment."""
         return self.stop_reason is not StopReason.LOST and self._is_reliable()
+
+    async def pause(self, seconds: float) -> bool:
+        """Wait that long, but not beyond the request to stop; whether the work should go on."""
+        with contextlib.suppress(TimeoutError):
+            async with self._clock.timeout(seconds):
+                await self.stopping.wait()
+        return not self.stopping.is_set()
 
     def check(self) -> None:
         """Make sure that the lease can be relied on, e.g. after the process or its machine was asleep.

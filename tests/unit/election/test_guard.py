@@ -17,7 +17,7 @@ def config_map(name: str) -> core_v1.ConfigMap:
 
 
 def a_term(candidate: Candidate) -> Term:
-    return Term(LOCK, identity="a", number=0, is_reliable=lambda: candidate.is_valid)
+    return Term(LOCK, identity="a", number=0, clock=candidate.clock, is_reliable=lambda: candidate.is_valid)
 
 
 async def test_writes_stop_when_the_lease_cannot_be_relied_on(world: World) -> None:

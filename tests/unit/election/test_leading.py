@@ -24,6 +24,23 @@ async def test_leading_in_one_call(world: World) -> None:
     assert (await world.record()).holder == ""
 
 
+async def test_a_pause_ends_with_the_request_to_stop(world: World) -> None:
+    seen: list[float] = []
+
+    async def work(term: Term) -> None:
+        while await term.pause(5):
+            seen.append(world.clock.monotonic() - begun)
+
+    begun = world.clock.monotonic()
+    async with tasks.TaskScope("test") as scope:
+        leading = scope.start(lead(world.client("a"), LOCK, work, identity="me"), name="lead")
+        await world.clock.advance(12)
+        leading.cancel()
+        await world.clock.settle()
+        assert leading.done()
+    assert [round(moment) for moment in seen] == [5, 10]
+
+
 async def test_timing_reaches_the_lease(world: World) -> None:
     timing = Timing(lease_duration_seconds=60, renew_deadline_seconds=40, retry_period_seconds=5)
     durations: list[int] = []
