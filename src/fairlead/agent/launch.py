@@ -10,6 +10,7 @@ from pathlib import Path
 
 from fairlead.agent import identity, platform
 from fairlead.agent.agent import Agent, AgentOptions
+from fairlead.agent.shutdown.launch import ShutdownSettings, Watch
 from fairlead.base import gates, logs, tasks
 from fairlead.base.identity import RandomIds
 from fairlead.base.metrics import Metrics
@@ -32,6 +33,7 @@ class LaunchSettings:
     state: Path  # where the agent keeps its name and its lock
     settings: Settings
     platform: str = ""
+    shutdown: ShutdownSettings | None = None  # None: the machine's shutdowns are not looked after
     serving: ServingOptions = dataclasses.field(default_factory=ServingOptions)
     gates: gates.FeatureGates = dataclasses.field(default_factory=gates.FeatureGates)
 
@@ -49,24 +51,48 @@ async def serve(
         if settings.platform:
             scope.start(platform.keep_platform(client, settings.node_name, settings.platform), name="platform")
         announce()
-        if settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT):
-            await _run_agent(client, settings, metrics, ready)
-        else:
+        if not settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT):
             _log.info("SpecializedLifecycleManagement is off: no events are claimed", node=settings.node_name)
-            await asyncio.Event().wait()
+        await _run_agent(client, settings, metrics, ready)
 
 
 async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics, ready: HealthChecks) -> None:
     ids = RandomIds(client.randomness)
     name = identity.held_identity(settings.state, settings.node_name, ids=ids, clock=client.clock)
-    async with name as held:
+    async with name as held, tasks.TaskScope("node", on_exit=tasks.OnExit.CANCEL) as scope:
         options = AgentOptions(
             node_name=settings.node_name, identity=held, registry=settings.registry, settings=settings.settings
         )
         agent = Agent(client, options, GrpcChannels(), metrics)
+        claims = settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT)
         with contextlib.ExitStack() as checks:
+            if settings.shutdown is not None:
+                watch = _watch(client, settings, settings.shutdown, metrics, agent)
+                checks.enter_context(ready.during("shutdown", lambda: _heard(watch)))
+                scope.start(watch.run(), name="shutdown")
+            if not claims:
+                await asyncio.Event().wait()
             checks.enter_context(ready.during("lifecycle", lambda: _verdict(agent)))
             await agent.run()
+
+
+def _watch(
+    client: Client, settings: LaunchSettings, shutdown: ShutdownSettings, metrics: Metrics, agent: Agent
+) -> Watch:
+    return Watch(
+        client,
+        shutdown,
+        metrics,
+        node_name=settings.node_name,
+        folder=settings.state / "shutdown",
+        interrupt=agent.interrupt,
+        well_known_conditions=settings.settings.well_known_conditions,
+        records_events=settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT),
+    )
+
+
+def _heard(watch: Watch) -> Verdict:
+    return Verdict(is_ok=not watch.problem, note=watch.problem or "the machine waits for its pods")
 
 
 def _verdict(agent: Agent) -> Verdict:

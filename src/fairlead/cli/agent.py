@@ -15,6 +15,7 @@ from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from fairlead.agent.launch import LaunchSettings
+    from fairlead.agent.shutdown.launch import ShutdownSettings
     from fairlead.client import Client
 
 __all__ = ["command"]
@@ -85,6 +86,18 @@ def _registry(ctx: click.Context, parameter: click.Parameter, value: pathlib.Pat
     default=True,
     text="Tell Cluster Autoscaler and Karpenter to leave the node alone while it is in a transition.",
 )
+@click.option(
+    "--config",
+    type=_FILE,
+    help="How long pods get when the machine goes down: a file with the kubelet's three fields, or the kubelet's own.",
+)
+@click.option(
+    "--shutdown-owner",
+    type=click.Choice(["auto", "kubelet", "agent"]),
+    default="auto",
+    show_default=True,
+    help="Who ends the pods then. auto: the kubelet where it is set up to, else the agent.",
+)
 @click.option("--platform", default="", help="Say on the Node that it runs on this cloud.")
 @click.option("--bind-address", default="127.0.0.1", show_default=True, help="Where health and metrics are served.")
 @click.option(
@@ -98,7 +111,7 @@ def _registry(ctx: click.Context, parameter: click.Parameter, value: pathlib.Pat
 @options.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
-    """Claim the lifecycle events of one node and have drivers carry them out.
+    """Claim the lifecycle events of one node and have drivers carry them out; see its pods out when it goes down.
 
     One agent per node; a second one stands by. SIGTERM ends it at once: work under way is taken up by the next agent.
     """
@@ -106,7 +119,7 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
     from fairlead.base.metrics import DiscardedMetrics, PrometheusMetrics
 
     metrics = PrometheusMetrics(process_metrics=True) if flags["secure_port"] else DiscardedMetrics()
-    settings = _settings(flags)
+    settings = _settings(invocation, flags)
 
     async def run() -> None:
         async with _connect(invocation, flags) as client:
@@ -115,7 +128,7 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
     process.run(run)
 
 
-def _settings(flags: dict[str, Any]) -> LaunchSettings:
+def _settings(invocation: Invocation, flags: dict[str, Any]) -> LaunchSettings:
     from fairlead.agent.launch import LaunchSettings
     from fairlead.lifecycle.facts import Settings
     from fairlead.manager import ServingOptions
@@ -131,9 +144,30 @@ def _settings(flags: dict[str, Any]) -> LaunchSettings:
             hold_autoscalers=flags["hold_autoscalers"],
         ),
         platform=flags["platform"],
+        shutdown=_shutdown(invocation, flags),
         serving=ServingOptions(bind_address=flags["bind_address"], port=flags["secure_port"] or None),
         gates=flags["feature_gates"],
     )
+
+
+def _shutdown(invocation: Invocation, flags: dict[str, Any]) -> ShutdownSettings | None:
+    """What is to be done about shutdowns; None when nothing is."""
+    if flags["config"] is None:
+        return None
+    from fairlead.agent.shutdown.configuration import read_config
+    from fairlead.agent.shutdown.launch import ShutdownSettings, is_supported
+    from fairlead.base import gates
+    from fairlead.lifecycle.shutdown_config import BadShutdownConfig
+
+    try:
+        config = read_config(flags["config"], gate_is_on=flags["feature_gates"].enabled(gates.GRACEFUL_NODE_SHUTDOWN))
+    except BadShutdownConfig as error:
+        raise click.UsageError(f"--config: {error}") from error
+    if not config.shutdown.enabled:
+        return None
+    if not is_supported():
+        raise click.UsageError(f"--config: {flags['config']} asks for graceful shutdowns, which need Linux")
+    return ShutdownSettings(config=config, environment=invocation.environment, owner=flags["shutdown_owner"])
 
 
 def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:

@@ -197,8 +197,8 @@ class Conductor:
     async def _ended(self, pod: RunningPod, known: CachedPod | None, ends: Mapping[str, ContainerEnd]) -> None:
         outcome = "killed" if any(end.exit_code == 137 for end in ends.values()) else "ended"
         self._on_ended(outcome)
-        uid = pod.uid if known is None else known.uid
-        ended = EndedPod(uid=uid, namespace=pod.namespace, name=pod.name, containers=dict(ends))
+        told = pod if known is None else known  # the API's name for it comes first
+        ended = EndedPod(uid=told.uid, namespace=told.namespace, name=told.name, containers=dict(ends))
         state = self._course.state
         self._course.change(
             msgspec.structs.replace(

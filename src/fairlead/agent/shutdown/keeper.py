@@ -70,6 +70,7 @@ class KeeperOptions:
     owner: str = "auto"  # auto, kubelet or agent
     kubelet_is_configured: bool = False  # its own configuration says that it ends pods
     well_known_conditions: bool = True
+    records_events: bool = True  # a LifecycleEvent stands for the shutdown
     own_pods: frozenset[str] = frozenset()  # uids of the pods that this agent itself runs in
 
 
@@ -118,7 +119,7 @@ class Keeper:
         event = condition = None
         try:
             async with self._clock.timeout(_EVIDENCE_SECONDS):
-                event, condition = await self._record.witnesses()
+                event, condition = await self._record.witnesses(events=self.options.records_events)
             self._api_was_asked = True
         except API_ERRORS as error:
             _log.info("the API cannot say whether the node is going down", error=str(error) or "no answer")
@@ -174,7 +175,7 @@ class Keeper:
 
         async def ask() -> None:
             nonlocal event, condition
-            event, condition = await self._record.witnesses()
+            event, condition = await self._record.witnesses(events=self.options.records_events)
 
         await self._until_done(ask)
         self._api_was_asked = True
@@ -320,8 +321,9 @@ class Keeper:
         ours = course.state.owner == "agent"
         await self._until_done(lambda: self._record.publish(NODE_SHUTDOWN.start, with_ready=ours))
         await self._until_done(lambda: self._keep_pods_away(course))
-        await self._until_done(lambda: self._record.claim(course.state))
-        await self._until_done(lambda: self._record.record_start(course.state))
+        if self.options.records_events:
+            await self._until_done(lambda: self._record.claim(course.state))
+            await self._until_done(lambda: self._record.record_start(course.state))
 
     async def _keep_pods_away(self, course: Course) -> None:
         if await self._record.keep_pods_away():
@@ -377,7 +379,8 @@ class Keeper:
             conductor = Conductor(self._course(state), self._parts.runtime, self.cache, self._writer, clock=self._clock)
             await conductor.flush()
         uncordon = state is not None and state.cordoned
-        await self._until_done(lambda: self._record.settle(outcome, message))
+        if self.options.records_events:
+            await self._until_done(lambda: self._record.settle(outcome, message))
         await self._until_done(lambda: self._record.clear_conditions(why))
         await self._until_done(lambda: self._record.let_pods_in(uncordon=uncordon))
 

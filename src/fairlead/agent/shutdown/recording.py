@@ -75,9 +75,10 @@ class Record:
         except api_errors.NotFound:
             return None
 
-    async def witnesses(self) -> tuple[Witness | None, Witness | None]:
+    async def witnesses(self, *, events: bool = True) -> tuple[Witness | None, Witness | None]:
         """What the event and the condition say, for an agent that starts."""
-        event = next((one for one in await self._own_events() if one.claim_status is ClaimStatus.CLAIMED), None)
+        own = await self._own_events() if events else []
+        event = next((one for one in own if one.claim_status is ClaimStatus.CLAIMED), None)
         return _event_witness(event), _condition_witness(await self.node())
 
     async def keep_pods_away(self) -> bool:

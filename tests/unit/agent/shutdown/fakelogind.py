@@ -140,4 +140,6 @@ class FakeLogind:
         if name == "PreparingForShutdown":
             return Variant("b", self.preparing)
         unit = str(message.path).removeprefix("/unit/").replace("_", ".")
+        if name == "LoadState":
+            return Variant("s", "loaded" if unit in self.units else "not-found")
         return Variant("s", self.units.get(unit, "inactive"))

@@ -47,9 +47,9 @@ async def word(ear: LogindEar) -> bool:
 
 
 async def test_the_machine_waits_for_us_and_goes_when_it_is_let_go(
-    bus: str, logind: FakeLogind, short_folder: pathlib.Path
+    bus: str, logind: FakeLogind, short_path: pathlib.Path
 ) -> None:
-    ear = an_ear(bus, short_folder)
+    ear = an_ear(bus, short_path)
     async with ear.running(5):
         assert not ear.preparing
         assert ear.problem == ""
@@ -61,21 +61,21 @@ async def test_the_machine_waits_for_us_and_goes_when_it_is_let_go(
     assert "KillUnit" not in logind.calls
 
 
-async def test_a_delay_that_is_too_short_is_raised(bus: str, logind: FakeLogind, short_folder: pathlib.Path) -> None:
-    ear = an_ear(bus, short_folder)
+async def test_a_delay_that_is_too_short_is_raised(bus: str, logind: FakeLogind, short_path: pathlib.Path) -> None:
+    ear = an_ear(bus, short_path)
     async with ear.running(29.5):
         assert ear.problem == ""
         assert logind.delay_usec == 30_000_000
-    written = short_folder / "logind.conf.d" / "99-z-fairlead.conf"
+    written = short_path / "logind.conf.d" / "99-z-fairlead.conf"
     assert written.read_text().endswith("[Login]\nInhibitDelayMaxSec=30\n")
     assert written.stat().st_mode & 0o777 == 0o644
 
 
 async def test_a_logind_that_refuses_is_reported_and_held_up_all_the_same(
-    bus: str, logind: FakeLogind, short_folder: pathlib.Path
+    bus: str, logind: FakeLogind, short_path: pathlib.Path
 ) -> None:
     logind.obeys_reload = False
-    ear = an_ear(bus, short_folder)
+    ear = an_ear(bus, short_path)
     async with ear.running(30):
         assert "logind waits 5 s at most and pods may need 30 s" in ear.problem
         assert "5 attempts" in ear.problem
@@ -83,9 +83,9 @@ async def test_a_logind_that_refuses_is_reported_and_held_up_all_the_same(
 
 
 async def test_after_a_cancellation_the_machine_waits_for_us_again(
-    bus: str, logind: FakeLogind, short_folder: pathlib.Path
+    bus: str, logind: FakeLogind, short_path: pathlib.Path
 ) -> None:
-    ear = an_ear(bus, short_folder)
+    ear = an_ear(bus, short_path)
     async with ear.running(5):
         for _ in range(2):
             await logind.announce(True)
@@ -97,13 +97,13 @@ async def test_after_a_cancellation_the_machine_waits_for_us_again(
 
 
 async def test_an_agent_that_starts_in_the_middle_knows_and_has_the_lock_of_the_one_before(
-    bus: str, logind: FakeLogind, short_folder: pathlib.Path
+    bus: str, logind: FakeLogind, short_path: pathlib.Path
 ) -> None:
     keeper = Keeper()
-    async with an_ear(bus, short_folder, keeper).running(5):
+    async with an_ear(bus, short_path, keeper).running(5):
         await logind.announce(True)
     assert logind.holders() == ["fairlead-agent"]  # the keeper's copy
-    second = an_ear(bus, short_folder, keeper)
+    second = an_ear(bus, short_path, keeper)
     async with second.running(5):
         assert second.preparing is True
         assert second.problem == ""
@@ -113,30 +113,30 @@ async def test_an_agent_that_starts_in_the_middle_knows_and_has_the_lock_of_the_
 
 
 async def test_without_a_keeper_the_lock_is_lost_and_that_is_said(
-    bus: str, logind: FakeLogind, short_folder: pathlib.Path
+    bus: str, logind: FakeLogind, short_path: pathlib.Path
 ) -> None:
-    async with an_ear(bus, short_folder).running(5):
+    async with an_ear(bus, short_path).running(5):
         await logind.announce(True)
-    second = an_ear(bus, short_folder)
+    second = an_ear(bus, short_path)
     async with second.running(5):
         assert second.preparing is True
         assert "the shutdown lock was lost" in second.problem
 
 
 async def test_a_lock_that_logind_does_not_know_any_more_is_taken_anew(
-    bus: str, logind: FakeLogind, short_folder: pathlib.Path
+    bus: str, logind: FakeLogind, short_path: pathlib.Path
 ) -> None:
     reading, writing = os.pipe()
-    ear = an_ear(bus, short_folder, Keeper(writing))
+    ear = an_ear(bus, short_path, Keeper(writing))
     async with ear.running(5):
         assert logind.holders() == ["fairlead-agent"]
     os.close(reading)
 
 
 async def test_a_restart_of_logind_is_survived_and_nothing_is_missed(
-    bus: str, logind: FakeLogind, short_folder: pathlib.Path
+    bus: str, logind: FakeLogind, short_path: pathlib.Path
 ) -> None:
-    ear = an_ear(bus, short_folder)
+    ear = an_ear(bus, short_path)
     async with ear.running(5):
         await logind.restart()
         await until(lambda: logind.calls.count("ListInhibitors") == 1)
@@ -146,9 +146,9 @@ async def test_a_restart_of_logind_is_survived_and_nothing_is_missed(
         assert await word(ear) is True
 
 
-async def test_the_loss_of_the_bus_is_survived(short_folder: pathlib.Path) -> None:
+async def test_the_loss_of_the_bus_is_survived(short_path: pathlib.Path) -> None:
     logind = FakeLogind()
-    places = short_folder
+    places = short_path
     with private_bus(places) as address:
         ear = an_ear(address, places)
         async with logind.on(address):
@@ -166,8 +166,8 @@ async def test_the_loss_of_the_bus_is_survived(short_folder: pathlib.Path) -> No
     logind.close()
 
 
-async def test_without_a_bus_nobody_can_tell(short_folder: pathlib.Path) -> None:
-    ear = an_ear(f"unix:path={short_folder}/nobody", short_folder)
+async def test_without_a_bus_nobody_can_tell(short_path: pathlib.Path) -> None:
+    ear = an_ear(f"unix:path={short_path}/nobody", short_path)
     async with ear.running(5):
         assert ear.preparing is None
         assert "cannot reach the system bus" in ear.problem

@@ -11,17 +11,17 @@ from fairlead.base.environment import Environment
 
 
 @pytest.fixture
-def manager(short_folder: pathlib.Path) -> socket.socket:
+def manager(short_path: pathlib.Path) -> socket.socket:
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    listening.bind(str(short_folder / "notify"))
+    listening.bind(str(short_path / "notify"))
     listening.settimeout(30)
     return listening
 
 
 def test_the_lock_is_sent_to_the_service_manager_and_removed_there(
-    manager: socket.socket, short_folder: pathlib.Path
+    manager: socket.socket, short_path: pathlib.Path
 ) -> None:
-    keeper = lock_keeper(Environment({"NOTIFY_SOCKET": str(short_folder / "notify")}), process_id=1)
+    keeper = lock_keeper(Environment({"NOTIFY_SOCKET": str(short_path / "notify")}), process_id=1)
     reading, writing = os.pipe()
     keeper.keep(writing)
     data, descriptors, _, _ = socket.recv_fds(manager, 1000, 4)
@@ -56,5 +56,5 @@ def test_without_a_service_manager_nobody_keeps_it() -> None:
     keeper.drop()
 
 
-def test_a_manager_that_does_not_listen_does_no_harm(short_folder: pathlib.Path) -> None:
-    lock_keeper(Environment({"NOTIFY_SOCKET": str(short_folder / "nobody")}), process_id=1).drop()
+def test_a_manager_that_does_not_listen_does_no_harm(short_path: pathlib.Path) -> None:
+    lock_keeper(Environment({"NOTIFY_SOCKET": str(short_path / "nobody")}), process_id=1).drop()

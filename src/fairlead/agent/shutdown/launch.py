@@ -1,0 +1,113 @@
+"""The keeper of a real machine, put together for the system it runs on."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from fairlead.agent.shutdown.configuration import AgentConfig, kubelet_is_configured
+from fairlead.agent.shutdown.ears import Ear
+from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Machine, Parts
+from fairlead.agent.shutdown.telling import Teller
+from fairlead.base import logs
+from fairlead.base.clock import Clock
+from fairlead.base.environment import Environment
+from fairlead.base.metrics import Metrics
+from fairlead.client.client import Client
+from fairlead.client.recorder import EventRecorder
+
+__all__ = ["OWNERS", "ShutdownSettings", "Watch", "is_supported", "this_machine"]
+
+OWNERS: Final = ("auto", "kubelet", "agent")
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+_log = logs.get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ShutdownSettings:
+    """What the command line and its file say about shutdowns."""
+
+    config: AgentConfig
+    environment: Environment
+    owner: str = "auto"
+
+
+def is_supported() -> bool:
+    """Whether a shutdown of this system can be heard."""
+    return sys.platform == "linux"
+
+
+def this_machine(clock: Clock) -> Machine:
+    """Which boot this is. The monotonic clock counts from it."""
+    try:
+        boot_id = _BOOT_ID.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        boot_id = ""
+    return Machine(boot_id, clock.now() - dt.timedelta(seconds=clock.monotonic()))
+
+
+class Watch:
+    """A keeper and what it needs to run. `problem` says why the machine might not wait, if it might not."""
+
+    def __init__(
+        self,
+        client: Client,
+        settings: ShutdownSettings,
+        metrics: Metrics,
+        *,
+        node_name: str,
+        folder: Path,
+        interrupt: Callable[[str], None],
+        well_known_conditions: bool,
+        records_events: bool,
+    ) -> None:
+        from fairlead.agent.shutdown.cri.calls import CriCalls, unix_socket
+        from fairlead.agent.shutdown.cri.runtime import CriRuntime
+        from fairlead.agent.shutdown.kubelet import SystemdKubelet
+        from fairlead.agent.shutdown.linux import LogindEar, LogindPlaces
+        from fairlead.agent.shutdown.lockkeeping import lock_keeper
+
+        config, environment = settings.config, settings.environment
+        places = LogindPlaces()
+        if address := environment.get("DBUS_SYSTEM_BUS_ADDRESS"):
+            places = dataclasses.replace(places, bus_address=address)
+        own_pod = environment.get("POD_UID")
+        self._ear: Ear = LogindEar(client.clock, lock_keeper(environment, process_id=os.getpid()), places)
+        self._recorder = EventRecorder(client, controller="fairlead.dev/shutdown", instance=node_name)
+        self._keeper = Keeper(
+            client,
+            KeeperOptions(
+                node_name=node_name,
+                config=config.shutdown,
+                folder=folder,
+                owner=settings.owner,
+                kubelet_is_configured=kubelet_is_configured(config.kubelet_config_file),
+                well_known_conditions=well_known_conditions,
+                records_events=records_events,
+                own_pods=frozenset({own_pod} if own_pod else ()),
+            ),
+            Parts(
+                ear=self._ear,
+                runtime=CriRuntime(CriCalls(unix_socket(config.runtime_endpoint)), client.clock),
+                kubelet=SystemdKubelet(client.clock, unit=config.kubelet_unit, bus_address=places.bus_address),
+                machine=this_machine(client.clock),
+                interrupt=interrupt,
+            ),
+            Teller(self._recorder, metrics),
+        )
+
+    @property
+    def problem(self) -> str:
+        """Why the machine might not wait for its pods."""
+        return self._ear.problem
+
+    async def run(self) -> None:
+        """Run until cancelled."""
+        async with self._recorder.running():
+            await self._keeper.run()

@@ -1,0 +1,144 @@
+"""Graceful shutdown with real systemd, real logind, a real poweroff and the real agent process."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from tests.machine.conftest import RealNode
+
+pytestmark = [pytest.mark.kube, pytest.mark.timeout(300)]
+
+CRITICAL = 2000000000
+ORDER = ["low", "middle", "critical"]
+
+
+async def three_groups(node: RealNode) -> None:
+    await node.pod("low", needs=1.5)
+    await node.pod("middle", 1000, needs=1.5)
+    await node.pod("critical", CRITICAL, needs=60, grace=2)
+
+
+def assert_in_order(node: RealNode) -> None:
+    """Every group began when the one before had ended, and within the budget of 14 s all were over."""
+    assert sorted(ORDER, key=lambda name: node.runtime.asked[name]) == ORDER
+    assert node.runtime.asked["middle"] >= node.runtime.ended["low"]
+    assert node.runtime.asked["critical"] >= node.runtime.ended["middle"]
+    assert node.runtime.codes == {"low": 0, "middle": 0, "critical": 137}
+    assert node.runtime.ended["critical"] - node.began <= 16
+
+
+async def shown(node: RealNode) -> dict[str, tuple[str, str]]:
+    return {one.type: (one.status, one.reason) for one in (await node.node()).status.conditions}
+
+
+async def test_the_machine_waits_as_long_as_its_pods_need_and_no_longer(node: RealNode) -> None:
+    await node.boot()
+    await three_groups(node)
+    await node.start_agent()
+    assert "fairlead-agent" in await node.inside("systemd-inhibit", "--list")
+    dropped = await node.inside("cat", "/etc/systemd/logind.conf.d/99-z-fairlead.conf")
+    assert "InhibitDelayMaxSec=16" in dropped  # 14 s for pods, 2 s for their last status
+    await node.poweroff()
+    await node.wait_off()
+    assert_in_order(node)
+    assert [await node.phase(name) for name in ORDER] == ["Succeeded", "Succeeded", "Failed Terminated"]
+    conditions = await shown(node)
+    assert conditions["LifecycleTransition"] == ("True", "shutdown-drain-complete")
+    assert conditions["GracefulNodeShutdownInProgress"] == ("True", "NodeShutdown")
+    assert conditions["Ready"] == ("False", "KubeletNotReady")
+    (event,) = await node.events()
+    assert event.claim_status is ClaimStatus.CLAIMED
+    # The next boot tells the end of the story.
+    await node.boot()
+    await node.inside("systemctl", "start", "fairlead-agent")
+    await node.until(lambda: not (node.machine.share / "state/shutdown/shutdown-state.json").exists(), "wound up")
+    assert (await shown(node))["GracefulNodeShutdownInProgress"] == ("False", "NodeStarted")
+    assert not (await node.node()).spec.unschedulable
+
+
+@pytest.mark.parametrize("group", ORDER)
+async def test_an_agent_that_is_killed_in_the_middle_is_started_again_and_goes_on(node: RealNode, group: str) -> None:
+    await node.boot()
+    await three_groups(node)
+    await node.start_agent()
+    await node.poweroff()
+    await node.until(lambda: group in node.runtime.asked, f"{group} is asked to end")
+    await node.kill_agent()
+    assert (await shown(node))["Ready"] == ("False", "KubeletNotReady")
+    await node.wait_off()
+    assert_in_order(node)
+    assert "has the shutdown lock of the agent before it" in node.agent_log()
+    assert [await node.phase(name) for name in ORDER] == ["Succeeded", "Succeeded", "Failed Terminated"]
+    assert (await shown(node))["LifecycleTransition"] == ("True", "shutdown-drain-complete")
+    assert len(await node.events()) == 1
+
+
+async def test_killed_in_the_middle_with_the_api_out_of_reach_the_disk_is_enough(node: RealNode) -> None:
+    await node.boot()
+    await three_groups(node)
+    await node.start_agent()
+    await node.plane.stop_server(hard=True)
+    await node.poweroff()
+    await node.until(lambda: "middle" in node.runtime.asked, "middle is asked to end")
+    await node.kill_agent()
+    await node.wait_off()
+    assert_in_order(node)
+    await node.plane.start_server()
+    await node.boot()
+    await node.inside("systemctl", "start", "fairlead-agent")
+    await node.until(lambda: not (node.machine.share / "state/shutdown/shutdown-state.json").exists(), "wound up")
+    assert [await node.phase(name) for name in ORDER] == ["Succeeded", "Succeeded", "Failed Terminated"]
+
+
+async def test_a_shutdown_that_is_called_off_is_taken_back_and_the_next_one_is_graceful_again(node: RealNode) -> None:
+    await node.boot()
+    await node.pod("low", needs=1)
+    await node.start_agent()
+    await node.poweroff()
+    await node.until(lambda: "low" in node.runtime.asked, "low is asked to end")
+    # logind gives up a shutdown whose target cannot be reached, and says so.
+    await node.inside("systemctl", "mask", "--runtime", "poweroff.target")
+    await node.until(lambda: "the shutdown was called off" in node.agent_log(), "it is called off")
+    await node.until(lambda: not (node.machine.share / "state/shutdown/shutdown-state.json").exists(), "taken back")
+    assert not (await node.node()).spec.unschedulable
+    assert (await shown(node))["GracefulNodeShutdownInProgress"] == ("False", "ShutdownCancelled")
+    assert "fairlead-agent" in await node.inside("systemd-inhibit", "--list")
+    await node.inside("systemctl", "unmask", "--runtime", "poweroff.target")
+    await node.pod("again", needs=1)
+    await node.until(lambda: "again" in (node.machine.share / "state/shutdown/pods.json").read_text(), "it is known")
+    await node.poweroff()
+    await node.wait_off()
+    assert node.runtime.codes["again"] == 0
+    assert await node.phase("again") == "Succeeded"
+
+
+async def test_a_restart_of_logind_loses_nothing(node: RealNode) -> None:
+    await node.boot()
+    await node.pod("low", needs=1)
+    await node.start_agent()
+    await node.inside("systemctl", "restart", "systemd-logind")
+    await node.until(lambda: "logind was restarted" in node.agent_log(), "it is noticed")
+    assert "fairlead-agent" in await node.inside("systemd-inhibit", "--list")
+    await node.poweroff()
+    await node.wait_off()
+    assert node.runtime.codes == {"low": 0}
+    assert await node.phase("low") == "Succeeded"
+
+
+async def test_logind_waits_no_longer_than_it_was_told_to(node: RealNode) -> None:
+    """An agent that hangs does not keep the machine up for ever."""
+    await node.boot()
+    await node.pod("low", needs=1)
+    await node.start_agent()
+    await node.inside("systemctl", "kill", "--signal=SIGSTOP", "--kill-who=main", "fairlead-agent")
+    await node.poweroff()
+    await node.until(lambda: "yes" not in _preparing(node), "logind gives up waiting", 60)
+    assert not node.runtime.asked
+
+
+def _preparing(node: RealNode) -> str:
+    if not node.machine.is_up:
+        return "down"
+    listed = node.machine.run("systemctl", "is-system-running", check=False).stdout
+    return "no" if "stopping" in listed else "yes"
