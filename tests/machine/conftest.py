@@ -7,6 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import grpclib.server
 import pytest
@@ -82,7 +83,7 @@ class RealNode:
 
     async def pod(self, name: str, priority: int = 0, needs: float = 0.0, grace: int = 30) -> None:
         classes = {0: "", 1000: "middle", 2000000000: "system-cluster-critical"}
-        spec = {"nodeName": "node-1", "containers": [{"name": name, "image": "i"}]}
+        spec: dict[str, Any] = {"nodeName": "node-1", "containers": [{"name": name, "image": "i"}]}
         spec |= {"priorityClassName": classes[priority], "terminationGracePeriodSeconds": grace}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
         pods = self.client.of(Pod)
