@@ -31,7 +31,8 @@ _COMPONENT = "fairlead-controller-manager"
     default="*",
     show_default=True,
     callback=managing.listed,
-    help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. There are: event-gc, stall.",
+    help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. "
+    "There are: event-gc, stall, shutdown-observer.",
 )
 @managing.workers("--concurrent-event-gc-syncs", 5, "LifecycleEvents collected at once.")
 @click.option(
@@ -45,6 +46,12 @@ _COMPONENT = "fairlead-controller-manager"
 @managing.period("--stall-pending-after", "10m", "Events that are pending for longer are reported by stall.")
 @managing.period("--stall-claimed-after", "1h", "So are those that are claimed for longer and have no SLA.")
 @managing.period("--stall-terminating-after", "10m", "And those that are deleted and held by a finalizer.")
+@managing.period("--shutdown-silence", "40s", "Nodes that had ended their pods and are silent for so long are down.")
+@managing.boolean(
+    "--shutdown-out-of-service-taint",
+    default=False,
+    text="Taint nodes that are down with node.kubernetes.io/out-of-service, once their cloud says that they are off.",
+)
 @click.option(
     "--lifecycle-api-group",
     default="lifecycle.k8s.io",
@@ -121,6 +128,7 @@ def _plans(invocation: Invocation, flags: dict[str, Any], controllers: list[Cont
 def _controllers(flags: dict[str, Any]) -> list[Controller]:
     """Every controller there is."""
     from fairlead.controllers.event_gc import event_gc
+    from fairlead.controllers.shutdown_observer import shutdown_observer
     from fairlead.controllers.stall import stall
     from fairlead.lifecycle.collecting import Retention
     from fairlead.lifecycle.stalling import Patience
@@ -136,6 +144,7 @@ def _controllers(flags: dict[str, Any]) -> list[Controller]:
     return [
         event_gc(Retention(keep=length("finished_event_ttl")), workers=flags["concurrent_event_gc_syncs"]),
         stall(patience),
+        shutdown_observer(silence=length("shutdown_silence"), out_of_service=flags["shutdown_out_of_service_taint"]),
     ]
 
 

@@ -57,6 +57,7 @@ async def test_defaults_are_upstreams(kubeconfig: str) -> None:
     assert [controller.name for group in options.groups for controller in group.controllers] == [
         "event-gc",
         "stall",
+        "shutdown-observer",
     ]
     assert (options.timing.lease_duration_seconds, options.timing.renew_deadline_seconds) == (15, 10)
     assert options.shutdown_timeout_seconds == 10

@@ -37,6 +37,7 @@ from fairlead.client import retry
 from fairlead.client.client import Client
 from fairlead.client.patches import MergePatch, StrategicMergePatch
 from fairlead.lifecycle import claiming, conditions, deadlines, options, phases, shutdown_status
+from fairlead.lifecycle.shutdown_observing import OPTION_NODE_BOOT_ID
 from fairlead.lifecycle.shutdown_recovery import Witness
 
 __all__ = ["NotYet", "Record"]
@@ -189,7 +190,12 @@ class Record:
         except api_errors.NotFound:
             await self._transition()
         prefix = options.annotation_prefix(DRIVER_SHUTDOWN)
-        told = {_BOOT_ID: state.boot_id, _STARTED_AT: api_time.format_micro_time(state.start_time)}
+        node = await self.node()
+        told = {
+            _BOOT_ID: state.boot_id,
+            _STARTED_AT: api_time.format_micro_time(state.start_time),
+            OPTION_NODE_BOOT_ID: "" if node is None else node.status.node_info.boot_id,
+        }
         event = LifecycleEvent(
             metadata=ObjectMeta(name=name, annotations={f"{prefix}{key}": value for key, value in told.items()}),
             spec=LifecycleEventSpec(transition_name=NODE_SHUTDOWN.name, binding_node=self._node_name),
