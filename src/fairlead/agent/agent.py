@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from pathlib import Path
 
 from fairlead.base import tasks
@@ -16,7 +17,7 @@ from fairlead.claimant.publishing import Publisher
 from fairlead.claimant.reporting import Reporter
 from fairlead.client.client import Client
 from fairlead.client.recorder import EventRecorder
-from fairlead.election import Timing
+from fairlead.election import TermOverrun, Timing, end_process
 from fairlead.lifecycle.facts import Settings
 
 __all__ = ["Agent", "AgentOptions"]
@@ -31,6 +32,7 @@ class AgentOptions:
     registry: Path | None = None  # None: no drivers but those inside this process
     settings: Settings = dataclasses.field(default_factory=Settings)
     timing: Timing = LEASE_TIMING
+    on_overrun: Callable[[TermOverrun], None] = end_process  # what did not end in time might still write
 
 
 class Agent:
@@ -53,6 +55,7 @@ class Agent:
             identity=options.identity,
             settings=options.settings,
             timing=options.timing,
+            on_overrun=options.on_overrun,
         )
         self._registry: PluginRegistry | None = None
         if options.registry is not None:

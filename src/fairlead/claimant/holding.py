@@ -6,6 +6,7 @@ for one node by mistake, or an agent and the central claimer, never work on it a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from fairlead.api.reserved import NAMESPACE_NODE_LEASE
@@ -14,7 +15,7 @@ from fairlead.claimant.directory import Directory
 from fairlead.claimant.engine import Engine
 from fairlead.claimant.reporting import Reporter
 from fairlead.client.client import Client
-from fairlead.election import Candidate, Leadership, Lock, Rules, Term, Timing, guarded
+from fairlead.election import Candidate, Leadership, Lock, Rules, Term, TermOverrun, Timing, end_process, guarded
 from fairlead.lifecycle.facts import Settings
 
 __all__ = ["LEASE_TIMING", "NodeHolder"]
@@ -39,6 +40,7 @@ class NodeHolder:
         claimant: str = "",
         settings: Settings | None = None,
         timing: Timing = LEASE_TIMING,
+        on_overrun: Callable[[TermOverrun], None] = end_process,
     ) -> None:
         self.node_name = node_name
         self.engine: Engine | None = None  # while the Lease is held
@@ -47,6 +49,7 @@ class NodeHolder:
         self._reporter = reporter
         self._claimant = claimant
         self._settings = settings or Settings()
+        self._on_overrun = on_overrun
         self._interruption = ""
         self._candidate = Candidate(client, Lock(NAMESPACE_NODE_LEASE, node_name), identity=identity, timing=timing)
 
@@ -68,7 +71,8 @@ class NodeHolder:
 
     async def run(self) -> None:
         """Run until cancelled. Driver calls under way are cancelled then; whoever holds the Lease next calls again."""
-        await Leadership(self._candidate, self._lead, rules=Rules(drain_seconds=0.0)).run()
+        rules = Rules(drain_seconds=0.0)
+        await Leadership(self._candidate, self._lead, rules=rules, on_overrun=self._on_overrun).run()
 
     async def _lead(self, term: Term) -> None:
         _log.info("holds the lease of the node", node=self.node_name)

@@ -13,6 +13,7 @@ from fairlead.base import logs
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness, SeededRandomness
 from fairlead.client.client import Client
+from fairlead.election import TermOverrun
 from fairlead.sim.clock import SimClock
 from fairlead.sim.disk import Disk
 from fairlead.sim.loop import Process, SimLoop
@@ -30,7 +31,10 @@ class Violation(Exception):
     def __init__(self, rule: str, what: str) -> None:
         self.rule = rule
         self.what = what
-        super().__init__(f"{rule}: {what}")
+        super().__init__(rule, what)
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.what}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -151,6 +155,16 @@ class Stage:
         if process.is_alive:
             self.trace.add(actor.name, "wakes")
             self.loop.resume(process)
+
+    def exit_on_overrun(self, name: str) -> Callable[[TermOverrun], None]:
+        """What a component does instead of `os._exit`."""
+
+        def exit_now(overrun: TermOverrun) -> None:
+            self.counts["term overruns"] += 1
+            self.kill(self.actors[name], f"exits: {overrun}")
+            raise overrun
+
+        return exit_now
 
     # ---- what processes need
 

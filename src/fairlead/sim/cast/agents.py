@@ -25,9 +25,8 @@ def add_agent(stage: Stage, node_name: str, driver: DriverHost, *, name: str = "
     name = name or f"agent-{node_name}"
 
     async def main(life: Life) -> None:
-        agent = Agent(
-            stage.client(life), AgentOptions(node_name=node_name, identity=name), _NoSockets(), DiscardedMetrics()
-        )
+        options = AgentOptions(node_name=node_name, identity=name, on_overrun=stage.exit_on_overrun(name))
+        agent = Agent(stage.client(life), options, _NoSockets(), DiscardedMetrics())
         agent.directory.add(Registration(driver=DRIVER, endpoint="", owner=0, channel=driver, transitions=OFFERED))
         await agent.run()
 

@@ -9,7 +9,7 @@ from fairlead.base.metrics import DiscardedMetrics
 from fairlead.client.client import Client
 from fairlead.cloud.assembly import CloudManager, CloudSettings, lease_name
 from fairlead.controllers.event_gc import event_gc
-from fairlead.election import LeadershipLost, Lock, TermOverrun
+from fairlead.election import LeadershipLost, Lock
 from fairlead.lifecycle.collecting import Retention
 from fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
 from fairlead.sim.cast.clouds import SimCloud
@@ -49,9 +49,6 @@ def _add(
         def connect() -> Client:
             return stage.client(life)
 
-        def overran(overrun: TermOverrun) -> None:
-            stage.kill(actor, f"exits: {overrun}")
-
         watched = tuple(_watched(one, lock, life, leaders) for one in (*controllers(), _laggard(life)))
         plan = GroupPlan(lock=lock, controllers=watched, connect=connect)
         manager = Manager(
@@ -59,13 +56,12 @@ def _add(
             clock=life.clock,
             randomness=life.randomness,
             metrics=DiscardedMetrics(),
-            on_overrun=overran,
+            on_overrun=stage.exit_on_overrun(name),
         )
         leaders.managers[name] = manager
         await manager.run()
 
-    actor = stage.add(name, main, allowed=(LeadershipLost,))
-    return actor
+    return stage.add(name, main, allowed=(LeadershipLost,))
 
 
 def _laggard(life: Life) -> Controller:

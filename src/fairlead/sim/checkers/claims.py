@@ -29,12 +29,14 @@ class Claims:
         now = None if after is None else _status(after)
         node = (after or before or {})["spec"]["bindingNode"]
         self._stage.trace.add("commit", f"{commit.revision} {commit.key} {was} -> {now} {_detail(after)}")
-        self._count(commit.key, node, was, now)
+        self._count(was, now)
         if was is not None and now is not None and was != now and now not in LEGAL_MOVES[was]:
             raise Violation("2", f"event {commit.key} went from {was} to {now}")
         self._check_single(commit.key, node, was, now)
         if before is not None:
             self._check_finalizer(commit.key, before, after, was)
+        if now is None:
+            self._stage.strangers.pop(commit.key, None)
 
     def _check_single(self, key: str, node: str, was: ClaimStatus | None, now: ClaimStatus | None) -> None:
         if now is ClaimStatus.CLAIMED and was is not ClaimStatus.CLAIMED:
@@ -53,14 +55,11 @@ class Claims:
         if held and not holds and was not in TERMINAL and key not in self._stage.strangers:
             raise Violation("3", f"event {key} lost its finalizer while {was}")
 
-    def _count(self, key: str, node: str, was: ClaimStatus | None, now: ClaimStatus | None) -> None:
-        del node
+    def _count(self, was: ClaimStatus | None, now: ClaimStatus | None) -> None:
         if was is not now:
             self._stage.counts[f"{was or 'new'} -> {now or 'gone'}"] += 1
         if now in TERMINAL and was not in TERMINAL:
             self._stage.counts["finished events"] += 1
-        if now is None:
-            self._stage.strangers.pop(key, None)
 
     def at_end(self) -> None:
         """Liveness: with everybody well, every event has come to its end and is gone."""
