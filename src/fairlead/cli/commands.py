@@ -45,4 +45,5 @@ COMMANDS: tuple[Entry, ...] = (
     ),
     Entry("webhook", "fairlead.cli.webhook", "Record the deletion grace of custom resources on stock Kubernetes."),
     Entry("sim", "fairlead.cli.sim", "Play the whole system on virtual time, under seeded faults."),
+    Entry("install", "fairlead.cli.install", "Print the manifests for a real cluster."),
 )

@@ -1,0 +1,164 @@
+"""`fairlead install`: prints the manifests for a real cluster, and takes an installation away again.
+
+Here belongs what a cluster is told so that the components run in it: accounts with the rights that their code uses
+(`access`), policies (`policies`, and those that `election` and `cloud` bring), what runs where (`workloads`), all in
+order (`bundle`), and the way back (`removing`). Components never write any of it themselves.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairlead.api import names
+from fairlead.cli import managing, options, process
+from fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from fairlead.cli.install.plan import Plan
+    from fairlead.client import Client
+    from fairlead.cloud.enforcement import Manager
+
+__all__ = ["command"]
+
+_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+_MODES = click.Choice(["off", "warn", "deny"])
+
+
+def _namespace(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    if problems := names.dns1123_label(value):
+        raise click.BadParameter(f"{value!r} is no namespace: {'; '.join(problems)}", ctx, parameter)
+    return value
+
+
+@click.command("install")
+@click.option("--namespace", default="fairlead-system", show_default=True, callback=_namespace, help="Where it runs.")
+@click.option("--image", default="", help="The container image [default: fairlead at this version].")
+@click.option(
+    "--lifecycle-api-group",
+    type=click.Choice(["lifecycle.k8s.io", "lifecycle.fairlead.dev"]),
+    default="lifecycle.k8s.io",
+    show_default=True,
+    help="The API group of LifecycleTransition and LifecycleEvent.",
+)
+@managing.boolean("--lifecycle", default=True, text="The kinds, agent and drain driver on every node, the manager.")
+@click.option(
+    "--fence",
+    type=_MODES,
+    default="deny",
+    show_default=True,
+    help="What the API server does to writes of a manager that does not hold its Lease.",
+)
+@click.option(
+    "--own-node",
+    type=_MODES,
+    default="deny",
+    show_default=True,
+    help="What it does to writes of an agent or drain driver to another node than its own.",
+)
+@click.option(
+    "--ccm",
+    "clouds",
+    metavar="PROVIDER[=PLATFORM,...]",
+    multiple=True,
+    help="Also a cloud controller manager, with a policy that keeps it to nodes of its platforms. May be repeated.",
+)
+@click.option(
+    "--ccm-controllers",
+    metavar="NAME,...",
+    default="",
+    callback=managing.listed,
+    help="What it runs beside the node controllers: route, service.",
+)
+@click.option(
+    "--ccm-policy",
+    type=click.Choice(["warn", "deny"]),
+    default="deny",
+    show_default=True,
+    help="What the API server does to writes of a cloud controller manager to others' nodes.",
+)
+@click.option(
+    "--uninstall",
+    is_flag=True,
+    help="Remove what these flags would install, in an order that leaves nothing stuck; needs an administrator.",
+)
+@click.option("--kubeconfig", type=_FILE, help="For --uninstall: the API server [default: as kubectl finds it].")
+@click.option("--context", "kube_context", default="", help="For --uninstall: the context of the kubeconfig to use.")
+@managing.period("--timeout", "5m", "For --uninstall: how long claimed events may take to end by themselves.")
+@options.logging
+@click.pass_obj
+def command(invocation: Invocation, /, **flags: Any) -> None:
+    """Print the manifests for a real cluster.
+
+    For `kubectl apply --server-side -f -`. Nothing is contacted, unless --uninstall is given. Docs: install.md.
+    """
+    try:
+        plan = _plan(flags)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if flags["uninstall"]:
+        client = _connect(invocation, flags)
+        process.run(lambda: _uninstall(client, plan, flags["timeout"]))
+        return
+    import yaml
+
+    from fairlead.cli.install import bundle
+
+    click.echo(yaml.safe_dump_all(bundle.manifests(plan), sort_keys=False, width=110, allow_unicode=True), nl=False)
+
+
+async def _uninstall(client: Client, plan: Plan, patience_seconds: float) -> None:
+    from fairlead.cli.install import removing
+
+    async with client:
+        try:
+            await removing.remove(client, plan, patience_seconds=patience_seconds, say=click.echo)
+        except removing.Leftovers as error:
+            raise click.ClickException(str(error)) from error
+
+
+def _plan(flags: dict[str, Any]) -> Plan:
+    from fairlead.cli.install.plan import Plan
+    from fairlead.election.fence import FenceMode
+
+    image = {"image": flags["image"]} if flags["image"] else {}
+    return Plan(
+        namespace=flags["namespace"],
+        lifecycle_group=flags["lifecycle_api_group"],
+        lifecycle=flags["lifecycle"],
+        fence=FenceMode(flags["fence"]),
+        own_node=flags["own_node"],
+        clouds=tuple(_cloud(text, flags) for text in flags["clouds"]),
+        cloud_policy=flags["ccm_policy"],
+        **image,
+    )
+
+
+def _cloud(text: str, flags: dict[str, Any]) -> Manager:
+    from fairlead.cloud.enforcement import Manager
+
+    provider, _, platforms = text.partition("=")
+    if unknown := sorted(set(flags["ccm_controllers"]) - {"route", "service"}):
+        raise ValueError(f"--ccm-controllers knows route and service, not {', '.join(unknown)}")
+    return Manager(
+        provider=provider,
+        platforms=frozenset(name.strip() for name in (platforms or provider).split(",")),
+        namespace=flags["namespace"],
+        routes="route" in flags["ccm_controllers"],
+        services="service" in flags["ccm_controllers"],
+    )
+
+
+def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
+    from fairlead import client
+    from fairlead.api.scheme import Scheme
+
+    return client.connect(
+        kubeconfig_path=flags["kubeconfig"],
+        context=flags["kube_context"],
+        component="fairlead-install",
+        environment=invocation.environment,
+        scheme=Scheme(flags["lifecycle_api_group"]),
+    )

@@ -1,0 +1,116 @@
+"""Who may do what: one service account per component, and for each the rights that its code uses, no more. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from fairlead.api.reserved import NAMESPACE_NODE_LEASE
+from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, Plan
+
+__all__ = ["access_manifests", "user_roles"]
+
+Json = dict[str, Any]
+
+_RBAC = "rbac.authorization.k8s.io"
+_READ = ("get", "list", "watch")
+
+
+def access_manifests(plan: Plan) -> list[Json]:
+    """The accounts of agent, drain driver and manager."""
+    lifecycle = plan.lifecycle_group
+    events = _rule("events.k8s.io", ["events"], ["create", "patch"])
+    agent = [
+        _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
+        _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
+        _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create"]),
+        _rule("", ["nodes"], [*_READ, "patch"]),
+        _rule("", ["nodes/status"], ["patch"]),
+        # At a shutdown: which pods there are, how they end, and that those that are replaced elsewhere go.
+        _rule("", ["pods"], [*_READ, "delete"]),
+        _rule("", ["pods/status"], ["patch"]),
+        events,
+    ]
+    drain = [
+        _rule(lifecycle, ["lifecycleevents"], ["get"]),
+        _rule("", ["nodes"], [*_READ, "patch"]),
+        _rule("", ["pods"], [*_READ, "delete"]),
+        _rule("", ["pods/eviction"], ["create"]),
+        _rule("policy", ["poddisruptionbudgets"], list(_READ)),
+        _rule("apps", ["daemonsets"], ["get"]),
+        events,
+    ]
+    manager = [
+        _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
+        _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
+        _rule(lifecycle, ["lifecycletransitions"], list(_READ)),
+        _rule("", ["nodes"], list(_READ)),
+        events,
+    ]
+    return [
+        *_account(AGENT, plan.namespace, agent),
+        # A name cannot be demanded of what is about to be created; the policy on nodes sees to that.
+        *_namespaced(AGENT, plan.namespace, NAMESPACE_NODE_LEASE, [_leases([*_READ, "create", "update"])]),
+        *_account(DRAIN, plan.namespace, drain),
+        *_account(MANAGER, plan.namespace, manager),
+        *_namespaced(MANAGER, plan.namespace, NAMESPACE_NODE_LEASE, [_leases(["get"])]),
+        *_namespaced(
+            MANAGER,
+            plan.namespace,
+            plan.namespace,
+            [_leases(["create"]), _leases([*_READ, "update"], names=[MANAGER])],
+        ),
+    ]
+
+
+def user_roles(plan: Plan) -> list[Json]:
+    """For people: to look comes with the cluster's own role `view`; to act must be given by name."""
+    lifecycle = plan.lifecycle_group
+    both = ["lifecycleevents", "lifecycletransitions"]
+    view = {"name": "fairlead-view", "labels": {f"{_RBAC}/aggregate-to-view": "true"}}
+    operate = [
+        _rule(lifecycle, both, list(_READ)),
+        _rule(lifecycle, ["lifecycleevents"], ["create", "delete"]),
+        _rule("", ["nodes"], list(_READ)),
+        _rule("coordination.k8s.io", ["leases"], ["list"]),
+    ]
+    return [
+        _role("ClusterRole", view, [_rule(lifecycle, both, list(_READ))]),
+        _role("ClusterRole", {"name": "fairlead-operator"}, operate),
+    ]
+
+
+def _account(name: str, namespace: str, rules: list[Json]) -> list[Json]:
+    return [
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}},
+        _role("ClusterRole", {"name": name}, rules),
+        _binding("ClusterRole", {"name": name}, name, namespace),
+    ]
+
+
+def _namespaced(name: str, namespace: str, where: str, rules: list[Json]) -> list[Json]:
+    metadata = {"name": name, "namespace": where}
+    return [_role("Role", metadata, rules), _binding("Role", metadata, name, namespace)]
+
+
+def _leases(verbs: Sequence[str], *, names: Sequence[str] = ()) -> Json:
+    rule = _rule("coordination.k8s.io", ["leases"], verbs)
+    return {**rule, "resourceNames": list(names)} if names else rule
+
+
+def _rule(group: str, resources: Sequence[str], verbs: Sequence[str]) -> Json:
+    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
+
+
+def _role(kind: str, metadata: Json, rules: list[Json]) -> Json:
+    return {"apiVersion": f"{_RBAC}/v1", "kind": kind, "metadata": metadata, "rules": rules}
+
+
+def _binding(role: str, metadata: Json, account: str, namespace: str) -> Json:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": f"{role}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": _RBAC, "kind": role, "name": metadata["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }

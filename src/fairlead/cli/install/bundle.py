@@ -1,0 +1,56 @@
+"""Everything in the order in which it is applied: what others need comes first. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.api import crds
+from fairlead.api.reserved import NAMESPACE_NODE_LEASE
+from fairlead.cli.install import access, policies, workloads
+from fairlead.cli.install.plan import MANAGER, Plan
+from fairlead.cloud.enforcement import ccm_manifests
+from fairlead.election import Lock
+from fairlead.election.fence import fence_manifests
+
+__all__ = ["manifests"]
+
+Json = dict[str, Any]
+
+
+def manifests(plan: Plan) -> list[Json]:
+    """All manifests, with a label by which they are known."""
+    found = [_namespace(plan.namespace, privileged=plan.lifecycle)] if plan.lifecycle or plan.clouds else []
+    if plan.lifecycle:
+        found += _lifecycle(plan)
+    for manager in plan.clouds:
+        lock = Lock(manager.namespace, manager.lease or manager.name)
+        found += ccm_manifests(manager, mode=plan.cloud_policy)
+        found += fence_manifests(lock, service_accounts=[(manager.namespace, manager.name)], mode=plan.fence)
+        found += workloads.cloud_manager(plan, manager)
+    return [_labelled(manifest) for manifest in found]
+
+
+def _lifecycle(plan: Plan) -> list[Json]:
+    lock = Lock(plan.namespace, MANAGER)
+    return [
+        _namespace(NAMESPACE_NODE_LEASE),
+        *crds.crds(plan.lifecycle_group),
+        *access.access_manifests(plan),
+        *access.user_roles(plan),
+        *policies.own_node_manifests(plan),
+        *fence_manifests(lock, service_accounts=[(plan.namespace, MANAGER)], mode=plan.fence),
+        *workloads.node_daemon_sets(plan),
+        *workloads.manager_deployment(plan),
+    ]
+
+
+def _namespace(name: str, *, privileged: bool = False) -> Json:
+    # The agent has a folder on its node, which the stricter standards forbid.
+    labels = {"pod-security.kubernetes.io/enforce": "privileged"} if privileged else {}
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def _labelled(manifest: Json) -> Json:
+    metadata = manifest["metadata"]
+    labels = {**metadata.get("labels", {}), "app.kubernetes.io/part-of": "fairlead"}
+    return {**manifest, "metadata": {**metadata, "labels": labels}}

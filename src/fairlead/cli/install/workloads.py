@@ -1,0 +1,164 @@
+"""What runs where: agent and drain driver on every node, two managers anywhere, a manager per cloud. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, Plan
+from fairlead.cloud.enforcement import Manager
+
+__all__ = ["cloud_manager", "manager_deployment", "node_daemon_sets"]
+
+Json = dict[str, Any]
+
+_NAME = "app.kubernetes.io/name"
+_STATE = "/var/lib/fairlead"
+_AGENT_PORT = 10259
+_MANAGER_PORT = 10257
+_CLOUD_PORT = 10258
+# The others read a file, the key `cloud.conf`.
+_CONFIGURED_BY_ENVIRONMENT = frozenset({"hcloud"})
+# Nobody in particular, as in images without users.
+_NOBODY = 65532
+_LEAST = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+
+
+def node_daemon_sets(plan: Plan) -> list[Json]:
+    """On every node the agent, and the driver that drains it: each in a pod of its own, because its rights are."""
+    group = f"--lifecycle-api-group={plan.lifecycle_group}"
+    agent = ["agent", "--node-name=$(NODE_NAME)", group]
+    drain = ["driver", "drain", "--node-name=$(NODE_NAME)", "--instance=$(POD_UID)", group]
+    return [
+        _on_every_node(AGENT, plan, _container("agent", plan, agent, port=_AGENT_PORT)),
+        _on_every_node(DRAIN, plan, _container("driver", plan, drain)),
+    ]
+
+
+def _on_every_node(name: str, plan: Plan, container: Json) -> Json:
+    pod = {
+        "serviceAccountName": name,
+        "priorityClassName": "system-node-critical",
+        # Whatever is wrong with a node, its lifecycle goes on.
+        "tolerations": [{"operator": "Exists"}],
+        "nodeSelector": {"kubernetes.io/os": "linux"},
+        # Sockets and state on the node belong to root.
+        "securityContext": {"runAsUser": 0, "seccompProfile": {"type": "RuntimeDefault"}},
+        "terminationGracePeriodSeconds": 30,
+        "containers": [{**container, "volumeMounts": [{"name": "state", "mountPath": _STATE}]}],
+        "volumes": [{"name": "state", "hostPath": {"path": _STATE, "type": "DirectoryOrCreate"}}],
+    }
+    return _workload("DaemonSet", name, plan.namespace, pod, {"updateStrategy": {"type": "RollingUpdate"}})
+
+
+def manager_deployment(plan: Plan) -> list[Json]:
+    """Two replicas, of which one leads, and a budget that keeps one of them through every drain."""
+    arguments = [
+        "controller-manager",
+        f"--lifecycle-api-group={plan.lifecycle_group}",
+        f"--leader-elect-resource-name={MANAGER}",
+        f"--leader-elect-resource-namespace={plan.namespace}",
+    ]
+    return _manager(MANAGER, plan, arguments, _MANAGER_PORT)
+
+
+def cloud_manager(plan: Plan, manager: Manager) -> list[Json]:
+    """The cloud controller manager of one cloud; its configuration is the Secret of its name."""
+    extra = [name for name, runs in (("route", manager.routes), ("service", manager.services)) if runs]
+    arguments = [
+        "cloud-controller-manager",
+        f"--cloud-provider={manager.provider}",
+        f"--cloud-provider-platforms={','.join(sorted(manager.platforms))}",
+        f"--controllers={','.join(['*', *extra])}",
+        f"--leader-elect-resource-name={manager.lease or manager.name}",
+        f"--leader-elect-resource-namespace={manager.namespace}",
+    ]
+    deployment, budget = _manager(manager.name, plan, arguments, _CLOUD_PORT)
+    pod = deployment["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    if manager.provider in _CONFIGURED_BY_ENVIRONMENT:
+        container["envFrom"] = [{"secretRef": {"name": manager.name}}]
+    else:
+        container["args"].append("--cloud-config=/etc/cloud/cloud.conf")
+        container["volumeMounts"] = [{"name": "cloud", "mountPath": "/etc/cloud", "readOnly": True}]
+        pod["volumes"] = [{"name": "cloud", "secret": {"secretName": manager.name}}]
+    return [deployment, budget]
+
+
+def _manager(name: str, plan: Plan, arguments: list[str], port: int) -> list[Json]:
+    spread = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {_NAME: name}},
+    }
+    pod: Json = {
+        "serviceAccountName": name,
+        "priorityClassName": "system-cluster-critical",
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": _NOBODY,
+            "runAsGroup": _NOBODY,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        # Longer than the manager gives its controllers to end, so that it releases its Lease itself.
+        "terminationGracePeriodSeconds": 30,
+        "topologySpreadConstraints": [spread],
+        "tolerations": [
+            {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"},
+            # The nodes of a new cluster wait for this very manager.
+            {"key": "node.cloudprovider.kubernetes.io/uninitialized", "operator": "Exists", "effect": "NoSchedule"},
+        ],
+        "containers": [_container("manager", plan, arguments, port=port)],
+    }
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": plan.namespace},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {_NAME: name}}},
+    }
+    return [_workload("Deployment", name, plan.namespace, pod, {"replicas": 2}), budget]
+
+
+def _workload(kind: str, name: str, namespace: str, pod: Json, spec: Json) -> Json:
+    labels = {_NAME: name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            **spec,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }
+
+
+def _container(name: str, plan: Plan, arguments: list[str], *, port: int = 0) -> Json:
+    container: Json = {
+        "name": name,
+        "image": plan.image,
+        "command": ["fairlead"],
+        "args": [*arguments, "--logging-format=json"],
+        "env": [
+            _from_field("POD_NAME", "metadata.name"),
+            _from_field("POD_UID", "metadata.uid"),
+            _from_field("POD_IP", "status.podIP"),
+            _from_field("NODE_NAME", "spec.nodeName"),
+        ],
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": "256Mi"}},
+        "securityContext": _LEAST,
+    }
+    if port:
+        container["args"] += ["--bind-address=$(POD_IP)", f"--secure-port={port}"]
+        container["ports"] = [{"name": "health", "containerPort": port}]
+        container["livenessProbe"] = _probe("/healthz", failures=6)
+        container["readinessProbe"] = _probe("/readyz", failures=3)
+    return container
+
+
+def _probe(path: str, *, failures: int) -> Json:
+    return {"httpGet": {"path": path, "port": "health"}, "periodSeconds": 10, "failureThreshold": failures}
+
+
+def _from_field(name: str, path: str) -> Json:
+    return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}}

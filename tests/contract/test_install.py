@@ -1,0 +1,300 @@
+"""What `fairlead install` prints: accepted by both control planes, enough for each component, and no more than that."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import shutil
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fairlead.base.clock import RealClock
+from fairlead.cli.install import bundle, removing
+from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, NAMESPACE, Plan
+from fairlead.cloud.enforcement import Manager
+from fairlead.hollow import HollowCluster, HollowOptions, plan_nodes
+from fairlead.testing import Access, ControlPlane
+from fairlead.testing.control_plane import write_kubeconfig
+from fairlead.testing.manifests import node as node_manifest
+from fairlead.testing.manifests import pod as pod_manifest
+from fairlead.testing.plugin import watch_over
+from fairlead.testing.processes import ManagedProcess
+from fairlead.testing.rawhttp import Answer, RawApi
+from tests.conftest import BOTH, make_plane
+from tests.spec.kep5683.site import EVENTS, NODES, Site
+
+Json = dict[str, Any]
+
+PLAN = Plan(clouds=(Manager(provider="aws", platforms=frozenset({"aws"}), namespace=NAMESPACE, services=True),))
+CLOCK = RealClock()
+HERE, THERE = "node-here", "node-there"
+PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/fairlead-node-lease/leases"
+
+
+def path_of(manifest: Json) -> str:
+    resource = removing._resource(manifest)
+    metadata = manifest["metadata"]
+    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
+    within = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
+    return f"{root}{within}/{resource.resource}/{metadata['name']}"
+
+
+async def install(plane: ControlPlane, *, pods: bool = True) -> None:
+    async with RawApi(plane.access(), timeout_seconds=120) as api:
+        for manifest in bundle.manifests(PLAN):
+            if manifest["kind"] == "Namespace":
+                (await api.apply(path_of(manifest), manifest, "tests")).expect(201)
+        for manifest in bundle.manifests(PLAN):
+            (await api.apply(path_of(manifest), manifest, "tests", dryRun="All")).expect(200, 201)
+        for manifest in bundle.manifests(PLAN):
+            (await api.apply(path_of(manifest), manifest, "tests")).expect(200, 201)
+        await api.poll(EVENTS, lambda answer: answer.code == 200)
+        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+        await api.poll(f"{accounts}/default", lambda answer: answer.code == 200)
+        for name in (HERE, THERE):
+            (await api.post(NODES, node_manifest(name))).expect(201)
+            # Nobody would end them where a whole cluster is taken down again.
+            for account in (AGENT, DRAIN, MANAGER) if pods else ():
+                pod = pod_manifest(f"{account}-{name}", node_name=name, spec={"serviceAccountName": account})
+                (await api.post(PODS, pod)).expect(201)
+
+
+@pytest.fixture(scope="module", params=BOTH)
+def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    for made in watch_over(request.config, make_plane(request.param, tmp_path_factory.mktemp(request.param))):
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            runner.run(install(made))
+        yield made
+
+
+@pytest.fixture
+async def admin(plane: ControlPlane) -> AsyncIterator[RawApi]:
+    async with RawApi(plane.access(), timeout_seconds=120) as session:
+        yield session
+
+
+def make_site(plane: ControlPlane, node: str) -> Iterator[Site]:
+    folder = Path(tempfile.mkdtemp(prefix="fl-"))
+    made = Site(plane, folder, node)
+    yield made
+    made.end()
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def site(plane: ControlPlane) -> Iterator[Site]:
+    yield from make_site(plane, HERE)
+
+
+@pytest.fixture
+def other_site(plane: ControlPlane) -> Iterator[Site]:
+    """A node whose Lease no agent of another test has held: a killed one is waited for."""
+    yield from make_site(plane, THERE)
+
+
+async def access_of(admin: RawApi, account: str, node: str = HERE) -> Access:
+    """What a pod of that account on that node would have."""
+    pod = (await admin.get(f"{PODS}/{account}-{node}")).expect(200)
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+    request = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": 3600, "boundObjectRef": bound},
+    }
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    token = (await admin.post(path, request)).expect(201)["status"]["token"]
+    return Access(url=admin.access.url, ca_file=admin.access.ca_file, user=account, token=token)
+
+
+async def until_policed(account: RawApi, foreign: str = THERE) -> None:
+    """Wait until rights and policies have taken hold, which nothing announces."""
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    async with CLOCK.timeout(60):
+        while "own-node" not in (await account.patch(f"{NODES}/{foreign}", patch, dryRun="All")).text:
+            await CLOCK.sleep(0.05)
+
+
+async def test_everything_can_be_applied_again(admin: RawApi) -> None:
+    for manifest in bundle.manifests(PLAN):
+        (await admin.apply(path_of(manifest), manifest, "tests", dryRun="All")).expect(200)
+
+
+async def test_an_agent_does_its_work_with_its_own_account(admin: RawApi, site: Site) -> None:
+    access = await access_of(admin, AGENT)
+    async with RawApi(access) as account:
+        await until_policed(account)
+    site.start_driver()
+    agent = site.start_agent("agent", "--platform=on-prem", kubeconfig=write_kubeconfig(site.folder / "kc", access))
+    async with site.watching(admin) as story:
+        await site.ask(admin, "as-agent", report="2")
+        await story.until("as-agent", "gone")
+    assert story.seen["as-agent"] == ["Pending", "Claimed", "held", "Succeeded", "gone"]
+    node = (await admin.get(f"{NODES}/{HERE}")).expect(200)
+    assert node["metadata"]["annotations"]["cloudprovider.kubernetes.io/platform"] == "on-prem"
+    # Events about all of it arrive too; nothing was refused on the way.
+    about = {"fieldSelector": "involvedObject.name=as-agent"}
+    told = await admin.poll("/api/v1/events", lambda answer: len(answer.json["items"]) >= 3, **about)
+    assert {item["reason"] for item in told.json["items"]} >= {"Claimed", "TransitionStarted", "TransitionSucceeded"}
+    assert "forbidden" not in agent.last_words()
+
+
+async def test_a_drain_driver_drains_with_its_own_account(admin: RawApi, other_site: Site, plane: ControlPlane) -> None:
+    site = other_site
+    accesses = {name: await access_of(admin, name, THERE) for name in (AGENT, DRAIN)}
+    kubeconfigs = {name: write_kubeconfig(site.folder / name, access) for name, access in accesses.items()}
+    for access in accesses.values():
+        async with RawApi(access) as account:
+            await until_policed(account, foreign=HERE)
+    plans = [dataclasses.replace(plan, name=THERE) for plan in plan_nodes(1)]
+    driver = [sys.executable, "-m", "fairlead.cli", "driver", "drain", f"--node-name={THERE}"]
+    flags = [f"--kubeconfig={kubeconfigs[DRAIN]}", f"--registry-dir={site.folder / 'registry'}"]
+    async with plane.client() as client, HollowCluster(client, plans, HollowOptions(only_kubelets=True)).running():
+        pod = pod_manifest("web", node_name=THERE, labels={"app": "web"})
+        (await admin.post("/api/v1/namespaces/default/pods", pod)).expect(201)
+        processes = [site._start("drain", [*driver, *flags]), site.start_agent(kubeconfig=kubeconfigs[AGENT])]
+        async with site.watching(admin) as story:
+            event = {
+                "apiVersion": "lifecycle.k8s.io/v1alpha1",
+                "kind": "LifecycleEvent",
+                "metadata": {
+                    "name": "as-drain",
+                    # Not the pods whose tokens are used.
+                    "annotations": {"drain.fairlead.dev/force": "true", "drain.fairlead.dev/pod-selector": "app=web"},
+                },
+                "spec": {"transitionName": "node-drain", "bindingNode": THERE},
+            }
+            (await admin.post(EVENTS, event)).expect(201)
+            await story.until("as-drain", "gone")
+        assert "Succeeded" in story.seen["as-drain"]
+        (await admin.get("/api/v1/namespaces/default/pods/web")).expect(404)
+        node = (await admin.get(f"{NODES}/{THERE}")).expect(200)
+        assert node["spec"]["unschedulable"] is True
+        assert all("forbidden" not in process.last_words() for process in processes)
+    (await admin.patch(f"{NODES}/{THERE}", {"spec": {"unschedulable": None}})).expect(200)
+
+
+async def attempt(account: RawApi, verb: str, path: str, body: Json | None = None) -> Answer:
+    if verb == "patch":
+        return await account.patch(path, body or {"metadata": {"labels": {"a": "b"}}}, dryRun="All")
+    return await account.request(verb.upper(), path, body=body, params={} if verb == "get" else {"dryRun": "All"})
+
+
+NEVER = [
+    ("get", "/api/v1/secrets"),
+    ("get", f"/api/v1/namespaces/{NAMESPACE}/configmaps"),
+    ("delete", f"{NODES}/{HERE}"),
+    ("patch", f"{NODES}/{THERE}"),
+    ("patch", f"{NODES}/{THERE}/status"),
+    ("get", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"),
+    ("delete", "/apis/lifecycle.k8s.io/v1alpha1/lifecycletransitions/ledger"),
+    ("delete", f"{PODS}/{MANAGER}-{THERE}"),
+    ("delete", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/lifecycleevents.lifecycle.k8s.io"),
+    ("get", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
+]
+
+
+@pytest.mark.parametrize("name", [AGENT, DRAIN, MANAGER])
+async def test_no_account_can_do_more(admin: RawApi, name: str) -> None:
+    async with RawApi(await access_of(admin, name)) as account:
+        if name != MANAGER:
+            await until_policed(account)
+        for verb, path in NEVER:
+            answer = await attempt(account, verb, path)
+            assert answer.code == 403, f"{name}: {verb} {path}: {answer.text}"
+
+
+async def test_an_agent_keeps_to_its_node(admin: RawApi) -> None:
+    theirs = {
+        "apiVersion": "lifecycle.k8s.io/v1alpha1",
+        "kind": "LifecycleEvent",
+        "metadata": {"name": "theirs"},
+        "spec": {"transitionName": "nothing", "bindingNode": THERE},
+    }
+    made = (await admin.post(EVENTS, theirs)).expect(201)
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "spec": {"holderIdentity": "x"}}
+    async with RawApi(await access_of(admin, AGENT)) as account:
+        await until_policed(account)
+        refused = [
+            await account.put(f"{EVENTS}/theirs", made),
+            await account.put(f"{EVENTS}/theirs/status", {**made, "status": {"claimStatus": "Failed"}}),
+            await account.delete(f"{EVENTS}/theirs"),
+            await account.post(LEASES, {**lease, "metadata": {"name": THERE}}),
+            await account.delete(f"{PODS}/{AGENT}-{THERE}"),
+        ]
+        for answer in refused:
+            assert answer.code == 403
+            assert f'a pod on node \\"{HERE}\\" writes to' in answer.text
+        # The same things of its own node are its work.
+        (await account.post(LEASES, {**lease, "metadata": {"name": HERE}}, dryRun="All")).expect(201, 409)
+        (await account.patch(f"{NODES}/{HERE}", {"metadata": {"labels": {"a": "b"}}}, dryRun="All")).expect(200)
+    (await admin.delete(f"{EVENTS}/theirs")).expect(200)
+
+
+async def test_a_manager_works_and_its_follower_is_fenced(
+    admin: RawApi, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("manager")
+    kubeconfig = write_kubeconfig(folder / "kc", await access_of(admin, MANAGER))
+    pod = (await admin.get(f"{PODS}/{MANAGER}-{HERE}")).expect(200)["metadata"]
+    [deployment] = [
+        one for one in bundle.manifests(PLAN) if one["kind"] == "Deployment" and one["metadata"]["name"] == MANAGER
+    ]
+    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    arguments = [one for one in arguments if not one.startswith(("--bind-address", "--secure-port"))]
+    environment = ["/usr/bin/env", f"POD_NAME={pod['name']}", f"POD_UID={pod['uid']}"]
+    program = [sys.executable, "-m", "fairlead.cli", *arguments, f"--kubeconfig={kubeconfig}", "--secure-port=0"]
+    manager = ManagedProcess("manager", [*environment, *program], folder=folder)
+    lost = {
+        "apiVersion": "lifecycle.k8s.io/v1alpha1",
+        "kind": "LifecycleEvent",
+        "metadata": {"name": "lost", "finalizers": ["example.com/seen"]},
+        "spec": {"transitionName": "nothing", "bindingNode": "node-gone"},
+    }
+    (await admin.post(EVENTS, lost)).expect(201)
+    claim = {"status": {"claimStatus": "Claimed", "claimedBy": "node/node-gone", "nodeUID": "of-a-node-before"}}
+    (await admin.patch(f"{EVENTS}/lost/status", claim)).expect(200)
+    manager.start()
+    try:
+        ended = await admin.poll(
+            f"{EVENTS}/lost", lambda answer: answer.json.get("status", {}).get("claimStatus") == "Failed"
+        )
+        assert "no longer exists" in ended.json["status"]["message"]
+        async with RawApi(await access_of(admin, MANAGER, THERE)) as follower, CLOCK.timeout(60):
+            code = 0
+            while code != 403:
+                current = (await follower.get(f"{EVENTS}/lost")).expect(200)
+                answer = await follower.put(f"{EVENTS}/lost", current, dryRun="All")
+                code = answer.code
+        assert f"pod {MANAGER}-{THERE} does not hold" in answer.text
+    finally:
+        await manager.stop()
+        (await admin.patch(f"{EVENTS}/lost", {"metadata": {"finalizers": None}})).expect(200)
+    assert "forbidden" not in manager.last_words()
+
+
+async def test_uninstalling_leaves_nothing_stuck(isolated_control_plane: ControlPlane) -> None:
+    await install(isolated_control_plane, pods=False)
+    said: list[str] = []
+    async with RawApi(isolated_control_plane.access()) as api, isolated_control_plane.client() as client:
+        for name in ("claimed", "waiting", "finished"):
+            body = {
+                "apiVersion": "lifecycle.k8s.io/v1alpha1",
+                "kind": "LifecycleEvent",
+                "metadata": {"name": name, "finalizers": ["lifecycle.k8s.io/claimed"] if name != "waiting" else []},
+                "spec": {"transitionName": "nothing", "bindingNode": HERE},
+            }
+            (await api.post(EVENTS, body)).expect(201)
+        claim = {"status": {"claimStatus": "Claimed", "claimedBy": f"node/{HERE}"}}
+        (await api.patch(f"{EVENTS}/claimed/status", claim)).expect(200)
+        (await api.patch(f"{EVENTS}/finished/status", {"status": {"claimStatus": "Failed"}})).expect(200)
+        await removing.remove(client, PLAN, patience_seconds=30, say=said.append)
+        assert "LifecycleEvent claimed is ended: nobody brings it to an end by itself" in said
+        for manifest in bundle.manifests(PLAN):
+            (await api.get(path_of(manifest))).expect(404)
+        await removing.remove(client, PLAN, patience_seconds=30, say=said.append)

@@ -1,0 +1,132 @@
+"""The manifests as text. Whether a cluster takes them, and what its accounts may do, is for tests/contract."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from fairlead.api import crds
+from fairlead.base.environment import Environment
+from fairlead.cli.install import bundle
+from fairlead.cli.install.plan import Plan
+from fairlead.cli.invocation import Invocation
+from fairlead.cli.main import main, program
+from fairlead.cloud.enforcement import Manager
+from fairlead.election.fence import FenceMode
+
+NO_ENVIRONMENT = Environment({})
+Json = dict[str, Any]
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[Json]:
+    assert main(["install", *arguments], environment=NO_ENVIRONMENT) == 0
+    return list(yaml.safe_load_all(capsys.readouterr().out))
+
+
+def names(manifests: list[Json], kind: str) -> list[str]:
+    return [one["metadata"]["name"] for one in manifests if one["kind"] == kind]
+
+
+def test_what_is_printed_is_the_bundle(capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys) == bundle.manifests(Plan())
+    made = bundle.manifests(Plan())
+    assert names(made, "CustomResourceDefinition") == [one["metadata"]["name"] for one in crds.crds()]
+    assert names(made, "DaemonSet") == ["fairlead-agent", "fairlead-drain"]
+    assert names(made, "Deployment") == ["fairlead-controller-manager"]
+    assert all(one["metadata"]["labels"]["app.kubernetes.io/part-of"] == "fairlead" for one in made)
+
+
+def test_what_others_need_comes_first() -> None:
+    order = ["Namespace", "CustomResourceDefinition", "ServiceAccount", "DaemonSet", "Deployment"]
+    kinds = [one["kind"] for one in bundle.manifests(Plan())]
+    assert [kinds.index(kind) for kind in order] == sorted(kinds.index(kind) for kind in order)
+
+
+def test_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(
+        capsys,
+        "--namespace=here",
+        "--image=example.com/fairlead:1",
+        "--lifecycle-api-group=lifecycle.fairlead.dev",
+        "--fence=off",
+        "--own-node=off",
+    )
+    assert names(made, "ValidatingAdmissionPolicy") == []
+    assert names(made, "CustomResourceDefinition")[0] == "lifecycletransitions.lifecycle.fairlead.dev"
+    assert names(made, "Namespace") == ["here", "fairlead-node-lease"]
+    containers = [one for manifest in made for one in containers_of(manifest)]
+    assert {one["image"] for one in containers} == {"example.com/fairlead:1"}
+    assert all("--lifecycle-api-group=lifecycle.fairlead.dev" in one["args"] for one in containers)
+    text = yaml.safe_dump_all(made)
+    assert "fairlead-system" not in text
+    assert "lifecycle.k8s.io" not in text.replace("lifecycle.k8s.io/claimed", "").replace(
+        "lifecycle.k8s.io/v1alpha1", ""
+    )
+
+
+def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(
+        capsys,
+        "--lifecycle=false",
+        "--ccm=static=here,there",
+        "--ccm=aws",
+        "--ccm-controllers=service",
+        "--fence=warn",
+    )
+    assert names(made, "CustomResourceDefinition") == []
+    assert names(made, "Deployment") == ["cloud-controller-manager-static", "cloud-controller-manager-aws"]
+    assert names(made, "ValidatingAdmissionPolicy") == [
+        "cloud-controller-manager-static",
+        "fence.fairlead-system.cloud-controller-manager-static.fairlead.dev",
+        "cloud-controller-manager-aws",
+        "fence.fairlead-system.cloud-controller-manager-aws.fairlead.dev",
+    ]
+    [arguments, _] = [one["args"] for manifest in made for one in containers_of(manifest)]
+    assert "--cloud-provider-platforms=here,there" in arguments
+    assert "--controllers=*,service" in arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--namespace=Not_One"], "'Not_One' is no namespace"),
+        (["--ccm=AWS"], "'AWS' is not a platform"),
+        (["--ccm=aws", "--ccm-controllers=routes"], "--ccm-controllers knows route and service, not routes"),
+        (["--lifecycle-api-group=example.com"], "is not one of"),
+        (["--fence=maybe"], "is not one of"),
+    ],
+)
+def test_bad_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["install", *arguments], environment=NO_ENVIRONMENT) == 2
+    assert words in capsys.readouterr().err
+
+
+def containers_of(manifest: Json) -> list[Json]:
+    template = manifest.get("spec", {}).get("template", {})
+    found: list[Json] = template.get("spec", {}).get("containers", [])
+    return found
+
+
+def test_every_container_runs_a_command_that_there_is(tmp_path: Path) -> None:
+    cloud = Manager(provider="static", platforms=frozenset({"on-prem"}), namespace="fairlead-system", routes=True)
+    config = tmp_path / "cloud.conf"
+    config.touch()
+    context = click.Context(program, obj=Invocation(NO_ENVIRONMENT))
+    for manifest in bundle.manifests(Plan(clouds=(cloud,), fence=FenceMode.DENY)):
+        for container in containers_of(manifest):
+            arguments = [
+                one.replace("$(NODE_NAME)", "node-1").replace("/etc/cloud/cloud.conf", str(config))
+                for one in container["args"]
+            ]
+            group: click.Command = program
+            inner = context
+            while isinstance(group, click.Group):
+                name, *arguments = arguments
+                found = group.get_command(inner, name)
+                assert found is not None, f"{manifest['metadata']['name']} runs {name}, which is no command"
+                group = found
+            group.make_context(group.name, arguments, parent=context)
