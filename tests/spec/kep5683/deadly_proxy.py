@@ -65,7 +65,7 @@ async def deadly_proxy(plane: ControlPlane, folder: Path) -> AsyncIterator[Deadl
 
     app = web.Application(client_max_size=2**24)
     app.router.add_route("*", "/{tail:.*}", handle)
-    runner = web.AppRunner(app, shutdown_timeout=0)
+    runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.01)
     timeout = aiohttp.ClientTimeout(total=None)
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context, limit=0), timeout=timeout) as session:
         await runner.setup()
