@@ -32,16 +32,6 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     return name
 
 
-def _registry(ctx: click.Context, parameter: click.Parameter, value: pathlib.Path) -> pathlib.Path:
-    from fairlead.driverapi import addresses
-
-    try:
-        addresses.check_folder(value, flag=parameter.opts[0])
-    except addresses.AddressTooLong as error:
-        raise click.UsageError(str(error), ctx) from error
-    return value
-
-
 @click.command("agent")
 @click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
@@ -51,7 +41,7 @@ def _registry(ctx: click.Context, parameter: click.Parameter, value: pathlib.Pat
     type=_FOLDER,
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
-    callback=_registry,
+    callback=managing.socket_folder,
     help="Where drivers put their registration sockets.",
 )
 @click.option("--state-dir", type=_FOLDER, help="Where the agent keeps its name [default: beside the registry].")

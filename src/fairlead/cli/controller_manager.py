@@ -32,7 +32,7 @@ _COMPONENT = "fairlead-controller-manager"
     show_default=True,
     callback=managing.listed,
     help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. "
-    "There are: event-gc, stall, shutdown-observer.",
+    "There are: event-gc, stall, shutdown-observer, and claimer, which does not by default.",
 )
 @managing.workers("--concurrent-event-gc-syncs", 5, "LifecycleEvents collected at once.")
 @click.option(
@@ -51,6 +51,14 @@ _COMPONENT = "fairlead-controller-manager"
     "--shutdown-out-of-service-taint",
     default=False,
     text="Taint nodes that are down with node.kubernetes.io/out-of-service, once their cloud says that they are off.",
+)
+@click.option(
+    "--claimer-registry-dir",
+    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
+    show_default=True,
+    callback=managing.socket_folder,
+    help="Where drivers register with claimer, which claims events of nodes that have no agent.",
 )
 @click.option(
     "--lifecycle-api-group",
@@ -127,10 +135,12 @@ def _plans(invocation: Invocation, flags: dict[str, Any], controllers: list[Cont
 
 def _controllers(flags: dict[str, Any]) -> list[Controller]:
     """Every controller there is."""
+    from fairlead.controllers.claimer import ClaimerOptions, claimer
     from fairlead.controllers.event_gc import event_gc
     from fairlead.controllers.shutdown_observer import shutdown_observer
     from fairlead.controllers.stall import stall
     from fairlead.lifecycle.collecting import Retention
+    from fairlead.lifecycle.facts import Settings
     from fairlead.lifecycle.stalling import Patience
 
     def length(flag: str) -> dt.timedelta:
@@ -141,10 +151,12 @@ def _controllers(flags: dict[str, Any]) -> list[Controller]:
         claimed=length("stall_claimed_after"),
         terminating=length("stall_terminating_after"),
     )
+    settings = Settings(keep_finished=length("finished_event_ttl"))
     return [
         event_gc(Retention(keep=length("finished_event_ttl")), workers=flags["concurrent_event_gc_syncs"]),
         stall(patience),
         shutdown_observer(silence=length("shutdown_silence"), out_of_service=flags["shutdown_out_of_service_taint"]),
+        claimer(ClaimerOptions(registry=flags["claimer_registry_dir"], settings=settings)),
     ]
 
 

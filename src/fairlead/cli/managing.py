@@ -25,6 +25,7 @@ __all__ = [
     "manager_flags",
     "period",
     "run_manager",
+    "socket_folder",
     "workers",
 ]
 
@@ -59,6 +60,17 @@ def listed(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[
     """A callback for names with commas between them."""
     del ctx, parameter
     return tuple(part.strip() for part in value.split(",") if part.strip())
+
+
+def socket_folder(ctx: click.Context, parameter: click.Parameter, value: pathlib.Path) -> pathlib.Path:
+    """A callback for a folder that sockets are to be in: a path that leaves no room for their names is refused."""
+    from fairlead.driverapi import addresses
+
+    try:
+        addresses.check_folder(value, flag=parameter.opts[0])
+    except addresses.AddressTooLong as error:
+        raise click.UsageError(str(error), ctx) from error
+    return value
 
 
 def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:

@@ -15,7 +15,7 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition
 from fairlead.lifecycle import options, retention
 
-__all__ = ["Drivers", "blocker", "central_claimant", "node_claimant", "order", "unready"]
+__all__ = ["Drivers", "blocker", "central_claimant", "concerns", "node_claimant", "order", "unready"]
 
 Drivers = Mapping[str, frozenset[tuple[str, str]]]
 """The drivers that are registered, and which (start, end) pairs each covers."""
@@ -58,6 +58,18 @@ def unready(
         return f"the sla of LifecycleTransition {name} is malformed: {error}", True
     problem = options.options_problem(options.options_for(spec.driver, event.metadata.annotations))
     return problem, bool(problem)
+
+
+def concerns(
+    event: LifecycleEvent, transition: LifecycleTransition | None, node: Node, drivers: Drivers, *, claimant: str
+) -> bool:
+    """Whether a claimant that looks after many nodes has something to do about an event: to claim it, or to end it."""
+    if event.status.claimed_by:
+        return event.status.claimed_by == claimant
+    if event.claim_status is not ClaimStatus.PENDING or event.deleting:
+        return False
+    reason, _ = unready(event, transition, node, drivers)
+    return not reason
 
 
 def blocker(

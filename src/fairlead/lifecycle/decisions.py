@@ -175,6 +175,8 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
         return Nothing(f"there is no node {event.spec.binding_node}")
     transition = facts.transitions.get(event.spec.transition_name)
     reason, hopeless = claiming.unready(event, transition, node, facts.drivers)
+    if reason and facts.settings.leave_to_others:
+        return Nothing(reason)
     if hopeless:
         return _finish(event, ClaimStatus.FAILED, reason, now)
     if reason or transition is None:

@@ -57,6 +57,7 @@ class Settings:
     keep_finished: dt.timedelta = dt.timedelta(0)
     well_known_conditions: bool = True
     hold_autoscalers: bool = True
+    leave_to_others: bool = False  # what cannot be claimed here, instead of waiting for it and failing it
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,170 @@
+"""Claims events of nodes that have no agent, and has drivers beside the manager carry them out.
+
+The proposal's Lifecycle Controllers: for machines that nothing of ours runs on, when an administrator allows it. It is
+the engine of the agents, once per node that has something for it, and under the same Lease: where an agent runs, the
+claimer stands by. Its drivers register in a folder of the manager's own machine; an event whose driver is not among
+them is not its business, and is left for whoever comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import functools
+from pathlib import Path
+from typing import Final
+
+from fairlead.api.core_v1 import Node
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
+from fairlead.api.meta import KubeObject
+from fairlead.base import gates, logs, tasks
+from fairlead.claimant.channels import GrpcChannels
+from fairlead.claimant.directory import Directory
+from fairlead.claimant.folder import SocketFolder
+from fairlead.claimant.holding import NodeHolder
+from fairlead.claimant.namespace import ensure_namespace
+from fairlead.claimant.plugins import Channels, PluginRegistry
+from fairlead.claimant.publishing import Publisher
+from fairlead.claimant.reporting import Reporter
+from fairlead.client.informer import Handler, Informer
+from fairlead.election import NotLeading
+from fairlead.lifecycle import claiming
+from fairlead.lifecycle.facts import Settings
+from fairlead.manager import Context, Controller
+
+__all__ = ["CLAIMER", "ClaimerOptions", "claimer"]
+
+CLAIMER = "claimer"
+
+# One claimer leads, whichever replica it is: the next one goes on with the claims and the Leases of the last.
+_CLAIMANT: Final = claiming.central_claimant("central")
+
+_log = logs.get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimerOptions:
+    """What the claimer is for."""
+
+    registry: Path | None  # None: no drivers but those in `directory`
+    settings: Settings = dataclasses.field(default_factory=Settings)
+    directory: Directory | None = None  # a new one per term unless given
+    channels: Channels = dataclasses.field(default_factory=GrpcChannels)
+
+
+def claimer(options: ClaimerOptions) -> Controller:
+    """The controller, for a manager to run. It runs only where it is named."""
+
+    async def run(context: Context) -> None:
+        await _Claimer(context, options).run()
+
+    return Controller(name=CLAIMER, run=run, default=False, gate=gates.SPECIALIZED_LIFECYCLE_MANAGEMENT)
+
+
+class _Claimer:
+    """One run of it."""
+
+    def __init__(self, context: Context, options: ClaimerOptions) -> None:
+        self._context = context
+        self._client = context.client
+        # Whoever else may be able to carry an event out is not forestalled.
+        self._settings = dataclasses.replace(options.settings, leave_to_others=True)
+        self._directory = options.directory or Directory()
+        self._reporter = Reporter(context.recorder, context.metrics)
+        self._wake = asyncio.Event()
+        self._holders: dict[str, asyncio.Task[None]] = {}  # by node
+        self._leaving: set[str] = set()  # those of them that were asked to end
+        self._events = Informer(self._client.of(LifecycleEvent, keep=False))
+        self._transitions = Informer(self._client.of(LifecycleTransition, keep=False))
+        self._nodes = Informer(self._client.of(Node, keep=False))
+        self._registry = self._make_registry(options)
+        self._held = context.metrics.gauge(
+            "fairlead_claimer_nodes", "Nodes that the central claimer has something to do for."
+        )
+
+    def _make_registry(self, options: ClaimerOptions) -> PluginRegistry | None:
+        if options.registry is None:
+            return None
+        return PluginRegistry(
+            SocketFolder(options.registry, self._client.clock),
+            self._directory,
+            Publisher(self._client),
+            options.channels,
+            node_name="",  # they are asked for what they offer on any node
+            clock=self._client.clock,
+            randomness=self._client.randomness,
+            metrics=self._context.metrics,
+        )
+
+    async def run(self) -> None:
+        informers = (self._events, self._transitions, self._nodes)
+        for informer in informers:
+            informer.add_handler(
+                Handler(on_add=self._changed, on_update=lambda _old, _new: self._wake.set(), on_delete=self._changed)
+            )
+        forget = self._directory.on_change(self._wake.set)
+        try:
+            async with (
+                self._events.running(),
+                self._transitions.running(),
+                self._nodes.running(),
+                tasks.TaskScope(CLAIMER, on_exit=tasks.OnExit.CANCEL) as scope,
+            ):
+                scope.start(ensure_namespace(self._client), name="namespace")
+                if self._registry is not None:
+                    scope.start(self._registry.run(), name="plugins")
+                if await self._context.wait_synced(*informers):
+                    scope.start(self._follow(scope), name="follow")
+                    await self._context.stopping.wait()
+        finally:
+            forget()
+            self._held.set(0)
+
+    async def _follow(self, scope: tasks.TaskScope) -> None:
+        """Have a holder for every node that needs one, and for no other."""
+        while True:
+            self._wake.clear()
+            wanted = self._nodes_to_hold()
+            for name in self._holders.keys() - wanted - self._leaving:
+                _log.info("nothing left to do for a node", node=name)
+                self._leaving.add(name)
+                self._holders[name].cancel()
+            # One that is leaving still gives its Lease back; another for the same node begins after that.
+            for name in sorted(wanted - self._holders.keys()):
+                self._holders[name] = scope.start(self._hold(name), name=name)
+                self._holders[name].add_done_callback(functools.partial(self._has_left, name))
+            self._held.set(len(self._holders))
+            await self._wake.wait()
+
+    def _has_left(self, node_name: str, _task: asyncio.Task[None]) -> None:
+        del self._holders[node_name]
+        self._leaving.discard(node_name)
+        self._wake.set()
+
+    def _nodes_to_hold(self) -> set[str]:
+        drivers = self._directory.drivers()
+        wanted: set[str] = set()
+        for event in self._events.store:
+            node = self._nodes.store.get(event.spec.binding_node)
+            transition = self._transitions.store.get(event.spec.transition_name)
+            if node is not None and claiming.concerns(event, transition, node, drivers, claimant=_CLAIMANT):
+                wanted.add(node.name)
+        return wanted
+
+    async def _hold(self, node_name: str) -> None:
+        holder = NodeHolder(
+            self._client,
+            node_name,
+            self._directory,
+            self._reporter,
+            identity=_CLAIMANT,
+            claimant=_CLAIMANT,
+            settings=self._settings,
+        )
+        try:
+            await holder.run()
+        except NotLeading:
+            _log.info("the manager leads no longer", node=node_name)
+
+    def _changed(self, _item: KubeObject) -> None:
+        self._wake.set()

@@ -1,0 +1,56 @@
+"""Lifecycle Controllers: "If allowed by the Admin, a controller can claim Events as they wish"."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from fairlead.testing.processes import ManagedProcess
+from fairlead.testing.rawhttp import RawApi
+from tests.spec.kep5683.site import EVENTS, Site, condition, until
+
+
+async def test_the_central_claimer(site: Site, admin: RawApi, unique_name: Callable[[str], str]) -> None:
+    """For a node without an agent; killed with -9 in the middle it resumes; beside an agent it stands by."""
+    command = [
+        sys.executable,
+        "-m",
+        "fairlead.cli",
+        "controller-manager",
+        f"--kubeconfig={site.plane.kubeconfig}",
+        "--controllers=claimer",
+        f"--claimer-registry-dir={site.folder / 'registry'}",
+        "--leader-elect=false",
+        "--secure-port=0",
+    ]
+    manager = ManagedProcess("manager", command, folder=site.folder)
+    manager.start()
+    try:
+        site.start_driver()
+        async with site.watching(admin) as story:
+            uid = (await site.ask(admin, name := unique_name("event"), hold="end"))["metadata"]["uid"]
+            claimed = (await story.until(name, "held"))["status"]
+            assert claimed["claimedBy"] == "claimer/central"
+            await until(lambda: "called-end" in site.effects(uid))
+            manager.kill()
+            manager.start()
+            site.release(name)
+            await story.until(name, "gone")
+            assert story.seen[name] == ["Pending", "Claimed", "held", "Succeeded", "gone"]
+            assert [effect for effect in site.effects(uid) if not effect.startswith("called")] == ["start", "end"]
+            assert condition((await admin.get(site.node_path)).expect(200))["reason"] == "LedgerClosed"
+
+            # An agent that has no such driver holds the node now: the claimer may not go over its head.
+            agent = site.start_agent("agent", f"--registry-dir={site.folder / 'other'}")
+            lease = f"/apis/coordination.k8s.io/v1/namespaces/fairlead-node-lease/leases/{site.node}"
+            await admin.poll(lease, lambda got: got.json["spec"].get("holderIdentity", "").startswith(f"{site.node}_"))
+            await site.ask(admin, name := unique_name("event"))
+            waiting = await admin.poll(f"{EVENTS}/{name}", lambda got: "message" in got.json.get("status", {}))
+            assert waiting.json["status"]["claimStatus"] == "Pending"
+            assert "is not registered" in waiting.json["status"]["message"]
+            await agent.stop(grace_seconds=60)
+            await story.until(name, "gone")
+            assert story.last[name]["status"]["claimedBy"] == "claimer/central"
+        await manager.stop(grace_seconds=60)
+    finally:
+        manager.kill()

@@ -1,0 +1,126 @@
+"""The central claimer on the embedded API server, with a driver inside the process."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+
+from fairlead.api import errors as api_errors
+from fairlead.api.coordination_v1 import Lease, LeaseSpec
+from fairlead.api.core_v1 import Namespace
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
+from fairlead.api.meta import ObjectMeta
+from fairlead.api.reserved import NAMESPACE_NODE_LEASE
+from fairlead.claimant.directory import Directory, Registration
+from fairlead.controllers.claimer import ClaimerOptions, claimer
+from fairlead.driverapi.memory import MemoryChannel
+from fairlead.driverapi.messages import OfferedTransition
+from fairlead.drivers.sdk.service import Service
+from fairlead.lifecycle.facts import Settings
+from tests.unit.claimant.world import Deed
+from tests.unit.controllers.stage import a_node, a_transition, an_event, running
+from tests.unit.election.world import World
+
+DRIVER = "x.example.com/y"  # of `a_transition`
+
+
+@dataclasses.dataclass
+class Central:
+    """A claimer's options and the driver it has."""
+
+    world: World
+    driver: Deed = dataclasses.field(default_factory=Deed)
+    directory: Directory = dataclasses.field(default_factory=Directory)
+
+    def register(self) -> None:
+        channel = MemoryChannel(Service(self.driver, self.world.clock))
+        offered = OfferedTransition(name="t", start="a", end="b")
+        self.directory.add(Registration(driver=DRIVER, endpoint="", owner=0, channel=channel, transitions=(offered,)))
+
+    @property
+    def options(self) -> ClaimerOptions:
+        settings = Settings(keep_finished=dt.timedelta(seconds=30))
+        return ClaimerOptions(registry=None, settings=settings, directory=self.directory)
+
+
+async def status_of(world: World, name: str) -> str:
+    try:
+        return (await world.admin.of(LifecycleEvent).get(name)).claim_status
+    except api_errors.NotFound:
+        return "gone"
+
+
+async def holder_of(world: World, node: str) -> str | None:
+    try:
+        lease = await world.admin.of(Lease).get(node, namespace=NAMESPACE_NODE_LEASE)
+    except api_errors.NotFound:
+        return None
+    return lease.spec.holder_identity
+
+
+async def test_it_claims_for_nodes_that_have_no_agent(world: World) -> None:
+    central = Central(world)
+    central.register()
+    await a_transition(world)
+    for node in ("n", "m"):
+        await a_node(world, node)
+        await an_event(world, f"on-{node}", node)
+    async with running(world, claimer(central.options)):
+        await world.clock.advance(10)
+        event = await world.admin.of(LifecycleEvent).get("on-n")
+        assert (event.claim_status, event.status.claimed_by) == ("Succeeded", "claimer/central")
+        assert await holder_of(world, "n") == "claimer/central"
+        await world.clock.advance(60)
+        assert [await status_of(world, f"on-{node}") for node in ("n", "m")] == ["gone", "gone"]
+        # It holds a node only as long as there is something to do for it.
+        assert await holder_of(world, "n") == ""
+    assert sorted(central.driver.effects) == ["end on-m", "end on-n", "start on-m", "start on-n"]
+
+
+async def test_what_its_drivers_cannot_do_is_not_its_business(world: World) -> None:
+    central = Central(world)
+    await a_transition(world)
+    await a_node(world, "n")
+    await an_event(world, "e", "n")
+    await an_event(world, "nowhere", "no-such-node")
+    async with running(world, claimer(central.options)):
+        await world.clock.advance(900)
+        assert await status_of(world, "e") == "Pending"
+        assert await holder_of(world, "n") is None
+        central.register()
+        await world.clock.advance(10)
+        assert await status_of(world, "e") == "Succeeded"
+        assert await status_of(world, "nowhere") == "Pending"
+
+
+async def test_where_an_agent_holds_the_lease_it_stands_by(world: World) -> None:
+    central = Central(world)
+    central.register()
+    await a_transition(world)
+    await a_node(world, "n")
+    await world.admin.of(Namespace).create(Namespace(metadata=ObjectMeta(name=NAMESPACE_NODE_LEASE)))
+    spec = LeaseSpec(holder_identity="n_agent", lease_duration_seconds=60, renew_time=world.clock.now())
+    await world.admin.of(Lease).create(Lease(metadata=ObjectMeta(name="n", namespace=NAMESPACE_NODE_LEASE), spec=spec))
+    await an_event(world, "e", "n")
+    async with running(world, claimer(central.options)):
+        await world.clock.advance(50)
+        assert await status_of(world, "e") == "Pending"
+        await world.clock.advance(30)  # the agent was not heard of for longer than its Lease lasts
+        assert await status_of(world, "e") == "Succeeded"
+
+
+async def test_the_next_term_goes_on_with_the_claims_of_the_last(world: World) -> None:
+    central = Central(world)
+    central.register()
+    central.driver.hold["end"].clear()
+    await a_transition(world)
+    await a_node(world, "n")
+    await an_event(world, "e", "n")
+    async with running(world, claimer(central.options)):
+        await world.clock.advance(5)
+        assert await status_of(world, "e") == "Claimed"
+    central.driver.hold["end"].set()
+    async with running(world, claimer(central.options)):
+        await world.clock.advance(5)
+        assert await status_of(world, "e") == "Succeeded"
+    assert central.driver.effects == ["start e", "end e"]
