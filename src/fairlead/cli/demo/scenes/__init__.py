@@ -42,5 +42,11 @@ _ENTRIES = (
         "Two clouds and a machine of nobody's in one cluster",
         "when a machine vanishes in one cloud, its own node goes, and no other is touched",
     ),
+    SceneEntry(
+        "leader-transition",
+        "fairlead.cli.demo.scenes.leader_transition",
+        "Three managers: the leader yields and stays, then one is killed",
+        "leadership passes in milliseconds, in order, without a restart; after a crash, when the lease has run out",
+    ),
 )
 SCENES = {entry.name: entry for entry in _ENTRIES}
