@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.long, pytest.mark.timeout(1800)]
 
 CYCLES = 1000
 WARM_UP = 100
-NOISE_KILOBYTES = 1024
+NOISE_KILOBYTES = 2 * 1024  # two kilobytes for each of the terms: what allocators make of a thousand TLS contexts
 # Nobody else wants the lease: the shortest of waits before leading again.
 HURRIED = "--leader-elect-retry-period=10ms"
 GATES_OFF = "--feature-gates=GracefulLeaderTransition=false,ControllerManagerReleaseLeaderElectionLockOnExit=false"

@@ -136,9 +136,8 @@ async def _next_leader(stage: Stage, after: str) -> tuple[str, int]:
 async def _collected(stage: Stage, name: str) -> None:
     """A leader's work: it deletes a finished event whose node does not exist."""
     events = stage.client.of(LifecycleEvent)
-    made = await events.create(
-        LifecycleEvent(metadata=ObjectMeta(name=f"demo-{name}"), spec=LifecycleEventSpec("none", "none"))
-    )
+    spec = LifecycleEventSpec(transition_name="none", binding_node="none")
+    made = await events.create(LifecycleEvent(metadata=ObjectMeta(name=f"demo-{name}"), spec=spec))
     made = await events.update_status(wire.replace(made, status=LifecycleEventStatus(claim_status="Failed")))
     version = made.metadata.resource_version
     async with (
