@@ -3,6 +3,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# Servers are started by the hundred; each would compile the whole program anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= python3
 KUBE_VERSIONS ?= 1.36 1.34:kubectl
@@ -25,6 +27,7 @@ $(READY): pyproject.toml requirements-dev.lock
 	@$(BIN)/pip install -q --disable-pip-version-check uv==$(UV_VERSION)
 	@$(BIN)/uv pip sync -q --compile-bytecode --require-hashes --python $(BIN)/python requirements-dev.lock
 	@$(BIN)/uv pip install -q --no-deps --python $(BIN)/python -e .
+	@$(BIN)/python -m compileall -q src
 	@touch $@
 
 .PHONY: setup
@@ -36,7 +39,7 @@ demo: $(READY) ## Show what Fairlead does, on a control plane of its own; ends b
 
 .PHONY: test
 test: $(READY) ## Run every test that needs nothing but Python
-	@$(BIN)/pytest -q -n auto -m "not kube and not long" $(PYTEST_ARGS)
+	@$(BIN)/pytest -q -n auto --dist worksteal -m "not kube and not long" $(PYTEST_ARGS)
 
 .PHONY: kube
 kube: ## Build real Kubernetes and etcd for the tests (cached; KUBE_VERSIONS="1.35 1.37" for others)

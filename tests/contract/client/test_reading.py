@@ -13,7 +13,6 @@ from fairlead.testing import ControlPlane
 from fairlead.testing.manifests import config_map
 from tests.contract.client.conftest import CONFIG_MAPS, connect
 
-OBJECTS = 10_000
 WRITERS = 32
 
 
@@ -39,11 +38,12 @@ async def test_list_by_selector(admin: Client, namespace: str) -> None:
     assert [item["metadata"]["name"] for item in named.items] == ["b"]
 
 
-async def test_ten_thousand_objects_in_pages(admin: Client, namespace: str) -> None:
+@pytest.mark.parametrize("objects", [1_000, pytest.param(10_000, marks=pytest.mark.long)])
+async def test_many_objects_in_pages(admin: Client, namespace: str, objects: int) -> None:
     maps = admin.of(CONFIG_MAPS)
 
     async def write(first: int) -> None:
-        for number in range(first, OBJECTS, WRITERS):
+        for number in range(first, objects, WRITERS):
             await maps.create(config_map(f"object-{number:05}"), namespace=namespace)
 
     async with tasks.TaskScope("test") as scope:
@@ -59,11 +59,11 @@ async def test_ten_thousand_objects_in_pages(admin: Client, namespace: str) -> N
         sizes.append(len(page.items))
         names += [item["metadata"]["name"] for item in page.items]
         versions.add(page.resource_version)
-    assert names == [f"object-{number:05}" for number in range(OBJECTS)]
-    assert sizes == [500] * 20
+    assert names == [f"object-{number:05}" for number in range(objects)]
+    assert sizes == [500] * (objects // 500)
     assert len(versions) == 1
     everything = await maps.list_all(namespace=namespace, limit=999)
-    assert len([item for item in everything.items if item["metadata"]["name"].startswith("object-")]) == OBJECTS
+    assert len([item for item in everything.items if item["metadata"]["name"].startswith("object-")]) == objects
     await maps.delete_collection(namespace=namespace)
     left = await maps.list(namespace=namespace, field_selector="metadata.name!=kube-root-ca.crt")
     assert left.items == []
