@@ -6,9 +6,10 @@ A field is named by its path on the wire, `[]` standing for the items of a list.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api import golang
 from fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES, ClaimStatus
@@ -25,8 +26,7 @@ from fairlead.api.validation import selectors as limits
 __all__ = ["EVENT_FIELDS", "TRANSITION_FIELDS", "Field", "Rule"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True):
     """A CEL rule and what to say when it does not hold. One that names `oldSelf` is checked on updates only."""
 
     rule: str
@@ -45,13 +45,12 @@ class Rule:
         return {key: value for key, value in entry.items() if value}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """What is known of a field beside its type."""
 
     description: str
     required: bool = False
-    keywords: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # OpenAPI's, as they are
+    keywords: Mapping[str, Any] = {}  # OpenAPI's, as they are
     rules: tuple[Rule, ...] = ()
 
 

@@ -6,7 +6,6 @@ serves the same schema for its built-in lifecycle kinds. `hack/crds/generate.py`
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import types
 import typing
@@ -32,8 +31,7 @@ _ROOT: Final = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Resource:
+class _Resource(msgspec.Struct, frozen=True):
     cls: type[KubeObject]
     plural: str
     short_name: str

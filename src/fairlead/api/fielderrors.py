@@ -5,10 +5,11 @@ A validator returns a list of `FieldError`; `fairlead.api.errors.invalid` turns 
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 from collections.abc import Iterable
 from typing import Any, Final
+
+import msgspec
 
 from fairlead.api import golang
 
@@ -92,8 +93,7 @@ class _OmitValue(enum.Enum):
 OMIT_VALUE: Final = _OmitValue.OMIT_VALUE
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(msgspec.Struct, frozen=True):
     """One thing that is wrong with one field."""
 
     type: ErrorType

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 __all__ = ["GroupKind", "GroupResource", "GroupVersion", "GroupVersionKind", "GroupVersionResource"]
 
 
-@dataclasses.dataclass(frozen=True, order=True, slots=True)
-class GroupVersion:
+class GroupVersion(msgspec.Struct, frozen=True, order=True):
     """An API group in one version; the core group's name is empty."""
 
     group: str
@@ -43,8 +42,7 @@ class GroupVersion:
         return self.api_version
 
 
-@dataclasses.dataclass(frozen=True, order=True, slots=True)
-class GroupKind:
+class GroupKind(msgspec.Struct, frozen=True, order=True):
     """A kind whatever its version; prints as `Deployment.apps`."""
 
     group: str
@@ -59,8 +57,7 @@ class GroupKind:
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-@dataclasses.dataclass(frozen=True, order=True, slots=True)
-class GroupResource:
+class GroupResource(msgspec.Struct, frozen=True, order=True):
     """A resource whatever its version; prints as `deployments.apps`."""
 
     group: str
@@ -75,8 +72,7 @@ class GroupResource:
         return f"{self.resource}.{self.group}" if self.group else self.resource
 
 
-@dataclasses.dataclass(frozen=True, order=True, slots=True)
-class GroupVersionKind:
+class GroupVersionKind(msgspec.Struct, frozen=True, order=True):
     """What `apiVersion` and `kind` of an object say."""
 
     group: str
@@ -110,8 +106,7 @@ class GroupVersionKind:
         return f"{self.group}/{self.version}, Kind={self.kind}"
 
 
-@dataclasses.dataclass(frozen=True, order=True, slots=True)
-class GroupVersionResource:
+class GroupVersionResource(msgspec.Struct, frozen=True, order=True):
     """What a URL names: group, version and plural resource."""
 
     group: str

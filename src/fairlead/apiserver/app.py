@@ -7,9 +7,10 @@ request on.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
+
+import msgspec
 
 from fairlead.api import errors, selectors
 from fairlead.apiserver.attributes import Attributes, UserInfo
@@ -74,8 +75,7 @@ class Observer(Protocol):
         ...
 
 
-@dataclasses.dataclass(slots=True)
-class Application:
+class Application(msgspec.Struct):
     """The API server behind HTTP: one coroutine function from request to response."""
 
     dispatcher: Dispatcher

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 
 import msgspec
@@ -12,14 +11,13 @@ from fairlead.api.selectors import FieldMatcher
 __all__ = ["ANONYMOUS", "Attributes", "UserInfo"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class UserInfo:
+class UserInfo(msgspec.Struct, frozen=True):
     """An authenticated caller, as Kubernetes describes one."""
 
     name: str
     uid: str = ""
     groups: tuple[str, ...] = ()
-    extra: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
+    extra: Mapping[str, tuple[str, ...]] = {}
 
 
 ANONYMOUS = UserInfo(name="system:anonymous", groups=("system:unauthenticated",))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
 
 from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation
 from fairlead.apiserver.app import Authenticator, Authorizer, PathHandler
@@ -43,8 +44,7 @@ _POLICY_KINDS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(msgspec.Struct, frozen=True):
     """Everything about access that a server is put together with."""
 
     authenticator: Authenticator
@@ -52,9 +52,9 @@ class Guard:
     root_ca: str = ""
     impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
     policy: Sequence[Json] = ()  # the roles and bindings that a cluster begins with
-    subresources: Mapping[tuple[str, str], SubresourceHandler] = dataclasses.field(default_factory=dict)
-    asked: Mapping[str, SubresourceHandler] = dataclasses.field(default_factory=dict)
-    paths: Mapping[str, PathHandler] = dataclasses.field(default_factory=dict)
+    subresources: Mapping[tuple[str, str], SubresourceHandler] = {}
+    asked: Mapping[str, SubresourceHandler] = {}
+    paths: Mapping[str, PathHandler] = {}
     opened: Callable[[], None] = lambda: None  # called once the stored objects are there
     # For expressions in policies: None when it is allowed, else why not.
     authorize: Callable[[Attributes], str | None] = lambda _attributes: None

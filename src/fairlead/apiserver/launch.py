@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import msgspec
 
 from fairlead.api import reserved
 from fairlead.apiserver.guard import make_guard
@@ -30,8 +31,7 @@ PKI = "pki"
 _log = logs.get_logger(__name__)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """What an operator can choose."""
 
     data_folder: Path
@@ -80,8 +80,7 @@ class SettingsError(ValueError):
     """A setting that makes no sense; the message names its flag."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Running:
+class Running(msgspec.Struct, frozen=True):
     """A server that answers."""
 
     url: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from fairlead.api import reserved
 from fairlead.apiserver import health
@@ -60,8 +61,7 @@ CONTROLLERS = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     """What the server needs from outside; a test or the simulation brings its own."""
 
     clock: Clock

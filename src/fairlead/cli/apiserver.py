@@ -98,6 +98,7 @@ def command(
     context.obj = folder
     if context.invoked_subcommand is not None:
         return
+    _tune_interpreter()  # first of all: loading the program makes no garbage worth looking for
     from fairlead.apiserver import launch
     from fairlead.apiserver.server import World
     from fairlead.base import clock, identity, metrics, randomness
@@ -122,7 +123,6 @@ def command(
         compaction_seconds=compaction_interval,
         lifecycle_group=lifecycle_api_group,
     )
-    _tune_interpreter()
     process.run(lambda: launch.serve(settings, world, _announce), loop_factory=_loop_factory())
 
 

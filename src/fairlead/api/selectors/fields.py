@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Mapping
+
+import msgspec
 
 from fairlead.api.selectors.labels import Operator, SelectorError
 
 __all__ = ["EVERY_FIELD", "FieldMatcher", "FieldRequirement", "parse_field_selector"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FieldRequirement:
+class FieldRequirement(msgspec.Struct, frozen=True):
     """One condition on one field; the operator is `EQUALS` or `NOT_EQUALS`."""
 
     field: str
@@ -28,8 +28,7 @@ class FieldRequirement:
         return f"{self.field}{self.operator}{escaped}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class FieldMatcher:
+class FieldMatcher(msgspec.Struct, frozen=True):
     """All of the requirements must be met."""
 
     requirements: tuple[FieldRequirement, ...] = ()

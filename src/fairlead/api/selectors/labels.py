@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 from fairlead.api import golang, names
 from fairlead.api.fielderrors import FieldError, FieldPath, aggregate
@@ -56,8 +57,7 @@ def parse_integer(text: str) -> int | None:
     return value if -_INT64 <= value < _INT64 else None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LabelRequirement:
+class LabelRequirement(msgspec.Struct, frozen=True):
     """One condition on one label. Values are sorted and without doubles when they come from a string."""
 
     key: str
@@ -135,8 +135,7 @@ class LabelRequirement:
                 return f"{self.key}{self.operator}{values}"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LabelMatcher:
+class LabelMatcher(msgspec.Struct, frozen=True):
     """All of the requirements must be met; `selects_nothing` is the selector of a missing LabelSelector."""
 
     requirements: tuple[LabelRequirement, ...] = ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import msgspec
@@ -16,14 +15,13 @@ __all__ = ["AdmissionPlugin", "Operation", "Reinvocation"]
 Json = dict[str, Any]
 
 
-@dataclasses.dataclass(slots=True)
-class Reinvocation:
+class Reinvocation(msgspec.Struct):
     """What the mutating phase remembers between its two rounds. Names are those of webhooks."""
 
     round: int = 0
     wanted: bool = False  # somebody changed the object: everybody gets a second look
-    asked: set[str] = dataclasses.field(default_factory=set)  # asked so far, of those that may be asked again
-    due: set[str] = dataclasses.field(default_factory=set)  # of these, those that have not seen the latest change
+    asked: set[str] = set()  # asked so far, of those that may be asked again
+    due: set[str] = set()  # of these, those that have not seen the latest change
     left: Json | None = None  # the object as the last webhook left it
 
     def changed(self) -> None:

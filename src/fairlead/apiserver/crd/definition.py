@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver.crd.printing import Columns
@@ -48,8 +49,7 @@ _GO_TYPES: dict[type, str] = {
 _KUBE_VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ScalePaths:
+class ScalePaths(msgspec.Struct, frozen=True):
     """Where the scale subresource finds its numbers, each a list of field names from the object's root."""
 
     spec_replicas: tuple[str, ...]
@@ -57,8 +57,7 @@ class ScalePaths:
     label_selector: tuple[str, ...] | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CustomResourceKind:
+class CustomResourceKind(msgspec.Struct, frozen=True):
     """One version of a CRD, compiled: everything a request for its objects needs to know."""
 
     group: str

@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
+
 from fairlead.api.fielderrors import FieldError, FieldPath, aggregate
 from fairlead.apiserver.schema import rules
 from fairlead.apiserver.schema.defaulting import copy_json
@@ -81,7 +83,7 @@ def _outside_metadata(node: Node, path: FieldPath, place: _Place) -> Iterator[Fi
         yield FieldError.invalid(path, node.default, "must not have unknown fields")
     error, _ = coerce_embedded(node, copy_json(node.default), root=node.embedded_resource)
     if error is not None:
-        yield dataclasses.replace(error, field=f"{path}.{error.field}")
+        yield msgspec.structs.replace(error, field=f"{path}.{error.field}")
         return
     errors = validate_embedded(node, node.default, path, root=node.embedded_resource)
     if errors:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+
+import msgspec
 
 from fairlead.api import errors, selectors
 from fairlead.api.time import format_time, parse_time
@@ -28,8 +29,7 @@ _TABLES = frozenset(
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Count:
+class _Count(msgspec.Struct, frozen=True):
     expected: int
     desired: int
 

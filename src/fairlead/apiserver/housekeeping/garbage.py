@@ -6,7 +6,6 @@ does any of its owners still exist?
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -44,8 +43,7 @@ class _Object(msgspec.Struct):
     metadata: _Metadata
 
 
-@dataclasses.dataclass(slots=True)
-class _Node:
+class _Node(msgspec.Struct):
     """One object in the graph."""
 
     table: str

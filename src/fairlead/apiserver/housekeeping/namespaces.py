@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 from collections.abc import Iterable, Iterator
+
+import msgspec
 
 from fairlead.api import errors
 from fairlead.api.time import format_time
@@ -23,12 +24,11 @@ _HOLDER = "kubernetes"
 _DELETIONS_AT_ONCE = 32  # so that they share commits
 
 
-@dataclasses.dataclass(slots=True)
-class _Left:
+class _Left(msgspec.Struct):
     """What a namespace that ends still waits for."""
 
-    objects: dict[str, int] = dataclasses.field(default_factory=dict)  # by resource
-    finalizers: dict[str, int] = dataclasses.field(default_factory=dict)
+    objects: dict[str, int] = {}  # by resource
+    finalizers: dict[str, int] = {}
 
     def add(self, resource: Resource, obj: Json) -> None:
         name = f"{resource.plural}.{resource.group}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import email.utils
 import socket
 import ssl
 from collections.abc import Callable, Iterable
@@ -68,7 +67,7 @@ class HttpServer:
 
     def _tick(self) -> None:
         self._site.now = self._clock.monotonic()
-        date = email.utils.format_datetime(self._clock.now(), usegmt=True)
+        date = self._clock.now().strftime("%a, %d %b %Y %H:%M:%S GMT")
         self._site.date = f"date: {date}\r\n\r\n".encode("ascii")
 
     async def _finish(self) -> None:

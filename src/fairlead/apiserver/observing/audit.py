@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import pathlib
 from typing import Any
@@ -22,8 +21,7 @@ __all__ = ["AuditLog"]
 _log = logs.get_logger(__name__)
 
 
-@dataclasses.dataclass(slots=True)
-class _Begun:
+class _Begun(msgspec.Struct):
     event: dict[str, Any]
     annotations: dict[str, str]  # filled while the request is carried out
 

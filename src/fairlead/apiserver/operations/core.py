@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -22,8 +21,7 @@ __all__ = ["Core", "Json", "Outcome", "WriteOptions"]
 Json = dict[str, Any]
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class Core:
+class Core(msgspec.Struct, eq=False):
     """The server without its HTTP face."""
 
     store: Store

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
+
+import msgspec
 
 from fairlead.api import errors
 from fairlead.api.fielderrors import FieldError, FieldPath
@@ -17,8 +18,7 @@ FOREGROUND = "foregroundDeletion"
 _POLICIES = ("Foreground", "Background", "Orphan", "nil")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class DeleteRequest:
+class DeleteRequest(msgspec.Struct, frozen=True):
     """DeleteOptions, read and checked."""
 
     grace_seconds: int | None = None
@@ -26,7 +26,7 @@ class DeleteRequest:
     resource_version: str | None = None
     propagation: str | None = None  # None: nothing was said
     dry_run: bool = False
-    wire: dict[str, Any] = dataclasses.field(default_factory=dict)
+    wire: dict[str, Any] = {}
     # The long deprecated orphanDependents=false asks for the status code of an unfinished deletion.
     wants_accepted: bool = False
     # One of a collection: admission is told no name, as in Kubernetes.

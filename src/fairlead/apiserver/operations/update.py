@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Callable
+
+import msgspec
 
 from fairlead.api import errors
 from fairlead.apiserver.admission.interface import Operation
@@ -22,8 +23,7 @@ Mutation = Callable[[Json], Awaitable[Json]]
 _ATTEMPTS = 16
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class View:
+class View(msgspec.Struct, frozen=True):
     """What admission is shown instead of the object itself, where a subresource has a kind of its own (Scale)."""
 
     kind: tuple[str, str, str]

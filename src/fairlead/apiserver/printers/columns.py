@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
+
+import msgspec
 
 from fairlead.api import selectors, time
 from fairlead.api.quantity import Quantity, QuantityError
@@ -41,8 +42,7 @@ UNKNOWN = "<unknown>"
 UNSET = "<unset>"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Printer:
+class Printer(msgspec.Struct, frozen=True):
     """The columns of a kind, the cells of one object, and what its row says besides (a completed pod is dimmed)."""
 
     definitions: tuple[Json, ...]

@@ -28,8 +28,7 @@ __all__ = [
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Subresource:
+class Subresource(msgspec.Struct, frozen=True):
     """A subresource as discovery names it; its kind may belong to another group (Scale, Eviction)."""
 
     name: str
@@ -39,8 +38,7 @@ class Subresource:
     verbs: tuple[str, ...] = ("get", "patch", "update")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ScalePaths:
+class ScalePaths(msgspec.Struct, frozen=True):
     """Where a kind keeps what its scale subresource shows, as keys from the object down."""
 
     spec_replicas: tuple[str, ...] = ("spec", "replicas")
@@ -49,8 +47,7 @@ class ScalePaths:
     selector: tuple[str, ...] | None = ("spec", "selector")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(msgspec.Struct, frozen=True):
     """Between the form a version serves and the form that is stored. Both change the object in place."""
 
     to_stored: Callable[[Json], None]

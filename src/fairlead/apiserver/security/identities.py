@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from fairlead.api import names
 from fairlead.apiserver.attributes import UserInfo
@@ -73,4 +73,4 @@ def with_authenticated_group(user: UserInfo) -> UserInfo:
     """The user in the group of all who proved who they are, unless its groups say already where it belongs."""
     if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user
-    return dataclasses.replace(user, groups=(*user.groups, AUTHENTICATED))
+    return msgspec.structs.replace(user, groups=(*user.groups, AUTHENTICATED))

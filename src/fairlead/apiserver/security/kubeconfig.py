@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import json
 from pathlib import Path
+
+import msgspec
 
 from fairlead.apiserver.security.files import write_private
 from fairlead.apiserver.security.pki.authority import Credentials
@@ -35,8 +36,7 @@ current-context: {context}
 """
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Kubeconfig:
+class Kubeconfig(msgspec.Struct, frozen=True):
     """One cluster, one user, one context."""
 
     server: str

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from typing import Protocol
+
+import msgspec
 
 from fairlead.apiserver.storage.records import Change, Entry
 
@@ -19,8 +20,7 @@ class Matcher(Protocol):
         ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(msgspec.Struct, frozen=True):
     """A namespace ("" = all), one name ("" = all), and selectors (None = all)."""
 
     namespace: str = ""

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
@@ -55,8 +54,7 @@ class StoreStopped(Exception):
     """The store no longer takes writes: it is closing, or its disk failed."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HistoryLimits:
+class HistoryLimits(msgspec.Struct, frozen=True):
     """How much of the past is kept for watches to resume from and pages to continue in."""
 
     changes: int = 100_000

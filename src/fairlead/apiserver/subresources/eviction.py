@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 from fairlead.api import errors, selectors
 from fairlead.api.gvk import GroupVersionKind
@@ -38,7 +38,7 @@ async def evict(call: Call) -> Response:
     options = call.write_options("CreateOptions")
     if options.dry_run or request.dry_run:
         options.dry_run = True
-        request = dataclasses.replace(request, dry_run=True)
+        request = msgspec.structs.replace(request, dry_run=True)
     await admit_posted(call, EVICTION, eviction, options)
     await _evict(call, request, options)
     return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
@@ -55,7 +55,7 @@ async def _evict(call: Call, request: DeleteRequest, options: WriteOptions) -> N
         guarded = request
         if not spends and request.resource_version is None:
             # Nothing was spent because of the state the pod is in, so it must still be in that state.
-            guarded = dataclasses.replace(request, resource_version=pod["metadata"]["resourceVersion"])
+            guarded = msgspec.structs.replace(request, resource_version=pod["metadata"]["resourceVersion"])
         try:
             await _mark_disrupted(call, inside, pod, request, options)
             if guarded is not request:
@@ -81,7 +81,7 @@ def _refreshed(call: Call, inside: Inside, pod: Json, request: DeleteRequest) ->
     now = inside.newest(call.resource, call.info.namespace, call.info.name)
     if now is None or now["metadata"]["uid"] != pod["metadata"]["uid"]:
         return request
-    return dataclasses.replace(request, resource_version=now["metadata"]["resourceVersion"])
+    return msgspec.structs.replace(request, resource_version=now["metadata"]["resourceVersion"])
 
 
 async def _ask_budget(call: Call, inside: Inside, pod: Json, options: WriteOptions) -> bool:

@@ -9,7 +9,6 @@ an embedded struct: its fields stand beside the others in JSON.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Mapping
 from typing import Any, Final, Literal
@@ -26,8 +25,7 @@ Form = Literal["list", "map", "message", "scalar", "wrapped"]
 _PREFIXES: Final[dict[str, Form]] = {"[]": "list", "{}": "map", "<>": "wrapped"}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TypeRef:
+class TypeRef(msgspec.Struct, frozen=True):
     """The type of a field, or of the items of one."""
 
     form: Form
@@ -36,8 +34,7 @@ class TypeRef:
     pointer: bool = False
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """One field of a Go struct, as JSON, protobuf and OpenAPI see it."""
 
     name: str  # in JSON; empty for an embedded struct
@@ -60,8 +57,7 @@ class Field:
         return not self.name
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TypeInfo:
+class TypeInfo(msgspec.Struct, frozen=True):
     """One Go type; ``fields`` is None for a leaf, which has a schema and a wire form of its own."""
 
     name: str
@@ -84,7 +80,7 @@ def describe(name: str) -> TypeInfo:
 def parse_type(package: str, text: str) -> TypeRef:
     """Read a type expression; names without a dot belong to ``package``."""
     if text.startswith("*"):
-        return dataclasses.replace(parse_type(package, text[1:]), pointer=True)
+        return msgspec.structs.replace(parse_type(package, text[1:]), pointer=True)
     form = _PREFIXES.get(text[:2])
     if form is not None:
         return TypeRef(form, item=parse_type(package, text[2:]))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import functools
 import hashlib
 from collections.abc import Mapping
+
+import msgspec
 
 from fairlead.api.gvk import GroupVersionKind, GroupVersionResource
 from fairlead.apiserver.types.data import ResourceData, builtin_data
@@ -14,8 +15,7 @@ from fairlead.apiserver.types.data import ResourceData, builtin_data
 __all__ = ["BuiltinResource", "BuiltinSubresource", "builtin_resources", "source_version", "storage_version_hash"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class BuiltinSubresource:
+class BuiltinSubresource(msgspec.Struct, frozen=True):
     """A subresource; the kind it speaks may belong to another group (Scale, Eviction, TokenRequest)."""
 
     name: str
@@ -30,8 +30,7 @@ class BuiltinSubresource:
         return GroupVersionKind(self.group, self.version, self.kind)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class BuiltinResource:
+class BuiltinResource(msgspec.Struct, frozen=True):
     """One built-in resource, as Kubernetes names it and in the order Kubernetes lists it."""
 
     group: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from typing import Any
 
 import msgspec
@@ -41,8 +40,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ACCEPTED = (JSON, YAML, PROTOBUF)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Body:
+class Body(msgspec.Struct, frozen=True):
     """A decoded body and what strict decoding has to say about it."""
 
     value: Json

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+
+import msgspec
 
 from fairlead.api import errors
 from fairlead.apiserver.http.messages import Json, Response, json_response
@@ -46,7 +47,7 @@ async def delete_collection(call: Call) -> Response:
     """Delete every selected object; answers with the list as it was."""
     form = presentation.negotiate(call.request)
     selection = read_selection(call)
-    request = dataclasses.replace(await _read_request(call), of_collection=True)
+    request = msgspec.structs.replace(await _read_request(call), of_collection=True)
     options = call.write_options("DeleteOptions", dry_run=request.dry_run)
     store = call.core.store
     revision = store.revision

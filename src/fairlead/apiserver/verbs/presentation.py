@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,8 +33,7 @@ _YAML = "application/yaml"
 _ACCEPTED = (_JSON, _YAML, "application/json;stream=watch")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Form:
+class Form(msgspec.Struct, frozen=True):
     """What was negotiated. ``view`` is "" for the object itself, else Table or PartialObjectMetadata(List)."""
 
     media: str = _JSON

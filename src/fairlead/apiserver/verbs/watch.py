@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import Self
 
@@ -31,8 +30,7 @@ _PIECE_BYTES = 32 * 1024
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
-@dataclasses.dataclass(slots=True, eq=False)
-class _Open:
+class _Open(msgspec.Struct, eq=False):
     watcher: Watcher
     ends_at: float
     bookmark_at: float | None

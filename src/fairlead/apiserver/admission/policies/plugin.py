@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -34,20 +33,18 @@ _FAILURE_NOTE = "validation.policy.admission.k8s.io/validation_failure"
 _MAX_NOTE_BYTES = 10 * 1024
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Denial:
+class _Denial(msgspec.Struct, frozen=True):
     policy: str
     binding: str | None
     message: str
     reason: str = ""
 
 
-@dataclasses.dataclass(slots=True)
-class _Findings:
+class _Findings(msgspec.Struct):
     """What the policies say about one write."""
 
-    denials: list[_Denial] = dataclasses.field(default_factory=list)
-    annotations: dict[tuple[str, str], list[str]] = dataclasses.field(default_factory=dict)
+    denials: list[_Denial] = []
+    annotations: dict[tuple[str, str], list[str]] = {}
 
 
 class ValidatingPolicies(AdmissionPlugin):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from fairlead.api import errors
 from fairlead.apiserver.admission.interface import Operation
@@ -24,8 +25,7 @@ Json = dict[str, Any]
 GROUP = "admissionregistration.k8s.io"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Webhook:
+class Webhook(msgspec.Struct, frozen=True):
     """One webhook of one configuration."""
 
     uid: str  # what tells it from all others: configuration, name and place

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,8 +31,7 @@ class UndecodableReview(Exception):
     """The answer cannot be read at all. Says why in the words of Go's decoder, which users see."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     """What a webhook said. ``patch`` is a JSON patch, not decoded yet; empty for none."""
 
     allowed: bool
@@ -41,7 +39,7 @@ class Verdict:
     patch: bytes = b""
     patch_type: str = ""
     warnings: tuple[str, ...] = ()
-    audit_annotations: dict[str, str] = dataclasses.field(default_factory=dict)
+    audit_annotations: dict[str, str] = {}
 
 
 # The fields of a response with their types, as JSON has them and as Go calls them.

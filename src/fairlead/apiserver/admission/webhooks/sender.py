@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Protocol
+
+import msgspec
 
 __all__ = ["Endpoint", "Reply", "SendFailed", "Sender", "ServiceResolver"]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True):
     """Where a webhook listens. Its certificate must be good for the host of the URL."""
 
     url: str
@@ -17,8 +17,7 @@ class Endpoint:
     address: tuple[str, int] | None = None  # where to connect, when the URL's host is a service's name
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """What came back."""
 
     status: int

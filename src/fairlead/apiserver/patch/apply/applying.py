@@ -7,10 +7,11 @@ result vs. live: fields that change and belong to others are conflicts, unless t
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from fairlead.api import errors
 from fairlead.api.time import format_time
@@ -33,8 +34,7 @@ Json = dict[str, Any]
 _BEFORE_FIRST_APPLY = "before-first-apply"
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(msgspec.Struct, frozen=True):
     """One apply, and what is known about its kind."""
 
     node: Node

@@ -11,6 +11,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
+
 from fairlead.apiserver.patch.apply import elements
 from fairlead.apiserver.schema.model import ANYTHING, Node, compile_schema
 
@@ -85,8 +87,7 @@ def child(node: Node, name: str) -> Node:
     return node.properties.get(name) or node.additional or ANYTHING
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ListRelation:
+class ListRelation(msgspec.Struct, frozen=True):
     """How the items of a granular list are told apart: by keys, or without keys by their own value."""
 
     keys: tuple[tuple[str, str, Any], ...]  # name, its JSON up to the value, default or _ABSENT; sorted by name
