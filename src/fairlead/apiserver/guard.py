@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -22,8 +23,7 @@ from fairlead.apiserver.security.bootstrap_policy import bootstrap_policy, node_
 from fairlead.apiserver.security.escalation import EscalationCheck
 from fairlead.apiserver.security.impersonation import impersonate, read_impersonation
 from fairlead.apiserver.security.nodes import NodeAuthorizer
-from fairlead.apiserver.security.pki.authority import Authority
-from fairlead.apiserver.security.pki.signing import SigningKey
+from fairlead.apiserver.security.pki.jose import TokenKey
 from fairlead.apiserver.security.rbac import Policy, Rbac
 from fairlead.apiserver.security.token_requests import TokenRequests
 from fairlead.apiserver.security.tokens import ServiceAccountTokens
@@ -32,7 +32,7 @@ from fairlead.apiserver.subresources.token import token_handler
 from fairlead.base.clock import Clock
 from fairlead.base.identity import Ids
 
-__all__ = ["ISSUER", "Guard", "make_guard"]
+__all__ = ["ISSUER", "Guard", "HasCertificate", "make_guard"]
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _RBAC = "rbac.authorization.k8s.io"
@@ -42,6 +42,15 @@ _POLICY_KINDS = {
     f"rolebindings.{_RBAC}": "RoleBinding",
     f"clusterrolebindings.{_RBAC}": "ClusterRoleBinding",
 }
+
+
+class HasCertificate(Protocol):
+    """An authority that clients know by its certificate."""
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """The certificate."""
+        ...
 
 
 class Guard(msgspec.Struct, frozen=True):
@@ -65,8 +74,8 @@ def make_guard(
     core: Core,
     clock: Clock,
     ids: Ids,
-    authority: Authority,
-    signing_key: SigningKey,
+    authority: HasCertificate,
+    signing_key: TokenKey,
     static_tokens: Mapping[str, UserInfo],
     url: str,
 ) -> Guard:

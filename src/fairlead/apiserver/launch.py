@@ -14,8 +14,7 @@ from fairlead.apiserver.http.server import HttpServer, listen, tls_context
 from fairlead.apiserver.observing.audit import AuditLog
 from fairlead.apiserver.security.authentication import read_token_file
 from fairlead.apiserver.security.kubeconfig import Kubeconfig
-from fairlead.apiserver.security.pki.authority import Authority
-from fairlead.apiserver.security.pki.signing import SigningKey
+from fairlead.apiserver.security.pki.keyring import open_keyring
 from fairlead.apiserver.server import COMPACTION_SECONDS, CONTROLLERS, ApiServer, World
 from fairlead.apiserver.storage.interface import Log
 from fairlead.apiserver.storage.memory import MemoryLog
@@ -92,8 +91,7 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
     """Serve until cancelled. ``on_ready`` is called once the first request can be answered."""
     settings.check()
     settings.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    authority = Authority.open(settings.data_folder / PKI, world.clock, world.randomness)
-    signing_key = SigningKey.open(settings.data_folder / PKI / "service-account.key")
+    keys = open_keyring(settings.data_folder / PKI, _names(settings), world.clock, world.randomness)
     tokens = {} if settings.token_auth_file is None else read_token_file(settings.token_auth_file)
     listener = listen(settings.bind_address, settings.port, share=settings.share_port)
     audit = AuditLog(settings.audit_log_path, world.clock) if settings.audit_log_path else None
@@ -103,7 +101,7 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         server = ApiServer(
             disk,
             world,
-            lambda core: make_guard(core, world.clock, world.ids, authority, signing_key, tokens, url),
+            lambda core: make_guard(core, world.clock, world.ids, keys, keys.signing_key, tokens, url),
             address=url.removeprefix("https://"),
             observers=() if audit is None else (audit,),
             controllers=settings.runs_controller,
@@ -111,13 +109,11 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
             lifecycle_group=settings.served_lifecycle_group(),
         )
         server.open()
-        certificate, key = authority.serving(_names(settings))
-        client_ca = settings.client_ca_file or authority.certificate_file
-        context = tls_context(certificate, key, [authority.certificate_file, client_ca])
+        client_ca = settings.client_ca_file or keys.authority
+        context = tls_context(keys.certificate, keys.key, [keys.authority, client_ca])
         http = HttpServer(server.handle, listener, context, world.clock)
         path = settings.kubeconfig_out or settings.data_folder / "admin.kubeconfig"
-        admin = authority.client("kubernetes-admin", ["system:masters"])
-        Kubeconfig(url, authority.certificate_pem, admin).write(path)
+        Kubeconfig(url, keys.certificate_pem, keys.administrator).write(path)
         try:
             await _run(server, http, lambda: on_ready(Running(url, path, server)))
         finally:

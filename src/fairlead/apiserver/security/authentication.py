@@ -16,7 +16,7 @@ from fairlead.api import errors
 from fairlead.apiserver.attributes import ANONYMOUS, UserInfo
 from fairlead.apiserver.http.messages import Request
 from fairlead.apiserver.security import identities
-from fairlead.apiserver.security.pki.authority import certificate_subject
+from fairlead.apiserver.security.pki.subjects import certificate_subject
 from fairlead.apiserver.security.tokens import InvalidToken, ServiceAccountTokens, Verified
 
 __all__ = ["Authentication", "TokenAuthenticator", "TokenFileError", "bearer_token", "read_token_file"]

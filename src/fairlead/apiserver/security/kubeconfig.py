@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from fairlead.apiserver.security.files import write_private
-from fairlead.apiserver.security.pki.authority import Credentials
+from fairlead.apiserver.security.pki.credentials import Credentials
 
 __all__ = ["Kubeconfig"]
 

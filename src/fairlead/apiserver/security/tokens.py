@@ -18,7 +18,7 @@ from fairlead.api import golang
 from fairlead.api.time import parse_time
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.security import identities
-from fairlead.apiserver.security.pki.signing import SigningKey, base64url, from_base64url
+from fairlead.apiserver.security.pki.jose import TokenKey, base64url, from_base64url
 from fairlead.base.clock import Clock
 from fairlead.base.identity import Ids
 
@@ -63,7 +63,7 @@ class ServiceAccountTokens:
 
     def __init__(
         self,
-        keys: Sequence[SigningKey],
+        keys: Sequence[TokenKey],
         lookup: Lookup,
         clock: Clock,
         ids: Ids,

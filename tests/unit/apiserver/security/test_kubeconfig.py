@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from fairlead.apiserver.security.kubeconfig import Kubeconfig
-from fairlead.apiserver.security.pki.authority import Credentials
+from fairlead.apiserver.security.pki.credentials import Credentials
 
 
 def test_write(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from fairlead.api import errors
 from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.security.pki.signing import SigningKey, from_base64url
+from fairlead.apiserver.security.pki.jose import from_base64url
+from fairlead.apiserver.security.pki.signing import SigningKey
 from fairlead.apiserver.security.token_requests import TokenRequests, review_token
 from fairlead.apiserver.security.tokens import ServiceAccountTokens, Verified
 from fairlead.base.clock import VirtualClock

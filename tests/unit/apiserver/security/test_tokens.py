@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fairlead.api.time import format_time
-from fairlead.apiserver.security.pki.signing import SigningKey, base64url, from_base64url
+from fairlead.apiserver.security.pki.jose import base64url, from_base64url
+from fairlead.apiserver.security.pki.signing import SigningKey
 from fairlead.apiserver.security.tokens import Binding, InvalidToken, ServiceAccountTokens
 from fairlead.base.clock import VirtualClock
 from fairlead.base.identity import RandomIds

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
-import functools
-import hashlib
 import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,28 +13,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fairlead.apiserver.security.files import read_private, write_private
+from fairlead.apiserver.security.pki.credentials import Credentials, PkiError
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
 
-__all__ = ["Authority", "Credentials", "PkiError", "certificate_subject"]
+__all__ = ["Authority"]
 
 _AUTHORITY_YEARS = 10
 _LEAF_DAYS = 365
 _RENEW_BEFORE = dt.timedelta(days=30)
 _MAX_NAME_BYTES = 64  # X.509's bound for a CN and an O
 _BACKDATE = dt.timedelta(hours=1)  # clients' clocks may be behind
-
-
-class PkiError(Exception):
-    """Raised when what is in the folder cannot be used; the message names the file and says what to do."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Credentials:
-    """A certificate and its key, both as PEM."""
-
-    certificate: bytes
-    key: bytes = dataclasses.field(repr=False)
 
 
 class Authority:
@@ -145,6 +131,10 @@ class Authority:
             and certificate.not_valid_after_utc > self._clock.now() + _RENEW_BEFORE
         )
 
+    def renewal_of(self, certificate_file: Path) -> dt.datetime:
+        """When a certificate is to be made anew."""
+        return x509.load_pem_x509_certificate(certificate_file.read_bytes()).not_valid_after_utc - _RENEW_BEFORE
+
     def client(self, user: str, groups: Sequence[str] = ()) -> Credentials:
         """Credentials for a user: the name is the CN, the groups are Os."""
         for text in (user, *groups):
@@ -212,12 +202,3 @@ def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-@functools.lru_cache(maxsize=4096)
-def certificate_subject(certificate: bytes) -> tuple[str, tuple[str, ...], str]:
-    """The CN, the Os and the SHA-256 fingerprint of a DER certificate, whose chain TLS has verified already."""
-    subject = x509.load_der_x509_certificate(certificate).subject
-    names = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    organizations = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
-    return (names[-1] if names else ""), tuple(organizations), hashlib.sha256(certificate).hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from pathlib import Path
 from typing import Any
@@ -12,9 +11,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa, utils
 
 from fairlead.apiserver.security.files import read_private, write_private
-from fairlead.apiserver.security.pki.authority import PkiError
+from fairlead.apiserver.security.pki.credentials import PkiError
+from fairlead.apiserver.security.pki.jose import base64url
 
-__all__ = ["SigningKey", "base64url", "from_base64url"]
+__all__ = ["SigningKey"]
 
 _COORDINATE_BYTES = 32
 
@@ -29,6 +29,14 @@ class SigningKey:
             serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
         )
         self.key_id = base64url(hashlib.sha256(public).digest())
+
+    @classmethod
+    def read(cls, pem: bytes) -> SigningKey:
+        """A key that was checked before."""
+        found = serialization.load_pem_private_key(pem, password=None)
+        if not isinstance(found, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
+            raise PkiError("a key for service account tokens must be a P-256 or an RSA key")
+        return cls(found)
 
     @classmethod
     def open(cls, path: Path) -> SigningKey:
@@ -84,18 +92,6 @@ class SigningKey:
         point = self._key.public_key().public_numbers()
         x, y = (base64url(value.to_bytes(_COORDINATE_BYTES, "big")) for value in (point.x, point.y))
         return {"kty": "EC", "crv": "P-256", "x": x, "y": y} | common
-
-
-def base64url(data: bytes) -> str:
-    """Base64 for URLs, without padding."""
-    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
-
-
-def from_base64url(text: str) -> bytes:
-    """The reverse; ValueError if it is not base64 or has padding."""
-    if not text.isascii() or any(char in text for char in "=+/"):
-        raise ValueError("not unpadded base64url")
-    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
 
 
 def _number(value: int) -> str:

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from fairlead.apiserver.security.pki.authority import Authority, PkiError, certificate_subject
+from fairlead.apiserver.security.pki.authority import Authority
+from fairlead.apiserver.security.pki.credentials import PkiError
+from fairlead.apiserver.security.pki.subjects import certificate_subject
 from fairlead.base.clock import VirtualClock
 from fairlead.base.randomness import SystemRandomness
 

@@ -7,8 +7,9 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from fairlead.apiserver.security.pki.authority import PkiError
-from fairlead.apiserver.security.pki.signing import SigningKey, base64url, from_base64url
+from fairlead.apiserver.security.pki.credentials import PkiError
+from fairlead.apiserver.security.pki.jose import base64url, from_base64url
+from fairlead.apiserver.security.pki.signing import SigningKey
 
 
 def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey) -> bytes:

@@ -1,0 +1,46 @@
+"""How JOSE writes bytes, and what it asks of a key. Light: it is loaded at every start, what holds keys is not."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Protocol
+
+__all__ = ["TokenKey", "base64url", "from_base64url"]
+
+
+class TokenKey(Protocol):
+    """Signs tokens, and verifies those it signed."""
+
+    @property
+    def algorithm(self) -> str:
+        """Its name in JOSE."""
+        ...
+
+    @property
+    def key_id(self) -> str:
+        """Tells keys apart."""
+        ...
+
+    def sign(self, message: bytes) -> bytes:
+        """The signature in JOSE's form."""
+        ...
+
+    def verifies(self, signature: bytes, message: bytes) -> bool:
+        """Whether the signature is this key's."""
+        ...
+
+    def jwk(self) -> dict[str, Any]:
+        """The public key as a JSON Web Key."""
+        ...
+
+
+def base64url(data: bytes) -> str:
+    """Base64 for URLs, without padding."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def from_base64url(text: str) -> bytes:
+    """The reverse; ValueError if it is not base64 or has padding."""
+    if not text.isascii() or any(char in text for char in "=+/"):
+        raise ValueError("not unpadded base64url")
+    return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

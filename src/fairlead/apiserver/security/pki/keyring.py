@@ -1,0 +1,129 @@
+"""The keys of one server on disk.
+
+What makes and checks them takes long to load, so it is loaded only when there is something to make or to check. A
+record beside the keys says which files were checked, for which names, and until when that holds.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import functools
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from fairlead.apiserver.security.files import read_private, write_private
+from fairlead.apiserver.security.pki.credentials import Credentials
+from fairlead.apiserver.security.pki.jose import TokenKey
+from fairlead.base.clock import Clock
+from fairlead.base.randomness import Randomness
+
+if TYPE_CHECKING:
+    from fairlead.apiserver.security.pki.signing import SigningKey
+
+__all__ = ["Keyring", "open_keyring"]
+
+_RECORD = "checked.json"
+_SIGNING_KEY = "service-account.key"
+_FILES = ("ca.crt", "ca.key", "apiserver.crt", "apiserver.key", "admin.crt", "admin.key", _SIGNING_KEY)
+
+
+class Keyring(msgspec.Struct, frozen=True):
+    """Where the server's keys are, and who is its administrator."""
+
+    authority: Path
+    certificate_pem: bytes  # the authority's, by which clients know the server
+    certificate: Path
+    key: Path
+    administrator: Credentials
+    signing_key: TokenKey
+
+
+class _DeferredKey:
+    """The key for tokens, read when the first token is made or shown."""
+
+    def __init__(self, pem: bytes) -> None:
+        self._pem = pem
+
+    @functools.cached_property
+    def _key(self) -> SigningKey:
+        from fairlead.apiserver.security.pki.signing import SigningKey
+
+        return SigningKey.read(self._pem)
+
+    @property
+    def algorithm(self) -> str:
+        return self._key.algorithm
+
+    @property
+    def key_id(self) -> str:
+        return self._key.key_id
+
+    def sign(self, message: bytes) -> bytes:
+        return self._key.sign(message)
+
+    def verifies(self, signature: bytes, message: bytes) -> bool:
+        return self._key.verifies(signature, message)
+
+    def jwk(self) -> dict[str, Any]:
+        return self._key.jwk()
+
+
+class _Record(msgspec.Struct):
+    digest: str
+    good_until: dt.datetime
+
+
+def open_keyring(folder: Path, names: Sequence[str], clock: Clock, randomness: Randomness) -> Keyring:
+    """The keys of this folder, good for serving under these names; what is missing or due is made."""
+    found = _read(folder)
+    if not _is_checked(folder, found, names, clock.now()):
+        found = _make_and_check(folder, names, clock, randomness)
+    return Keyring(
+        authority=folder / "ca.crt",
+        certificate_pem=found["ca.crt"],
+        certificate=folder / "apiserver.crt",
+        key=folder / "apiserver.key",
+        administrator=Credentials(found["admin.crt"], found["admin.key"]),
+        signing_key=_DeferredKey(found[_SIGNING_KEY]),
+    )
+
+
+def _read(folder: Path) -> dict[str, bytes]:
+    contents = {name: read_private(folder / name) for name in _FILES}
+    return {name: content for name, content in contents.items() if content is not None}
+
+
+def _digest(found: Mapping[str, bytes], names: Sequence[str]) -> str:
+    parts = [hashlib.sha256(found[name]).hexdigest() for name in _FILES]
+    return hashlib.sha256("\n".join([*parts, *names]).encode()).hexdigest()
+
+
+def _is_checked(folder: Path, found: Mapping[str, bytes], names: Sequence[str], now: dt.datetime) -> bool:
+    content = read_private(folder / _RECORD)
+    if content is None or len(found) < len(_FILES):
+        return False
+    try:
+        record = msgspec.json.decode(content, type=_Record)
+    except msgspec.DecodeError:
+        return False
+    return record.digest == _digest(found, names) and now < record.good_until
+
+
+def _make_and_check(folder: Path, names: Sequence[str], clock: Clock, randomness: Randomness) -> dict[str, bytes]:
+    from fairlead.apiserver.security.pki.authority import Authority
+    from fairlead.apiserver.security.pki.signing import SigningKey
+
+    authority = Authority.open(folder, clock, randomness)
+    SigningKey.open(folder / _SIGNING_KEY)
+    serving, _ = authority.serving(names)
+    admin = authority.client("kubernetes-admin", ["system:masters"])
+    write_private(folder / "admin.key", admin.key)
+    write_private(folder / "admin.crt", admin.certificate)
+    found = _read(folder)
+    record = _Record(_digest(found, names), authority.renewal_of(serving))
+    write_private(folder / _RECORD, msgspec.json.encode(record))
+    return found
