@@ -93,12 +93,20 @@ def _announce(port: int) -> None:
     "--resource",
     "resources",
     multiple=True,
-    required=True,
     metavar="PLURAL.GROUP",
     help="A custom resource to record grace periods of, e.g. virtualmachines.example.com. May be repeated.",
 )
+@click.option(
+    "--evictions-of",
+    "accounts",
+    multiple=True,
+    metavar="NAMESPACE/ACCOUNT",
+    help="A drain driver's service account, whose evictions must come from the pod's own node. May be repeated.",
+)
 @click.option("--namespace", default="fairlead-system", show_default=True, help="Where the webhook runs.")
-@click.option("--url", default="", help="Where the API server finds it, with the path /delete [default: its Service].")
+@click.option(
+    "--url", default="", help="Where the API server finds it, such as https://10.0.0.1:9443 [default: its Service]."
+)
 @click.option("--ca-file", type=_FILE, help="The certificate that signed the webhook's.")
 @click.option(
     "--image",
@@ -106,22 +114,41 @@ def _announce(port: int) -> None:
     help="Also print a Deployment of this image, whose certificate is in the Secret fairlead-webhook-tls.",
 )
 def manifests(
-    *, resources: tuple[str, ...], namespace: str, url: str, ca_file: pathlib.Path | None, image: str
+    *,
+    resources: tuple[str, ...],
+    accounts: tuple[str, ...],
+    namespace: str,
+    url: str,
+    ca_file: pathlib.Path | None,
+    image: str,
 ) -> None:
     """Print the service account, its least rights, its Service and the registration, for `kubectl apply -f -`."""
     if url and image:
         raise click.UsageError("--image runs the webhook in the cluster, --url says that it runs elsewhere; name one")
+    if not resources and not accounts:
+        raise click.UsageError("say what it is for: --resource, --evictions-of, or both")
     import yaml
 
     from fairlead.webhook import manifests as made
 
     named = [_resource(text) for text in resources]
     authority = b"" if ca_file is None else ca_file.read_bytes()
+    drivers = [_account(text) for text in accounts]
+    base = url.removesuffix("/").removesuffix("/delete")
     documents = [
         *made.access_manifests(named, namespace=namespace),
         *([] if url else [made.service(namespace)]),
         *(made.workload_manifests(image, namespace=namespace) if image else []),
-        made.registration(named, namespace=namespace, url=url, authority=authority),
+        *(
+            [made.registration(named, namespace=namespace, url=base and f"{base}/delete", authority=authority)]
+            if named
+            else []
+        ),
+        *(
+            made.eviction_manifests(drivers, namespace=namespace, url=base and f"{base}/evict", authority=authority)
+            if drivers
+            else []
+        ),
     ]
     click.echo(yaml.safe_dump_all(documents, sort_keys=False), nl=False)
 
@@ -131,3 +158,10 @@ def _resource(text: str) -> GroupResource:
     if not plural or "." not in group:
         raise click.BadParameter(f"{text!r} is not PLURAL.GROUP, e.g. virtualmachines.example.com")
     return GroupResource(group, plural)
+
+
+def _account(text: str) -> tuple[str, str]:
+    namespace, separator, name = text.partition("/")
+    if not (namespace and separator and name):
+        raise click.BadParameter(f"{text!r} is not NAMESPACE/ACCOUNT, e.g. fairlead-system/fairlead-drain")
+    return namespace, name

@@ -8,14 +8,16 @@ from typing import Any
 
 from fairlead.api.gvk import GroupResource
 from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE
-from fairlead.webhook.server import PATH
+from fairlead.webhook.server import EVICTION_PATH, PATH
 
-__all__ = ["access_manifests", "registration", "service", "workload_manifests"]
+__all__ = ["access_manifests", "eviction_manifests", "registration", "service", "workload_manifests"]
 
 Json = dict[str, Any]
 
 _NAME = "fairlead-webhook"
 _HOOK = "deletion.grace.fairlead.dev"
+_EVICTION_HOOK = "own-node.evictions.fairlead.dev"
+_EVICTIONS = "fairlead-webhook-evictions"
 _SECRET = "fairlead-webhook-tls"  # noqa: S105 - its name, not its content
 _PORT = 9443
 _TLS_FOLDER = "/etc/fairlead/tls"
@@ -167,6 +169,55 @@ def registration(
         "metadata": {"name": _NAME},
         "webhooks": [hook],
     }
+
+
+def eviction_manifests(
+    accounts: Sequence[tuple[str, str]], *, namespace: str = "", url: str = "", authority: bytes = b""
+) -> list[Json]:
+    """The right to look pods up, and the registration for evictions by these service accounts.
+
+    Args:
+        accounts: namespace and name of each whose evictions must come from the pod's own node.
+        namespace: where the webhook runs; its account is there whether its Service is used or not.
+        url: where it is, when the API server does not find it by its Service.
+        authority: PEM of the certificate that signed its own.
+    """
+    where: Json = {"url": url} if url else {"service": {"name": _NAME, "namespace": namespace, "path": EVICTION_PATH}}
+    if authority:
+        where["caBundle"] = base64.b64encode(authority).decode("ascii")
+    users = ", ".join(f"'system:serviceaccount:{space}:{name}'" for space, name in accounts)
+    rule = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+    hook = {
+        "name": _EVICTION_HOOK,
+        "clientConfig": where,
+        "rules": [{**rule, "scope": "Namespaced"}],
+        # Nobody else's evictions depend on this webhook.
+        "matchConditions": [{"name": "drivers", "expression": f"request.userInfo.username in [{users}]"}],
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "failurePolicy": "Fail",
+        "timeoutSeconds": _TIMEOUT_SECONDS,
+    }
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": _EVICTIONS},
+        "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    }
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": _EVICTIONS},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _EVICTIONS},
+        "subjects": [{"kind": "ServiceAccount", "name": _NAME, "namespace": namespace}],
+    }
+    registered = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": _EVICTIONS},
+        "webhooks": [hook],
+    }
+    return [role, binding, registered]
 
 
 def _by_group(resources: Sequence[GroupResource]) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""The webhook over HTTPS: /delete for the API server, and what an operator wants to ask."""
+"""The webhook over HTTPS: /delete and /evict for the API server, and what an operator wants to ask."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import asyncio
 import dataclasses
 import pathlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
-from fairlead.api.admission_v1 import AdmissionReview
+from fairlead.api.admission_v1 import AdmissionRequest, AdmissionResponse, AdmissionReview
 from fairlead.base import logs
 from fairlead.base.backoff import Backoff
 from fairlead.base.metrics import CONTENT_TYPE, Metrics
 from fairlead.base.tasks import OnExit, TaskScope
 from fairlead.client import errors
 from fairlead.client.client import Client
+from fairlead.webhook.evictions import EvictionJudge
 from fairlead.webhook.recorder import Recorder
 
-__all__ = ["PATH", "Settings", "make_application", "serve"]
+__all__ = ["EVICTION_PATH", "PATH", "Settings", "make_application", "serve"]
 
 _log = logs.get_logger(__name__)
 
 PATH = "/delete"
+EVICTION_PATH = "/evict"
 # An object of 3 MiB, which is the most that Kubernetes takes, and the envelope around it.
 _LARGEST_BODY = 4 << 20
 _CERTIFICATE_SECONDS = 10.0
@@ -71,21 +73,24 @@ async def serve(
 
 def make_application(client: Client, metrics: Metrics, is_ready: Callable[[], bool]) -> web.Application:
     """The paths of the webhook."""
-    recorder = Recorder(client, metrics)
     seconds = metrics.histogram("fairlead_webhook_request_duration_seconds", "How long answers took.")
 
-    async def delete(request: web.Request) -> web.Response:
-        began = client.clock.monotonic()
-        try:
-            review = wire.decode(AdmissionReview, await request.read())
-        except wire.DecodeError as error:
-            return web.Response(status=400, text=f"this is no AdmissionReview: {error}\n")
-        if review.request is None:
-            return web.Response(status=400, text="this AdmissionReview has no request\n")
-        response = await recorder.answer(review.request)
-        seconds.observe(client.clock.monotonic() - began)
-        answer = AdmissionReview(response=response)
-        return web.Response(body=wire.encode(answer), content_type="application/json")
+    def reviewing(
+        answer: Callable[[AdmissionRequest], Awaitable[AdmissionResponse]],
+    ) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def review(request: web.Request) -> web.Response:
+            began = client.clock.monotonic()
+            try:
+                asked = wire.decode(AdmissionReview, await request.read())
+            except wire.DecodeError as error:
+                return web.Response(status=400, text=f"this is no AdmissionReview: {error}\n")
+            if asked.request is None:
+                return web.Response(status=400, text="this AdmissionReview has no request\n")
+            response = AdmissionReview(response=await answer(asked.request))
+            seconds.observe(client.clock.monotonic() - began)
+            return web.Response(body=wire.encode(response), content_type="application/json")
+
+        return review
 
     async def healthy(_request: web.Request) -> web.Response:
         return web.Response(text="ok")
@@ -99,7 +104,8 @@ def make_application(client: Client, metrics: Metrics, is_ready: Callable[[], bo
         return web.Response(body=metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     application = web.Application(client_max_size=_LARGEST_BODY)
-    application.router.add_post(PATH, delete)
+    application.router.add_post(PATH, reviewing(Recorder(client, metrics).answer))
+    application.router.add_post(EVICTION_PATH, reviewing(EvictionJudge(client, metrics).answer))
     application.router.add_get("/healthz", healthy)
     application.router.add_get("/livez", healthy)
     application.router.add_get("/readyz", ready)

@@ -31,7 +31,7 @@ def test_manifests_of_one_that_runs_elsewhere(capsys: pytest.CaptureFixture[str]
     ("arguments", "words"),
     [
         (["webhook"], "--tls-cert-file and --tls-private-key-file are needed"),
-        (["webhook", "manifests"], "Missing option '--resource'"),
+        (["webhook", "manifests"], "say what it is for: --resource, --evictions-of, or both"),
         (["webhook", "manifests", "--resource=pods"], "'pods' is not PLURAL.GROUP"),
         (["webhook", "manifests", "--resource=vms.example"], "'vms.example' is not PLURAL.GROUP"),
         (["webhook", "--tls-cert-file=/nowhere"], "does not exist"),

@@ -1,0 +1,71 @@
+"""Whether an eviction comes from the node that the pod is on.
+
+A policy in the API server can compare the node in a token with the node of what is written, and does so for deletes and
+patches. An eviction carries no pod, only its name, so here it is looked up. A token of a drain driver that was stolen
+from one node is then worth nothing on the others.
+"""
+
+from __future__ import annotations
+
+from fairlead.api import errors as api_errors
+from fairlead.api.admission_v1 import AdmissionRequest, AdmissionResponse
+from fairlead.api.core_v1 import Pod
+from fairlead.api.meta import Status
+from fairlead.base import logs
+from fairlead.base.metrics import Metrics
+from fairlead.client import errors
+from fairlead.client.client import Client
+from fairlead.webhook.recorder import PATIENCE_SECONDS
+
+__all__ = ["NODE_CLAIM", "EvictionJudge", "problem"]
+
+NODE_CLAIM = "authentication.kubernetes.io/node-name"
+"""Where the API server says on which node the pod runs that a token was made for."""
+
+_log = logs.get_logger(__name__)
+
+
+def problem(token_node: str, pod: Pod) -> str:
+    """Why a token of this node may not evict a pod; empty when it may."""
+    if not token_node:
+        return "the token does not say on which node it belongs, so it may not evict pods"
+    if pod.spec.node_name != token_node:
+        where = f"node {pod.spec.node_name}" if pod.spec.node_name else "no node"
+        return f"pod {pod.key} is on {where}; a token of node {token_node} evicts pods of that node only"
+    return ""
+
+
+class EvictionJudge:
+    """Answers AdmissionRequests about evictions. What cannot be judged is refused: here a wrong yes does the harm."""
+
+    def __init__(self, client: Client, metrics: Metrics) -> None:
+        self._client = client
+        self._results = metrics.counter(
+            "fairlead_webhook_evictions_total", "Evictions by whether they came from the pod's own node.", ("result",)
+        )
+
+    async def answer(self, request: AdmissionRequest) -> AdmissionResponse:
+        """Look the pod up and compare."""
+        try:
+            async with self._client.clock.timeout(PATIENCE_SECONDS):
+                why, code = await self._judge(request), 403
+        except (api_errors.ApiError, errors.ClientError, TimeoutError) as error:
+            why = f"the pod cannot be looked up: {str(error) or 'no answer in time'}"
+            code = 503  # for now: whoever drains asks again
+        self._results.labels(result="refused" if why else "allowed").inc()
+        if not why:
+            return AdmissionResponse(uid=request.uid, allowed=True)
+        _log.warning("eviction refused", pod=f"{request.namespace}/{request.name}", user=request.user_info.username)
+        return AdmissionResponse(
+            uid=request.uid, allowed=False, status=Status(status="Failure", message=why, code=code)
+        )
+
+    async def _judge(self, request: AdmissionRequest) -> str:
+        if (request.resource.resource, request.sub_resource) != ("pods", "eviction"):
+            return "this webhook judges evictions only"
+        claims = request.user_info.extra.get(NODE_CLAIM, ())
+        try:
+            pod = await self._client.of(Pod).get(request.name, namespace=request.namespace)
+        except api_errors.NotFound:
+            return ""  # as the API server will say itself
+        return problem(claims[0] if claims else "", pod)
