@@ -98,7 +98,7 @@ class Execution:
                 outcome = await self._call_until_answered(event, step)
         except TimeoutError:
             # The deadline: deciding what that means is not for here, and neither is calling again.
-            _log.warning("the driver is cancelled at the deadline", event=event.name, step=step)
+            _log.info("the driver is cancelled at the deadline", event=event.name, step=step)
             self._on_change()
             return
         if self._calls.get(event.uid) is asyncio.current_task():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -207,6 +208,14 @@ class HealthHandler(_Handler):
         status = _SERVING if self._is_healthy() else _NOT_SERVING
         known = service in self._services
         return contracts.message("grpc.health.v1.HealthCheckResponse")(status=status if known else _SERVICE_UNKNOWN)
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """A caller that hangs up cancels its call; our handlers then say UNAVAILABLE, which grpclib takes for a mistake."""
+    return record.msg != "Failed to handle cancellation"
+
+
+logging.getLogger(grpclib.server.__name__).addFilter(_is_news)
 
 
 @contextlib.asynccontextmanager

@@ -82,7 +82,9 @@ async def test_a_driver_may_ask_to_come_again(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize("method", ["start", "end"])
-async def test_cancelling_a_call_reaches_the_driver(serve: Serve, method: str) -> None:
+async def test_cancelling_a_call_reaches_the_driver(
+    serve: Serve, method: str, caplog: pytest.LogCaptureFixture
+) -> None:
     driver = ScriptedDriver(hang=True)
     async with serve(driver) as channel, tasks.TaskScope("test") as scope:
         call = channel.start(WORK) if method == "start" else channel.end(WORK, lambda _: None)
@@ -90,6 +92,7 @@ async def test_cancelling_a_call_reaches_the_driver(serve: Serve, method: str) -
         await driver.entered.wait()
         running.cancel()
         await driver.cancelled.wait()
+    assert [record for record in caplog.records if record.levelname != "INFO"] == [], "a caller may hang up"
 
 
 async def test_a_driver_that_stops_in_the_middle_is_gone(short_path: pathlib.Path) -> None:

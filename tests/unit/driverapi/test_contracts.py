@@ -14,6 +14,8 @@ from fairlead.driverapi.messages import OfferedTransition, PluginInfo, Progress,
 
 PROTO = pathlib.Path(__file__).parents[3] / "proto"
 FIELD = re.compile(r"^\s*(?:repeated\s+)?[\w.<>, ]+\s+(\w+)\s*=\s*(\d+);", re.MULTILINE)
+# The container runtime's contract is compiled for the shutdown manager, which is held against it elsewhere.
+FILES = sorted(file for file in PROTO.rglob("*.proto") if PROTO / "runtime" not in file.parents)
 METHOD = re.compile(r"rpc (\w+)\((\w+)\) returns \((stream )?(\w+)\)")
 
 
@@ -24,7 +26,7 @@ def blocks(text: str, word: str) -> dict[str, str]:
     return dict(re.findall(rf"^{word} (\w+) {{(.*?)^}}$", text, re.MULTILINE | re.DOTALL))
 
 
-@pytest.mark.parametrize("file", sorted(PROTO.rglob("*.proto")), ids=lambda file: file.name)
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_the_descriptors_are_those_of_the_files(file: pathlib.Path) -> None:
     text = file.read_text(encoding="utf-8")
     found = re.search(r"^package ([\w.]+);", text, re.MULTILINE)

@@ -31,6 +31,18 @@ _ENTRIES = (
         "the grace reaches the controller, can only get shorter, and the object goes when the controller is done",
     ),
     SceneEntry(
+        "transition",
+        "fairlead.cli.demo.scenes.transition",
+        "A driver carries out a transition on a node",
+        "an event is claimed, run and finished, in states that everybody can see; one that takes too long expires",
+    ),
+    SceneEntry(
+        "killed-agent",
+        "fairlead.cli.demo.scenes.killed_agent",
+        "An agent is killed in the middle of its work",
+        "the next agent goes on with the step that is missing, and nothing is done twice",
+    ),
+    SceneEntry(
         "drain",
         "fairlead.cli.demo.scenes.drain",
         "A node is drained on the server's side",
