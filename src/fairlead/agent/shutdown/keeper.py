@@ -149,7 +149,7 @@ class Keeper:
             case shutdown_recovery.Begin():
                 return await self._go_down(await self._begun())
             case shutdown_recovery.GoOn(started_at, complete):
-                _log.warning("a shutdown is under way, and goes on", since=str(started_at), complete=complete)
+                _log.info("a shutdown is under way, and goes on", since=str(started_at), complete=complete)
                 return await self._go_down(await self._resumed(started_at))
             case shutdown_recovery.CalledOff():
                 return await self._take_back()
@@ -197,7 +197,7 @@ class Keeper:
             )
         )
         course.change(course.state)
-        _log.warning("the machine is going down", budget_seconds=self.options.config.budget_seconds)
+        _log.info("the machine is going down", budget_seconds=self.options.config.budget_seconds)
         self._teller.began(self.options.node_name, now)
         owner = await self._owner()
         course.change(msgspec.structs.replace(course.state, owner=owner))
@@ -341,7 +341,7 @@ class Keeper:
     async def _take_back(self) -> shutdown_recovery.Course:
         """The shutdown was called off: the node takes pods again."""
         state = self.memory.load()
-        _log.warning("the shutdown was called off")
+        _log.info("the shutdown was called off")
         self._teller.called_off(self.options.node_name)
         if state is None or state.kubelet_stopped:
             try:

@@ -60,5 +60,11 @@ _ENTRIES = (
         "Three managers: the leader yields and stays, then one is killed",
         "leadership passes in milliseconds, in order, without a restart; after a crash, when the lease has run out",
     ),
+    SceneEntry(
+        "node-shutdown",
+        "fairlead.cli.demo.scenes.node_shutdown",
+        "A machine goes down, and its agent is killed in the middle",
+        "pods end in order of priority and in time; the next agent goes on with the time that is left",
+    ),
 )
 SCENES = {entry.name: entry for entry in _ENTRIES}

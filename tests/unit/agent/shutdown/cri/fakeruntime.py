@@ -96,6 +96,7 @@ class FakeRuntime:
 
     async def _exec(self, stream: Any) -> None:
         request = await stream.recv_message()
+        self.asked.setdefault(request.container_id, time.monotonic())
         self.log.append(f"exec {request.container_id} {' '.join(request.cmd)}")
         await stream.send_message(_message("ExecSyncResponse")(exit_code=self.exec_code))
 
