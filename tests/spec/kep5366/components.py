@@ -14,7 +14,6 @@ from types import MappingProxyType
 import aiohttp
 
 from fairlead.base.clock import RealClock
-from fairlead.cli.commands import COMMANDS
 from fairlead.testing.ports import ReservedPort
 from fairlead.testing.processes import ManagedProcess
 
@@ -26,9 +25,13 @@ ELECTION = (
 )
 # For a replica without others: it waits for them only so long before it leads again.
 ALONE = "--leader-elect-retry-period=40ms"
-# The proposal's kube-controller-manager and cloud-controller-manager have their counterparts here.
-KNOWN = ("controller-manager", "cloud-controller-manager")
-COMPONENTS = [name for name in KNOWN if any(entry.name == name for entry in COMMANDS)]
+# The counterparts of the proposal's kube-controller-manager, cloud-controller-manager and kube-scheduler.
+_CLI = (sys.executable, "-m", "fairlead.cli")
+COMPONENTS = {
+    "controller-manager": (*_CLI, "controller-manager"),
+    "cloud-controller-manager": (*_CLI, "cloud-controller-manager"),
+    "hollow-scheduler": (sys.executable, str(Path(__file__).with_name("scheduler.py"))),
+}
 INVENTORY = "platforms: [on-prem]\ninstances: []\n"
 
 
@@ -78,10 +81,7 @@ class Replica:
         command = [
             "/usr/bin/env",
             *(f"{key}={value}" for key, value in variables.items()),
-            sys.executable,
-            "-m",
-            "fairlead.cli",
-            component,
+            *COMPONENTS[component],
             f"--secure-port={self._port}",
             *ELECTION,
             *flags,

@@ -12,13 +12,21 @@ import pytest
 from fairlead.base import tasks
 from fairlead.election import Lock
 from fairlead.testing import ControlPlane
+from tests.spec.kep5366 import loops
 from tests.spec.kep5366.components import COMPONENTS, INVENTORY, Replica
 from tests.spec.kep5366.loops import Fleet
 
 
-@pytest.fixture
-async def fleet(control_plane: ControlPlane, namespace: str) -> AsyncIterator[Fleet]:
-    fleet = Fleet(control_plane.kubeconfig, Lock(namespace, "managers"))
+@pytest.fixture(
+    params=[
+        pytest.param(loops.no_controllers, id="bare"),
+        pytest.param(loops.controllers_of_the_controller_manager, id="controller-manager", marks=pytest.mark.long),
+        pytest.param(loops.controllers_of_the_cloud_controller_manager, id="cloud-manager", marks=pytest.mark.long),
+        pytest.param(loops.controllers_of_the_scheduler, id="scheduler", marks=pytest.mark.long),
+    ]
+)
+async def fleet(control_plane: ControlPlane, namespace: str, request: pytest.FixtureRequest) -> AsyncIterator[Fleet]:
+    fleet = Fleet(control_plane.kubeconfig, Lock(namespace, "managers"), request.param)
     try:
         yield fleet
     finally:
@@ -26,7 +34,7 @@ async def fleet(control_plane: ControlPlane, namespace: str) -> AsyncIterator[Fl
     assert tasks.live_tasks() == ()
 
 
-@pytest.fixture(params=COMPONENTS)
+@pytest.fixture(params=list(COMPONENTS))
 def component(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name

@@ -22,7 +22,14 @@ from fairlead.client.informer import Handler, Informer
 from fairlead.client.patches import MergePatch
 from fairlead.client.transport import Request, Response, StreamedResponse, Transport
 from fairlead.client.workqueue import WorkQueue
+from fairlead.cloud.assembly import CloudManager, CloudSettings
+from fairlead.cloud.providers.fake import FakeCloud
+from fairlead.controllers.event_gc import event_gc
+from fairlead.controllers.stall import stall
 from fairlead.election import Lock, TermOverrun, Timing
+from fairlead.hollow.scheduler import scheduler
+from fairlead.lifecycle.collecting import Retention
+from fairlead.lifecycle.stalling import Patience
 from fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
 from tests.spec.kep5366.components import until
 
@@ -98,11 +105,36 @@ class Replica:
         return any(group.leadership.term is not None for group in self.manager.groups)
 
 
-class Fleet:
-    """Replicas of one manager under one lock. Its loop marks every ConfigMap of the namespace with its name."""
+def no_controllers() -> tuple[Controller, ...]:
+    """A manager that has nothing but the loop that is counted."""
+    return ()
 
-    def __init__(self, kubeconfig: Path, lock: Lock) -> None:
+
+def controllers_of_the_controller_manager() -> tuple[Controller, ...]:
+    return event_gc(Retention()), stall(Patience())
+
+
+def controllers_of_the_cloud_controller_manager() -> tuple[Controller, ...]:
+    cloud = FakeCloud("sky", name="sky")
+    manager = CloudManager(cloud, cloud.supported_platforms(), CloudSettings(node_monitor_period_seconds=0.2))
+    return (manager.as_controller(instance="test"),)
+
+
+def controllers_of_the_scheduler() -> tuple[Controller, ...]:
+    return (scheduler(scheduler_name="nobodys"),)
+
+
+class Fleet:
+    """Replicas of one manager under one lock. Its loop marks every ConfigMap of the namespace with its name.
+
+    Beside it run the controllers of a component, which must come and go as it does.
+    """
+
+    def __init__(
+        self, kubeconfig: Path, lock: Lock, beside: Callable[[], tuple[Controller, ...]] = no_controllers
+    ) -> None:
         self.lock = lock
+        self._beside = beside
         self.loops = Loops()
         self._kubeconfig = kubeconfig
         self._tasks = tasks.TaskSet("fleet", on_failure=lambda _failure: None)
@@ -121,7 +153,7 @@ class Fleet:
         options = ManagerOptions(
             component="test-manager",
             identity=name,
-            groups=(GroupPlan(lock=self.lock, controllers=(self._controller(name),), connect=connect),),
+            groups=(GroupPlan(lock=self.lock, controllers=(self._controller(name), *self._beside()), connect=connect),),
             timing=timing,
             shutdown_timeout_seconds=shutdown_timeout_seconds,
             gates=FeatureGates.parse(gates),

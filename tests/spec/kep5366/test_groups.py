@@ -80,6 +80,7 @@ class Site:
         access = Access(url=self.api.access.url, ca_file=self.api.access.ca_file, user=name, token=token)
         flags = [
             f"--leader-elect-resource-namespace={self.namespace}",
+            f"--controllers={','.join(GROUPS.values())}",
             "--leader-elect-groups=" + ";".join(f"{group}={members}" for group, members in GROUPS.items()),
         ]
         for group in GROUPS:

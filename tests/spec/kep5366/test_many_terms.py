@@ -57,6 +57,7 @@ async def test_a_thousand_terms_leave_the_process_as_it_was(start_process: Start
     assert seen.value("fairlead_leader_terms_total") == CYCLES + 1
 
 
+@pytest.mark.parametrize("fleet", [loops.no_controllers], indirect=True)
 async def test_a_thousand_terms_have_one_loop_at_a_time(fleet: Fleet, api: RawApi) -> None:
     path = f"/api/v1/namespaces/{fleet.lock.namespace}/configmaps"
     (await api.post(path, config_map("x"))).expect(201)

@@ -1,0 +1,39 @@
+"""The hollow scheduler as a component of its own: the counterpart of the proposal's kube-scheduler.
+
+It schedules pods that name it and no others, so that it leaves alone what other tests have on the same control plane.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fairlead import client
+from fairlead.base.environment import Environment
+from fairlead.cli import managing, options
+from fairlead.client.client import Client
+from fairlead.election import Lock
+from fairlead.hollow.scheduler import scheduler
+from fairlead.manager import GroupPlan
+
+NAME = "hollow-scheduler"
+
+
+@click.command()
+@click.option("--kubeconfig", type=click.Path(path_type=Path))
+@managing.manager_flags(lease=NAME, port=0)
+@options.feature_gates
+def main(kubeconfig: Path, **flags: Any) -> None:
+    def connect() -> Client:
+        return client.connect(kubeconfig_path=kubeconfig, component=NAME, environment=Environment({}))
+
+    lock = Lock(flags["leader_elect_resource_namespace"], flags["leader_elect_resource_name"])
+    plan = GroupPlan(lock=lock, controllers=(scheduler(scheduler_name=NAME),), connect=connect)
+    identity = managing.make_identity(connect(), Environment({}))
+    managing.run_manager(managing.make_manager(flags, component=NAME, identity=identity, groups=[plan]))
+
+
+if __name__ == "__main__":
+    main()
