@@ -14,6 +14,8 @@ Json = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
 _READ = ("get", "list", "watch")
+# Signs of life of kubelets, for whoever observes shutdowns.
+_KUBELET_LEASES = "kube-node-lease"
 
 
 def access_manifests(plan: Plan) -> list[Json]:
@@ -21,7 +23,8 @@ def access_manifests(plan: Plan) -> list[Json]:
     lifecycle = plan.lifecycle_group
     events = _rule("events.k8s.io", ["events"], ["create", "patch"])
     agent = [
-        _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
+        # It creates the events that stand for shutdowns of its own node.
+        _rule(lifecycle, ["lifecycleevents"], [*_READ, "create", "update", "delete"]),
         _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
         _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create"]),
         _rule("", ["nodes"], [*_READ, "patch"]),
@@ -29,6 +32,7 @@ def access_manifests(plan: Plan) -> list[Json]:
         # At a shutdown: which pods there are, how they end, and that those that are replaced elsewhere go.
         _rule("", ["pods"], [*_READ, "delete"]),
         _rule("", ["pods/status"], ["patch"]),
+        _rule("discovery.k8s.io", ["endpointslices"], ["list"]),
         events,
     ]
     drain = [
@@ -45,6 +49,8 @@ def access_manifests(plan: Plan) -> list[Json]:
         _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
         _rule(lifecycle, ["lifecycletransitions"], list(_READ)),
         _rule("", ["nodes"], list(_READ)),
+        # Those that a machine which went down has left behind.
+        _rule("", ["pods"], ["list"]),
         events,
     ]
     return [
@@ -54,6 +60,7 @@ def access_manifests(plan: Plan) -> list[Json]:
         *_account(DRAIN, plan.namespace, drain),
         *_account(MANAGER, plan.namespace, manager),
         *_namespaced(MANAGER, plan.namespace, NAMESPACE_NODE_LEASE, [_leases(["get"])]),
+        *_namespaced(MANAGER, plan.namespace, _KUBELET_LEASES, [_leases(["get"])]),
         *_namespaced(
             MANAGER,
             plan.namespace,

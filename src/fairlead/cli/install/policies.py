@@ -50,7 +50,7 @@ def own_node_manifests(plan: Plan) -> list[Json]:
             _judged("nodes", "request.name"),
             _judged("pods", "oldObject.spec.?nodeName.orValue('')"),
             _judged("leases", "request.operation == 'CREATE' ? object.metadata.name : request.name"),
-            _judged("lifecycleevents", "oldObject.spec.bindingNode"),
+            _judged("lifecycleevents", "(request.operation == 'CREATE' ? object : oldObject).spec.bindingNode"),
             {
                 "expression": f"variables.kind != 'leases' || request.namespace == '{NAMESPACE_NODE_LEASE}'",
                 "message": f"agents hold Leases in {NAMESPACE_NODE_LEASE} only",
