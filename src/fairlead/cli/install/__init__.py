@@ -44,6 +44,11 @@ def _namespace(ctx: click.Context, parameter: click.Parameter, value: str) -> st
     help="The API group of LifecycleTransition and LifecycleEvent.",
 )
 @managing.boolean("--lifecycle", default=True, text="The kinds, agent and drain driver on every node, the manager.")
+@managing.boolean(
+    "--claimer",
+    default=False,
+    text="The manager also claims events of nodes that have no agent, for drivers beside it, and may write to nodes.",
+)
 @click.option(
     "--fence",
     type=_MODES,
@@ -128,6 +133,7 @@ def _plan(flags: dict[str, Any]) -> Plan:
         namespace=flags["namespace"],
         lifecycle_group=flags["lifecycle_api_group"],
         lifecycle=flags["lifecycle"],
+        claimer=flags["claimer"],
         fence=FenceMode(flags["fence"]),
         own_node=flags["own_node"],
         clouds=tuple(_cloud(text, flags) for text in flags["clouds"]),

@@ -53,13 +53,19 @@ def access_manifests(plan: Plan) -> list[Json]:
         _rule("", ["pods"], ["list"]),
         events,
     ]
+    if plan.claimer:
+        manager += [
+            _rule(lifecycle, ["lifecycletransitions"], ["create"]),
+            _rule("", ["nodes", "nodes/status"], ["patch"]),
+        ]
+    node_leases = [*_READ, "create", "update"] if plan.claimer else ["get"]
     return [
         *_account(AGENT, plan.namespace, agent),
         # A name cannot be demanded of what is about to be created; the policy on nodes sees to that.
         *_namespaced(AGENT, plan.namespace, NAMESPACE_NODE_LEASE, [_leases([*_READ, "create", "update"])]),
         *_account(DRAIN, plan.namespace, drain),
         *_account(MANAGER, plan.namespace, manager),
-        *_namespaced(MANAGER, plan.namespace, NAMESPACE_NODE_LEASE, [_leases(["get"])]),
+        *_namespaced(MANAGER, plan.namespace, NAMESPACE_NODE_LEASE, [_leases(node_leases)]),
         *_namespaced(MANAGER, plan.namespace, _KUBELET_LEASES, [_leases(["get"])]),
         *_namespaced(
             MANAGER,

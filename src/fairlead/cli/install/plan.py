@@ -28,6 +28,7 @@ class Plan:
     image: str = f"fairlead:{fairlead.__version__}"
     lifecycle_group: str = LIFECYCLE_GROUP
     lifecycle: bool = True
+    claimer: bool = False  # the manager may claim for nodes that have no agent
     fence: FenceMode = FenceMode.DENY
     own_node: OwnNodeMode = "deny"
     clouds: tuple[Manager, ...] = ()

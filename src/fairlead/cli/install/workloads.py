@@ -58,7 +58,14 @@ def manager_deployment(plan: Plan) -> list[Json]:
         f"--leader-elect-resource-name={MANAGER}",
         f"--leader-elect-resource-namespace={plan.namespace}",
     ]
-    return _manager(MANAGER, plan, arguments, _MANAGER_PORT)
+    if not plan.claimer:
+        return _manager(MANAGER, plan, arguments, _MANAGER_PORT)
+    deployment, budget = _manager(MANAGER, plan, [*arguments, "--controllers=*,claimer"], _MANAGER_PORT)
+    pod = deployment["spec"]["template"]["spec"]
+    # Its drivers are containers of the same pod, which mount this too.
+    pod["volumes"] = [{"name": "drivers", "emptyDir": {}}]
+    pod["containers"][0]["volumeMounts"] = [{"name": "drivers", "mountPath": "/var/lib/fairlead"}]
+    return [deployment, budget]
 
 
 def cloud_manager(plan: Plan, manager: Manager) -> list[Json]:

@@ -68,6 +68,16 @@ def test_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
+def test_a_manager_that_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(capsys, "--claimer")
+    [deployment] = [one for one in made if one["kind"] == "Deployment"]
+    pod = deployment["spec"]["template"]["spec"]
+    assert "--controllers=*,claimer" in pod["containers"][0]["args"]
+    assert pod["containers"][0]["volumeMounts"] == [{"name": "drivers", "mountPath": "/var/lib/fairlead"}]
+    assert pod["volumes"] == [{"name": "drivers", "emptyDir": {}}]
+    assert not any("claimer" in str(one) for one in printed(capsys))
+
+
 def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) -> None:
     made = printed(
         capsys,
