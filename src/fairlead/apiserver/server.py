@@ -24,6 +24,7 @@ from fairlead.apiserver.housekeeping.furnishing import default_account, root_ca
 from fairlead.apiserver.housekeeping.garbage import GarbageCollector
 from fairlead.apiserver.housekeeping.loop import Housekeeper, HousekeepingLoop
 from fairlead.apiserver.housekeeping.namespaces import NamespaceKeeper
+from fairlead.apiserver.housekeeping.policies import PolicyKeeper
 from fairlead.apiserver.http.asgi import AsgiApp
 from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.observing.deletions import GracefulDeletions
@@ -58,6 +59,7 @@ CONTROLLERS = (
     "root-ca-certificate-publisher-controller",
     "garbage-collector-controller",
     "disruption-controller",
+    "validatingadmissionpolicy-status-controller",
 )
 
 
@@ -88,7 +90,7 @@ class ApiServer:
         self._address = address
         self._port = int(address.rpartition(":")[2])
         self.world = world
-        self.store = Store(disk)
+        self.store = Store(disk, clock=world.clock)
         self.catalog = Catalog(
             [*builtin_resources(), *(lifecycle_resources(lifecycle_group) if lifecycle_group else ())]
         )
@@ -128,6 +130,7 @@ class ApiServer:
             root_ca(self.core, self._guard.root_ca),
             GarbageCollector(self.core),
             DisruptionKeeper(self.core),
+            PolicyKeeper(self.core),
         ]
 
     def _application(self) -> Application:

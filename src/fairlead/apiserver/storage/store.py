@@ -20,11 +20,13 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 
 from fairlead.apiserver.storage import interface
+from fairlead.apiserver.storage.gathering import Gathering
 from fairlead.apiserver.storage.records import HEAD, Change, Entry
 from fairlead.apiserver.storage.selection import Selection, classify
 from fairlead.apiserver.storage.table import Table
 from fairlead.apiserver.storage.watching import Watcher
 from fairlead.base import logs
+from fairlead.base.clock import Clock
 
 __all__ = ["HistoryGone", "HistoryLimits", "Store", "StoreStopped", "WriteConflict"]
 
@@ -78,8 +80,9 @@ class _Pending(msgspec.Struct, eq=False):
 class Store:
     """Objects by table and key. `open` first; `run` must be running for writes to get anywhere."""
 
-    def __init__(self, log: interface.Log, *, limits: HistoryLimits | None = None) -> None:
+    def __init__(self, log: interface.Log, *, limits: HistoryLimits | None = None, clock: Clock | None = None) -> None:
         self._log = log
+        self._gathering = Gathering(clock)
         self._limits = limits or HistoryLimits()
         self._tables: dict[str, Table] = {}
         self._in_flight: dict[tuple[str, str], _Pending] = {}  # the newest write of keys that is not durable yet
@@ -141,7 +144,10 @@ class Store:
                 self._wake.clear()
                 await self._wake.wait()
                 continue
+            if not self._stopping:
+                await self._gathering.wait(len(self._queue))
             self._writing, self._queue = self._queue, []
+            began = self._gathering.begin()
             try:
                 await self._log.append([pending.row for pending in self._writing])
             except interface.DiskFull as error:
@@ -151,6 +157,7 @@ class Store:
                 self._refuse(StoreStopped(f"storage failed: {error}"))
                 raise
             else:
+                self._gathering.end(began, answered=len(self._writing), waiting=len(self._queue))
                 self._publish()
 
     def stop(self) -> None:
@@ -291,6 +298,7 @@ class Store:
         self._in_flight[table.name, change.last.key] = pending
         self._queue.append(pending)
         self._wake.set()
+        self._gathering.arrived(len(self._queue))
         # A caller that is cancelled takes its future with it; the write goes on, as for a client that hung up.
         return await done
 
