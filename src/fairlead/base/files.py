@@ -11,8 +11,12 @@ from typing import Self
 __all__ = ["FileLock", "LockTaken", "sync_folder", "write_atomically"]
 
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
-    """Write a file so that a crash leaves either the old content or the new one, durably once this returns."""
+def write_atomically(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
+    """Write a file so that readers see either the old content or the new one.
+
+    Durable: so does whoever reads it after a crash of the machine, and once this returns it is the new one. Not
+    durable is right for what its reader checks and can make anew; it costs no wait for the disk.
+    """
     temporary = path.with_name(f".{path.name}.new")
     # What a crash left behind; the exclusive creation below must not meet it, nor follow a link.
     temporary.unlink(missing_ok=True)
@@ -21,12 +25,14 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

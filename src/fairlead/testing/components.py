@@ -22,6 +22,7 @@ EMBEDDED_CONTROLLERS = (
     "namespace-controller",
     "root-ca-certificate-publisher-controller",
     "serviceaccount-controller",
+    "validatingadmissionpolicy-status-controller",
 )
 """The controllers of kube-controller-manager whose work the embedded API server does by itself.
 

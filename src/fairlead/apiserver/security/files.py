@@ -10,10 +10,10 @@ from fairlead.base.files import write_atomically
 __all__ = ["read_private", "write_private"]
 
 
-def write_private(path: Path, content: bytes) -> None:
+def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Write a file of mode 0600, in a folder that is made if it is not there."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_atomically(path, content, mode=0o600)
+    write_atomically(path, content, mode=0o600, durable=durable)
 
 
 def read_private(path: Path) -> bytes | None:

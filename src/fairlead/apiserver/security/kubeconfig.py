@@ -58,8 +58,8 @@ class Kubeconfig(msgspec.Struct, frozen=True):
         )
 
     def write(self, path: Path) -> None:
-        """Write it where only its owner can read it."""
-        write_private(path, self.to_yaml().encode())
+        """Write it where only its owner can read it. Every start of the server writes it anew."""
+        write_private(path, self.to_yaml().encode(), durable=False)
 
 
 def _encoded(pem: bytes) -> str:

@@ -42,7 +42,11 @@ def type_warnings(policy: Json, catalog: Catalog) -> list[Json]:
 
 def _problem(resource: Resource, composer: Composer, source: str) -> str:
     error = composer.compile(source).error
-    return f"{resource.group}/{resource.version}, Kind={resource.kind}: {error}\n" if error else ""
+    if not error:
+        return ""
+    # Where the expression came from is said beside it, not in it.
+    told = str(error).removeprefix("compilation failed: ")
+    return f"{resource.group}/{resource.version}, Kind={resource.kind}: {told}\n"
 
 
 def _composer(resource: Resource, params: types.CelType | None, spec: Json) -> Composer:

@@ -110,8 +110,8 @@ class Authority:
                 ExtendedKeyUsageOID.SERVER_AUTH,
                 x509.SubjectAlternativeName(alternatives),
             )
-            write_private(key_file, issued.key)
-            write_private(certificate_file, issued.certificate)
+            write_private(key_file, issued.key, durable=False)  # a torn one is found out, and made anew
+            write_private(certificate_file, issued.certificate, durable=False)
         return certificate_file, key_file
 
     def _still_good(self, certificate_file: Path, key_file: Path, alternatives: Sequence[x509.GeneralName]) -> bool:

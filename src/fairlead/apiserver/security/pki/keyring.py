@@ -121,9 +121,10 @@ def _make_and_check(folder: Path, names: Sequence[str], clock: Clock, randomness
     SigningKey.open(folder / _SIGNING_KEY)
     serving, _ = authority.serving(names)
     admin = authority.client("kubernetes-admin", ["system:masters"])
-    write_private(folder / "admin.key", admin.key)
-    write_private(folder / "admin.crt", admin.certificate)
+    # What a crash takes of these is missed at the next start, and made anew.
+    write_private(folder / "admin.key", admin.key, durable=False)
+    write_private(folder / "admin.crt", admin.certificate, durable=False)
     found = _read(folder)
     record = _Record(_digest(found, names), authority.renewal_of(serving))
-    write_private(folder / _RECORD, msgspec.json.encode(record))
+    write_private(folder / _RECORD, msgspec.json.encode(record), durable=False)
     return found
