@@ -34,7 +34,7 @@ class FenceMode(enum.StrEnum):
 def fence_manifests(
     lock: Lock, *, service_accounts: Sequence[tuple[str, str]], mode: FenceMode = FenceMode.DENY
 ) -> list[dict[str, Any]]:
-    """The policy and its binding for one Lease, as manifests; none when it is off.
+    """The policy and its binding for one Lease, as manifests; none when it is off. `fairlead install` prints them.
 
     Args:
         lock: the Lease.

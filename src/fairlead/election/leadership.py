@@ -44,7 +44,8 @@ class TermObserver(Protocol):
 
 def end_process(overrun: TermOverrun) -> NoReturn:
     """Exit with code 1, now. Nothing gentler is safe: whatever did not end might still write."""
-    _log.error("the process ends at once", why=overrun.why, still_running=list(overrun.running))
+    # In the message itself: whoever uses this package alone may show no other part of a log record.
+    _log.error(f"the process ends at once: {overrun}")
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
