@@ -82,8 +82,15 @@ class RealNode:
         await self.inside("systemctl", "poweroff")
 
     async def pod(self, name: str, priority: int = 0, needs: float = 0.0, grace: int = 30) -> None:
+        """One whose container is played: it takes that long to end."""
+        self.runtime.add(name, await self.running_pod(name, priority, grace), needs=needs, pod=name)
+
+    async def running_pod(self, name: str, priority: int, grace: int, hook: dict[str, Any] | None = None) -> str:
+        """One that runs, as far as the API knows; its uid."""
         classes = {0: "", 1000: "middle", 2000000000: "system-cluster-critical"}
         spec: dict[str, Any] = {"nodeName": "node-1", "containers": [{"name": name, "image": "i"}]}
+        if hook is not None:
+            spec["containers"][0]["lifecycle"] = {"preStop": hook}
         spec |= {"priorityClassName": classes[priority], "terminationGracePeriodSeconds": grace}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
         pods = self.client.of(Pod)
@@ -94,11 +101,15 @@ class RealNode:
         tree["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
         tree["status"]["containerStatuses"] = [container]
         await pods.update_status(wire.from_dict(Pod, tree))
-        self.runtime.add(name, made.uid, needs=needs, pod=name)
+        return made.uid
 
     async def phase(self, name: str) -> str:
         status = (await self.client.of(Pod).get(name, namespace="default")).status
         return f"{status.phase} {status.reason}".strip()
+
+    async def exit_code(self, name: str) -> int | None:
+        (container,) = (await self.client.of(Pod).get(name, namespace="default")).status.container_statuses
+        return None if container.state.terminated is None else container.state.terminated.exit_code
 
     async def node(self) -> Node:
         return await self.client.of(Node).get("node-1")

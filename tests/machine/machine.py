@@ -20,6 +20,7 @@ from fairlead.testing.real import require_real
 
 _NEEDED = ("unshare", "nsenter", "dbus-daemon", "busctl", "systemctl")
 _HIERARCHIES = ("systemd", "unified")
+_CONTROLLERS = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids")
 _SYSTEMD = pathlib.Path("/lib/systemd/systemd")
 _LOGIND = pathlib.Path("/lib/systemd/systemd-logind")
 _CGROUPS = pathlib.Path("/sys/fs/cgroup")
@@ -36,13 +37,16 @@ mount -t tmpfs tmpfs $R/sys/fs/cgroup -o mode=755
 mkdir $R/sys/fs/cgroup/systemd $R/sys/fs/cgroup/unified
 mount -t cgroup -o none,name=systemd,xattr cgroup $R/sys/fs/cgroup/systemd
 mount -t cgroup2 cgroup2 $R/sys/fs/cgroup/unified
+for c in {controllers}; do mkdir $R/sys/fs/cgroup/$c; mount -t cgroup -o $c cgroup $R/sys/fs/cgroup/$c; done
 mount -t tmpfs tmpfs $R/dev -o mode=755
 for d in null zero full random urandom tty; do touch $R/dev/$d; mount --bind /dev/$d $R/dev/$d; done
 mkdir $R/dev/pts $R/dev/shm
 mount -t devpts devpts $R/dev/pts -o newinstance,ptmxmode=0666,mode=620,gid=5; ln -s pts/ptmx $R/dev/ptmx
 mount -t tmpfs tmpfs $R/dev/shm; mount -t tmpfs tmpfs $R/run -o mode=755
 mkdir -p $R/share; mount --bind {share} $R/share
+for b in {binds}; do mkdir -p $R/${{b#*:}}; mount --bind ${{b%%:*}} $R/${{b#*:}}; done
 cd $R; mkdir -p .old; pivot_root . .old; umount -l /.old
+mount --make-rshared /
 mkdir -p /etc/tmpfiles.d /run/systemd/system; ln -sf /dev/null /etc/tmpfiles.d/tmp.conf
 rm -rf /etc/systemd/logind.conf.d
 cp /share/units/* /run/systemd/system/
@@ -61,6 +65,8 @@ class Machine:
 
     def __init__(self, folder: pathlib.Path) -> None:
         self.folder = folder
+        self.runs_containers = False
+        self.binds: dict[pathlib.Path, str] = {}  # folders of the host that are seen inside, and where
         self.share = folder / "share"
         self._mnt = folder / "mnt"
         self._name = f"fairlead-{folder.name}"
@@ -69,6 +75,10 @@ class Machine:
         (self.share / "units").mkdir(parents=True)
         self._mnt.mkdir()
         self.unit("machine.target", _TARGET)
+
+    @property
+    def _hierarchies(self) -> tuple[str, ...]:
+        return (*_HIERARCHIES, *(_CONTROLLERS if self.runs_containers else ()))
 
     def unit(self, name: str, text: str) -> None:
         """A unit that is there from the next boot on."""
@@ -79,10 +89,25 @@ class Machine:
         boot_id = self.folder / f"boot-{self._boots}"
         boot_id.write_text(f"{self._boots:08d}-0000-4000-8000-000000000000\n")
         script = self.folder / "boot.sh"
-        script.write_text(_BOOT.format(mnt=self._mnt, share=self.share, boot_id=boot_id, path=_PATH, systemd=_SYSTEMD))
-        for hierarchy in _HIERARCHIES:
+        script.write_text(
+            _BOOT.format(
+                mnt=self._mnt,
+                share=self.share,
+                boot_id=boot_id,
+                path=_PATH,
+                systemd=_SYSTEMD,
+                controllers=" ".join(self._hierarchies[len(_HIERARCHIES) :]),
+                binds=" ".join(f"{outside}:{inside}" for outside, inside in self.binds.items()),
+            )
+        )
+        for hierarchy in self._hierarchies:
             (_CGROUPS / hierarchy / self._name).mkdir(exist_ok=True)
-        procs = [str(_CGROUPS / hierarchy / self._name / "cgroup.procs") for hierarchy in _HIERARCHIES]
+        if self.runs_containers:
+            for setting in ("cpuset.cpus", "cpuset.mems"):  # a new set is empty, and nothing can enter it
+                inherited = (_CGROUPS / "cpuset" / setting).read_text()
+                (_CGROUPS / "cpuset" / self._name / setting).write_text(inherited)
+            (_CGROUPS / "cpuset" / self._name / "cgroup.clone_children").write_text("1")
+        procs = [str(_CGROUPS / hierarchy / self._name / "cgroup.procs") for hierarchy in self._hierarchies]
         enter = "; ".join(f"echo $$ > {path}" for path in procs)
         # The network is the host's: the API server listens on its loopback, and nothing inside configures a network.
         command = (
@@ -132,7 +157,7 @@ class Machine:
             self._process.kill()  # --kill-child: PID 1 inside goes with it, and everything else with that
         if self._process is not None:
             self._process.wait()
-        for hierarchy in _HIERARCHIES:
+        for hierarchy in self._hierarchies:
             base = _CGROUPS / hierarchy / self._name
             for path, _, _ in os.walk(base, topdown=False) if base.exists() else ():
                 with contextlib.suppress(OSError):

@@ -214,7 +214,7 @@ class LogindEar:
         files.write_atomically(self._places.drop_ins / _DROP_IN, text.encode(), mode=0o644)
 
     def _trouble(self, what: str) -> None:
-        if what != self.problem:
+        if what != self.problem and not self._released:  # a machine that was let go takes its bus down too
             _log.error("the machine may not wait for its pods", problem=what)
         self.problem = what
 
