@@ -149,7 +149,7 @@ class Machine:
         environment = ["/usr/bin/env", "-i", f"PATH={_PATH}", "TERM=dumb"]
         return subprocess.run([*inside, *environment, *command], check=check, capture_output=True, text=True)
 
-    def wait_off(self, timeout_seconds: float = 60) -> None:
+    def wait_off(self, timeout_seconds: float = 120) -> None:
         until(lambda: not self.is_up, "the machine goes down", self.console, timeout_seconds)
 
     def destroy(self) -> None:
@@ -180,7 +180,7 @@ def until(
     holds: Callable[[], object],
     what: str,
     last_words: Callable[[], str] = lambda: "",
-    timeout_seconds: float = 60,
+    timeout_seconds: float = 120,
 ) -> None:
     """Wait for another process's doing, which has no event to wait for."""
     deadline = time.monotonic() + timeout_seconds

@@ -29,8 +29,8 @@ async def test_real_containers_get_hook_and_signal_in_order_and_their_exit_codes
     await asyncio.to_thread(containers.start, node.machine)
     pods = containers.Pods(node.machine)
     hook = {"exec": {"command": ["/bin/sh", "-c", "echo hook > /tmp/hook"]}}
-    await pods.start("low", await node.running_pod("low", 0, 30, hook), OBEYS)
-    await pods.start("middle", await node.running_pod("middle", 1000, 30), OBEYS)
+    await pods.start("low", await node.running_pod("low", 0, 60, hook), OBEYS)
+    await pods.start("middle", await node.running_pod("middle", 1000, 60), OBEYS)
     await pods.start("critical", await node.running_pod("critical", CRITICAL, 2), STAYS)
     await node.until(lambda: all(pods.said(name) for name in ("low", "middle", "critical")), "all pods are up")
     await node.start_agent()

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import pathlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from fairlead.agent.shutdown.ending import RunningPod
@@ -175,6 +175,7 @@ class NodeWorld:
         self.kubelet_is_configured = False
         self.config = ShutdownConfig(PERIODS)
         self.own_pods: frozenset[str] = frozenset()
+        self.interrupt: Callable[[str], None] = lambda _why: None
 
     async def pod(
         self,
@@ -242,6 +243,11 @@ class NodeWorld:
         metrics = PrometheusMetrics()
         interruptions: list[str] = []
         recorder = EventRecorder(client, controller="fairlead.dev/agent", instance=NODE)
+
+        def interrupt(why: str) -> None:
+            interruptions.append(why)
+            self.interrupt(why)
+
         keeper = Keeper(
             client,
             KeeperOptions(
@@ -257,7 +263,7 @@ class NodeWorld:
                 runtime=self.machine,
                 kubelet=self.machine,
                 machine=self.machine.boot,
-                interrupt=interruptions.append,
+                interrupt=interrupt,
             ),
             Teller(recorder, metrics),
         )

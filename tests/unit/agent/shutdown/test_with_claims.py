@@ -1,0 +1,67 @@
+"""A shutdown beside the claims of the same node: one at a time, whatever is under way (invariant 1)."""
+
+from __future__ import annotations
+
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from tests.unit.agent.shutdown.world import NodeWorld
+
+
+async def test_an_event_under_way_fails_before_the_shutdown_is_claimed(here: NodeWorld) -> None:
+    await here.pod("low", needs=10)
+    agent = here.api.start_agent()
+    here.interrupt = agent.agent.interrupt
+    here.start()
+    await here.clock.advance(1)
+    here.api.driver.hold["end"].clear()
+    await here.api.create("reboot")
+    await here.clock.advance(2)
+    assert (await here.api.events.get("reboot")).claim_status is ClaimStatus.CLAIMED
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    claimed: set[str] = set()
+    for name, what in here.api.history:
+        claimed = claimed | {name} if what == "Claimed" else claimed - {name}
+        assert len(claimed) <= 1
+    assert here.api.seen("reboot")[:3] == ["Pending", "Claimed", "Failed"]
+    (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
+    assert here.api.seen(shutdown)[-1] == "Claimed"
+    await here.api.create("later")
+    await here.clock.advance(5)
+    assert here.api.seen("later") == ["Pending"]
+
+
+async def test_after_the_reboot_the_event_is_finished_and_the_next_has_its_turn(here: NodeWorld) -> None:
+    agent = here.api.start_agent()
+    here.interrupt = agent.agent.interrupt
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    await here.api.create("later")
+    await here.clock.advance(1)
+    await agent.kill()
+    await life.kill()
+    here.machine.reboot()
+    await here.clock.advance(60)
+    agent = here.api.start_agent()
+    here.interrupt = agent.agent.interrupt
+    here.start()
+    await here.clock.advance(120)
+    (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
+    assert here.api.seen(shutdown)[-3:] == ["Claimed", "Succeeded", "gone"]
+    assert "Succeeded" in here.api.seen("later")
+
+
+async def test_a_shutdown_that_is_called_off_lets_the_waiting_go_on(here: NodeWorld) -> None:
+    agent = here.api.start_agent()
+    here.interrupt = agent.agent.interrupt
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.clock.advance(3)
+    await here.api.create("later")
+    await here.clock.advance(1)
+    assert here.api.seen("later") == ["Pending"]
+    here.machine.call_off()
+    await here.clock.advance(10)
+    assert "Succeeded" in here.api.seen("later")
