@@ -27,6 +27,7 @@ from fairlead.apiserver.housekeeping.namespaces import NamespaceKeeper
 from fairlead.apiserver.housekeeping.policies import PolicyKeeper
 from fairlead.apiserver.http.asgi import AsgiApp
 from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.observing.admission import AdmissionMetrics
 from fairlead.apiserver.observing.deletions import GracefulDeletions
 from fairlead.apiserver.observing.metrics import RequestMetrics
 from fairlead.apiserver.openapi.documents import OpenApi
@@ -99,6 +100,7 @@ class ApiServer:
         )
         self._guard = guard(self.core)
         self._webhooks = HttpSender()
+        self._admission_metrics = AdmissionMetrics(world.clock)
         chain = default_chain(
             self.store,
             self.catalog,
@@ -106,8 +108,9 @@ class ApiServer:
             ids=world.ids,
             authorize=self._guard.authorize,
             sender=self._webhooks,
+            metrics=self._admission_metrics,
         )
-        self.core.admission = Chain([*chain.plugins, *self._guard.plugins])
+        self.core.admission = Chain([*chain.plugins, *self._guard.plugins], self._admission_metrics)
         self._keeper = WatchKeeper(self.store, world.clock, world.randomness)
         self._definitions = DefinitionKeeper(self.core, self._reindex)
         self._compaction_seconds = compaction_seconds
@@ -163,7 +166,8 @@ class ApiServer:
         return None if self._ready.is_set() else "starting or stopping"
 
     async def _metrics(self, _request: Request, _user: UserInfo) -> Response:
-        text = self._requests.exposition() + self.world.metrics.exposition()
+        ours = self._requests.exposition() + self._admission_metrics.exposition()
+        text = ours + self.world.metrics.exposition()
         return Response(200, text, CONTENT_TYPE)
 
     def open(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation
+from fairlead.apiserver.observing.admission import AdmissionMetrics
 
 __all__ = ["Chain"]
 
@@ -17,12 +18,33 @@ class Chain:
     Which plugins care about a kind of write is worked out once, so a write pays only for those that do.
     """
 
-    def __init__(self, plugins: Sequence[AdmissionPlugin] = ()) -> None:
+    def __init__(self, plugins: Sequence[AdmissionPlugin] = (), metrics: AdmissionMetrics | None = None) -> None:
         self.plugins = tuple(plugins)
+        self._metrics = metrics
         self._routes: dict[tuple[str, str, str, str], tuple[tuple[Step, ...], tuple[Step, ...]]] = {}
 
     async def admit(self, operation: Operation) -> None:
         """Let every plugin change the object; once more when a webhook did and others may want to answer that."""
+        await self._take("admit", operation, self._admit)
+
+    async def validate(self, operation: Operation) -> None:
+        """Show every plugin the final object."""
+        await self._take("validate", operation, self._validate)
+
+    async def _take(self, step: str, operation: Operation, take: Step) -> None:
+        metrics = self._metrics
+        if metrics is None:
+            await take(operation)
+            return
+        began = metrics.now()
+        rejected = True
+        try:
+            await take(operation)
+            rejected = False
+        finally:
+            metrics.step(began, step, operation.operation, rejected=rejected)
+
+    async def _admit(self, operation: Operation) -> None:
         steps = self._route(operation)[0]
         for step in steps:
             await step(operation)
@@ -32,8 +54,7 @@ class Chain:
             for step in steps:
                 await step(operation)
 
-    async def validate(self, operation: Operation) -> None:
-        """Show every plugin the final object."""
+    async def _validate(self, operation: Operation) -> None:
         for step in self._route(operation)[1]:
             await step(operation)
 

@@ -30,6 +30,7 @@ from fairlead.apiserver.admission.webhooks.mutating import MutatingWebhooks
 from fairlead.apiserver.admission.webhooks.sender import Sender, ServiceResolver
 from fairlead.apiserver.admission.webhooks.services import StoredServices
 from fairlead.apiserver.admission.webhooks.validating import ValidatingWebhooks
+from fairlead.apiserver.observing.admission import AdmissionMetrics
 from fairlead.apiserver.registry.catalog import Catalog
 from fairlead.apiserver.storage.store import Store
 from fairlead.base.clock import Clock
@@ -51,12 +52,14 @@ def default_chain(
     sender: Sender,
     resolver: ServiceResolver | None = None,
     service_network: str = "10.0.0.0/16",
+    metrics: AdmissionMetrics | None = None,
 ) -> Chain:
     """The plugins of a server, in the order of Kubernetes.
 
     ``authorize`` answers what expressions ask of `authorizer`; it is only called when one does.
     """
     objects = Objects(store, catalog)
+    metrics = metrics or AdmissionMetrics(clock)
     caller = Caller(sender, resolver or StoredServices(objects), clock, ids)
     return Chain(
         [
@@ -68,8 +71,9 @@ def default_chain(
             DefaultTolerationSeconds(),
             DefaultStorageClass(objects),
             ServiceAddresses(objects, service_network),
-            MutatingWebhooks(objects, caller, authorize),
+            MutatingWebhooks(objects, caller, authorize, metrics),
             ValidatingPolicies(objects, authorize),
-            ValidatingWebhooks(objects, caller, authorize),
-        ]
+            ValidatingWebhooks(objects, caller, authorize, metrics),
+        ],
+        metrics,
     )

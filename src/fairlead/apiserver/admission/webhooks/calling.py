@@ -24,10 +24,11 @@ _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 class CallFailed(Exception):
-    """There is no verdict. What that means is the failure policy's to say."""
+    """There is no verdict. What that means is the failure policy's to say. The code is 0 when nothing was answered."""
 
-    def __init__(self, webhook: str, reason: object) -> None:
+    def __init__(self, webhook: str, reason: object, *, code: int = 0) -> None:
         super().__init__(f"failed calling webhook {golang.quote(webhook)}: {reason}")
+        self.code = code
 
 
 class Caller:
@@ -87,7 +88,7 @@ def _service_url(service: Json) -> str:
 
 def _read(hook: Webhook, reply: Reply, *, uid: str, version: str, mutating: bool) -> Verdict:
     if not 200 <= reply.status < 300:
-        raise CallFailed(hook.name, f"failed to call webhook: {_refusal(reply)}")
+        raise CallFailed(hook.name, f"failed to call webhook: {_refusal(reply)}", code=reply.status)
     if not reply.body:
         reason = f"0-length response with status code: {reply.status} and content type: {reply.content_type}"
         raise CallFailed(hook.name, f"failed to call webhook: {reason}")

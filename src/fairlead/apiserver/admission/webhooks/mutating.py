@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from fairlead.api import errors, golang
 from fairlead.api.gvk import GroupVersionKind
-from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation, Reinvocation
-from fairlead.apiserver.admission.matching import is_configuration
-from fairlead.apiserver.admission.objects import Objects
+from fairlead.apiserver.admission.interface import Operation, Reinvocation
 from fairlead.apiserver.admission.versions import convert
-from fairlead.apiserver.admission.webhooks.calling import Caller, CallFailed, denial
-from fairlead.apiserver.admission.webhooks.hooks import GROUP, Webhook, read_hooks, target_of
+from fairlead.apiserver.admission.webhooks.calling import CallFailed
+from fairlead.apiserver.admission.webhooks.hooks import Webhook
+from fairlead.apiserver.admission.webhooks.plugin import WebhookPlugin
 from fairlead.apiserver.admission.webhooks.review import Verdict
 from fairlead.apiserver.patch.json_patch import apply_json_patch
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.schema.conformance import Unfit, conform
 from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.apiserver.types import schemas
-from fairlead.base import logs
-
-if TYPE_CHECKING:
-    from fairlead.apiserver.admission.expressions.evaluation import Authorize
 
 __all__ = ["MutatingWebhooks"]
 
@@ -39,24 +34,15 @@ _SERVER_OWNED = (
     "deletionGracePeriodSeconds",
 )
 _OBJECT_META = GroupVersionKind("meta.k8s.io", "v1", "ObjectMeta")
-_PLURAL = "mutatingwebhookconfigurations"
 _MUTATION = "mutation.webhook.admission.k8s.io/"
-_log = logs.get_logger("apiserver.admission")
 
 
-class MutatingWebhooks(AdmissionPlugin):
+class MutatingWebhooks(WebhookPlugin):
     """Lets webhooks change the object."""
 
-    def __init__(self, objects: Objects, caller: Caller, authorize: Authorize) -> None:
-        self._objects = objects
-        self._caller = caller
-        self._authorize = authorize
-        self._hooks = objects.derive([(GROUP, "v1", _PLURAL)], lambda: read_hooks(objects, _PLURAL))
-
-    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
-        """Everything but admission's own configuration."""
-        del operation, subresource
-        return not is_configuration(group, plural)
+    plural = "mutatingwebhookconfigurations"
+    step = "admit"
+    mutating = True
 
     async def admit(self, operation: Operation) -> None:
         """Ask one after the other; in a second round only those that have not seen the latest change."""
@@ -70,7 +56,7 @@ class MutatingWebhooks(AdmissionPlugin):
             memory.changed()  # by the other plugins, in their second round
         try:
             for index, hook in enumerate(hooks):
-                target = target_of(hook, operation, self._objects, self._authorize)
+                target = self.target(hook, operation)
                 if target is not None and (memory.round == 0 or hook.uid in memory.due):
                     await self._ask(hook, target, operation, memory, index)
         finally:
@@ -82,15 +68,10 @@ class MutatingWebhooks(AdmissionPlugin):
         place = f"round_{memory.round}_index_{index}"
         changed = False
         try:
-            verdict = await self._caller.ask(hook, operation, target, mutating=True)
-            if not verdict.allowed:
-                raise denial(hook.name, verdict.status)
+            verdict = await self.ask(hook, operation, target)
             changed = bool(verdict.patch) and _patch(hook, operation, target, verdict)
         except CallFailed as error:
-            if not hook.fail_open:
-                raise errors.internal_error(error) from error
-            _log.warning("webhook failed and is ignored", webhook=hook.name, why=str(error))
-            operation.annotate(f"failed-open.{_MUTATION}{place}", hook.name)
+            self.ignore(hook, operation, error, f"failed-open.{_MUTATION}{place}")
         finally:
             note = {"configuration": hook.configuration, "webhook": hook.name, "mutated": changed}
             operation.annotate(_MUTATION + place, msgspec.json.encode(note).decode())
