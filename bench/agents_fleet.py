@@ -1,0 +1,89 @@
+"""Many hollow nodes, each with an agent of its own, in a process of their own.
+
+`python -m bench.agents_fleet KUBECONFIG NODES` says `ready` when every agent holds its node's Lease, and runs until its
+standard input ends. Every agent has its own watches (Lease, events, transitions, node), its own engine and its own
+election, as on a machine of its own; the process, its event loop and its connection pool are what they share.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import pathlib
+import sys
+
+import uvloop
+
+from fairlead import client
+from fairlead.agent.agent import Agent, AgentOptions
+from fairlead.base import logs, tasks
+from fairlead.base.metrics import DiscardedMetrics
+from fairlead.claimant.channels import GrpcChannels
+from fairlead.claimant.directory import Registration
+from fairlead.driverapi.memory import MemoryChannel
+from fairlead.drivers import sdk
+from fairlead.drivers.sdk.service import Service
+from fairlead.hollow import HollowCluster, HollowOptions, plan_nodes
+
+__all__ = ["DRIVER", "TRANSITION"]
+
+DRIVER = "bench.example.com/nothing"
+TRANSITION = sdk.Transition(name="nothing", start="NothingBegun", end="NothingDone")
+# Agents that start at once; more would only wait for each other's handshakes.
+_AT_ONCE = 5
+
+
+class _Nothing(sdk.Driver):
+    """Is done at once, so that only Fairlead's own steps are measured."""
+
+    name = DRIVER
+    transitions = (TRANSITION,)
+
+    async def start(self, work: sdk.Work) -> None:
+        """Nothing to do."""
+
+    async def end(self, work: sdk.Work, report: sdk.Report) -> None:
+        """Nothing to do."""
+
+
+async def _run(kubeconfig: pathlib.Path, nodes: int) -> None:
+    logs.configure(output="human", level="WARNING")
+    plans = plan_nodes(nodes)
+    starting = asyncio.Semaphore(_AT_ONCE)
+    waiting = nodes
+    all_hold = asyncio.Event()
+
+    async def start(scope: tasks.TaskScope, connected: client.Client, node: str) -> None:
+        nonlocal waiting
+        agent = Agent(
+            connected, AgentOptions(node_name=node, identity=f"{node}_bench"), GrpcChannels(), DiscardedMetrics()
+        )
+        channel = MemoryChannel(Service(_Nothing(), connected.clock))
+        agent.directory.add(
+            Registration(driver=DRIVER, endpoint="", owner=0, channel=channel, transitions=(TRANSITION,))
+        )
+        async with starting:
+            scope.start(agent.run(), name=node)
+            while not agent.holds_lease:
+                await connected.clock.sleep(0.02)
+        waiting -= 1
+        if waiting == 0:
+            all_hold.set()
+
+    async with client.connect(kubeconfig_path=kubeconfig, component="bench") as connected:
+        hollow = HollowCluster(connected, plans, HollowOptions(only_kubelets=True))
+        async with hollow.running(), tasks.TaskScope("agents", on_exit=tasks.OnExit.CANCEL) as scope:
+            for plan in plans:
+                scope.start(start(scope, connected, plan.name), name=f"start-{plan.name}")
+            await all_hold.wait()
+            # A thousand agents in one heap would make each of them wait for the garbage of all; on a machine of its
+            # own an agent's heap is a thousandth of this.
+            gc.collect()
+            gc.freeze()
+            print("ready", flush=True)
+            await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+
+
+if __name__ == "__main__":
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_run(pathlib.Path(sys.argv[1]), int(sys.argv[2])))
