@@ -76,24 +76,31 @@ async def test_the_agent_is_killed_before_and_after_each_single_write(
 
 
 async def test_a_second_agent_stands_by(site: Site, admin: RawApi, unique_name: Callable[[str], str]) -> None:
-    """Started by mistake, it claims nothing; and it takes over when the first is asked to leave."""
-    site.start_driver()
-    first = site.start_agent("first")
+    """Started by mistake, it claims nothing; and it goes on with the first one's work when that is asked to leave."""
+
+    async def holder() -> str:
+        lease = (await admin.get(f"{LEASES}/{site.node}")).expect(200)
+        return str(lease["spec"]["holderIdentity"])
+
+    driver, first = site.start_driver(), site.start_agent("first")
     async with site.watching(admin) as story:
         await site.ask(admin, name := unique_name("event"))
         await story.until(name, "gone")
-        lease = (await admin.get(f"{LEASES}/{site.node}")).expect(200)
+        before = await holder()
         site.start_agent("second", f"--state-dir={site.folder / 'elsewhere'}")
         await until((site.folder / "elsewhere").exists)
-        await site.ask(admin, name := unique_name("event"))
+        uid = (await site.ask(admin, name := unique_name("event"), hold="end"))["metadata"]["uid"]
+        await until(lambda: "called-end" in site.effects(uid))
+        assert await holder() == before
+        await first.stop(grace_seconds=60)
+        await until(lambda: site.effects(uid).count("called-end") == 2)
+        assert await holder() != before
+        site.release(name)
         await story.until(name, "gone")
-        holder = (await admin.get(f"{LEASES}/{site.node}")).expect(200)["spec"]["holderIdentity"]
-        assert holder == lease["spec"]["holderIdentity"]
-        await first.stop()
-        await site.ask(admin, name := unique_name("event"))
-        await story.until(name, "gone")
-        holder = (await admin.get(f"{LEASES}/{site.node}")).expect(200)["spec"]["holderIdentity"]
-        assert holder != lease["spec"]["holderIdentity"]
+    assert story.seen[name] == ENDED_WELL
+    assert [effect for effect in site.effects(uid) if not effect.startswith("called")] == ["start", "end"]
+    await driver.stop(grace_seconds=60)
+    assert list(site.folder.rglob("*.sock")) == []
 
 
 async def test_the_gate_and_a_node_that_is_created_anew(
@@ -125,22 +132,3 @@ async def test_the_gate_and_a_node_that_is_created_anew(
     assert story.seen[stale] == ["Pending", "Claimed", "held", "Failed", "gone"]
     assert story.seen[waiting] == ENDED_WELL
     assert "end" not in site.effects(uid)
-
-
-async def test_asked_to_stop_it_ends_at_once_and_in_order(
-    site: Site, admin: RawApi, unique_name: Callable[[str], str]
-) -> None:
-    """Work under way is left to the next agent, which need not wait for a Lease."""
-    driver, agent = site.start_driver(), site.start_agent()
-    async with site.watching(admin) as story:
-        uid = (await site.ask(admin, name := unique_name("event"), hold="end"))["metadata"]["uid"]
-        await until(lambda: "called-end" in site.effects(uid))
-        await agent.stop(grace_seconds=60)
-        lease = (await admin.get(f"{LEASES}/{site.node}")).expect(200)
-        assert lease["spec"].get("holderIdentity", "") == ""
-        agent.start()
-        site.release(name)
-        await story.until(name, "gone")
-    assert story.seen[name] == ENDED_WELL
-    await driver.stop(grace_seconds=60)
-    assert list(site.folder.rglob("*.sock")) == []
