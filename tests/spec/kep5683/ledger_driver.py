@@ -13,7 +13,8 @@ from pathlib import Path
 
 from fairlead import client
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
-from fairlead.api.reserved import FINALIZER_CLAIMED
+from fairlead.api.reserved import FINALIZER_CLAIMED, LIFECYCLE_GROUP
+from fairlead.api.scheme import Scheme
 from fairlead.base.clock import RealClock
 from fairlead.drivers import sdk
 
@@ -72,5 +73,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--ledger", type=Path, required=True)
     parser.add_argument("--kubeconfig", type=Path, required=True)
+    parser.add_argument("--lifecycle-api-group", default=LIFECYCLE_GROUP)
     flags, others = parser.parse_known_args()
-    sdk.main(Ledger(flags.ledger, client.connect(kubeconfig_path=flags.kubeconfig)), others)
+    api = client.connect(kubeconfig_path=flags.kubeconfig, scheme=Scheme(flags.lifecycle_api_group))
+    sdk.main(Ledger(flags.ledger, api), others)

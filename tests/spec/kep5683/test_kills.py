@@ -132,3 +132,24 @@ async def test_the_gate_and_a_node_that_is_created_anew(
     assert story.seen[stale] == ["Pending", "Claimed", "held", "Failed", "gone"]
     assert story.seen[waiting] == ENDED_WELL
     assert "end" not in site.effects(uid)
+
+
+async def test_a_driver_is_replaced_while_it_works(
+    site: Site, admin: RawApi, unique_name: Callable[[str], str]
+) -> None:
+    """A rolling update: the new process is there before the old one goes, and goes on with its work."""
+    old = site.start_driver("old", "--instance=old", "--grace-seconds=0.1")
+    site.start_agent()
+    async with site.watching(admin) as story:
+        uid = (await site.ask(admin, name := unique_name("event"), hold="end"))["metadata"]["uid"]
+        await until(lambda: "called-end" in site.effects(uid))
+        site.start_driver("new", "--instance=new")
+        registry = site.folder / "registry"
+        await until(lambda: len(list(registry.iterdir())) == 2)
+        await old.stop(grace_seconds=60)
+        assert [path.name for path in registry.iterdir()] == ["ledger.example.com-new-reg.sock"]
+        await until(lambda: site.effects(uid).count("called-end") == 2)
+        site.release(name)
+        await story.until(name, "gone")
+    assert story.seen[name] == ENDED_WELL
+    assert [effect for effect in site.effects(uid) if not effect.startswith("called")] == ["start", "end"]
