@@ -57,6 +57,10 @@ test-long: $(READY) kube ## Run what takes minutes: soak, many seeds, hundreds o
 sim: $(READY) ## Play fresh seeds of the simulation on all cores (SIM_FOR=1h for longer)
 	@$(BIN)/fairlead sim --for $(SIM_FOR) --jobs "$$(nproc)" 2>/dev/null
 
+.PHONY: e2e
+e2e: $(READY) kube ## Drain a real node: two of them, with systemd, containerd and kubelet (root; skipped with the reason)
+	@hack/e2e/run.sh $(BIN)/pytest -q -rs tests/e2e $(PYTEST_ARGS)
+
 .PHONY: lint
 lint: $(READY) ## Check format, lint and types
 	@$(BIN)/ruff format --check .

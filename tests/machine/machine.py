@@ -45,6 +45,7 @@ mount -t devpts devpts $R/dev/pts -o newinstance,ptmxmode=0666,mode=620,gid=5; l
 mount -t tmpfs tmpfs $R/dev/shm; mount -t tmpfs tmpfs $R/run -o mode=755
 mkdir -p $R/share; mount --bind {share} $R/share
 for b in {binds}; do mkdir -p $R/${{b#*:}}; mount --bind ${{b%%:*}} $R/${{b#*:}}; done
+{more}
 cd $R; mkdir -p .old; pivot_root . .old; umount -l /.old
 mount --make-rshared /
 mkdir -p /etc/tmpfiles.d /run/systemd/system; ln -sf /dev/null /etc/tmpfiles.d/tmp.conf
@@ -80,6 +81,10 @@ class Machine:
     def _hierarchies(self) -> tuple[str, ...]:
         return (*_HIERARCHIES, *(_CONTROLLERS if self.runs_containers else ()))
 
+    def more(self) -> str:
+        """What a special machine does at boot beside, as lines of its script; `$R` is its root."""
+        return ":"
+
     def unit(self, name: str, text: str) -> None:
         """A unit that is there from the next boot on."""
         (self.share / "units" / name).write_text(text)
@@ -98,6 +103,7 @@ class Machine:
                 systemd=_SYSTEMD,
                 controllers=" ".join(self._hierarchies[len(_HIERARCHIES) :]),
                 binds=" ".join(f"{outside}:{inside}" for outside, inside in self.binds.items()),
+                more=self.more(),
             )
         )
         for hierarchy in self._hierarchies:
