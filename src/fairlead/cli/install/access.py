@@ -40,6 +40,8 @@ def access_manifests(plan: Plan) -> list[Json]:
         _rule("", ["nodes"], [*_READ, "patch"]),
         _rule("", ["pods"], [*_READ, "delete"]),
         _rule("", ["pods/eviction"], ["create"]),
+        # Kubernetes' own kind, whatever group ours are in.
+        _rule("lifecycle.k8s.io", ["evictionrequests"], ["create", "get", "delete"]),
         _rule("policy", ["poddisruptionbudgets"], list(_READ)),
         _rule("apps", ["daemonsets"], ["get"]),
         events,

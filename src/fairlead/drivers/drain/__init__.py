@@ -8,6 +8,7 @@ Before: `lifecycle.drain`, which decides. After: the agent, which tells the worl
     looking     the node, its pods and the disruption budgets, always up to date
     draining    the loop: look, plan, ask pods to go, tell how far it is
     asking      one request to go, by uid
+    requesting  the same through EvictionRequest, where it is served
     previewing  what a drain would do, without doing it
     cordoning   the one bit of the Node that belongs to a drain
 """

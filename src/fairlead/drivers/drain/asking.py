@@ -10,6 +10,7 @@ from fairlead.api.core_v1 import Pod
 from fairlead.client import errors as client_errors
 from fairlead.client import subresources
 from fairlead.client.client import Client
+from fairlead.drivers.drain.requesting import LOOK_SECONDS, EvictionRequests, Standing
 from fairlead.lifecycle.drain import attempts
 from fairlead.lifecycle.drain.attempts import Attempt, Cause
 from fairlead.lifecycle.drain.budgets import Cover
@@ -23,22 +24,33 @@ _BLOCKED: Final = frozenset({Cause.BUDGET, Cause.NAMESPACE, Cause.TROUBLE})
 
 
 class Asker:
-    """Sends evictions, or deletions where the options say so, and reads the answers."""
+    """Sends evictions, or requests for them, or deletions where the options say so, and reads the answers."""
 
     def __init__(self, client: Client, options: DrainOptions) -> None:
         self._client = client
         self._options = options
+        self.requests = EvictionRequests(client)
+
+    async def find_out(self) -> None:
+        """See how pods can be asked here. A request cannot carry a grace period."""
+        if not self._options.disable_eviction and self._options.grace_seconds is None:
+            await self.requests.find_out()
 
     async def ask(self, pod: Pod, cover: Cover, previous: Attempt | None, number: int) -> Attempt:
         """Ask a pod to go, for the `number`th time in a row; what came of it."""
         now = self._client.clock.now()
+        wait_seconds = _ACCEPTED_SECONDS
         try:
-            await self._send(pod)
+            standing = await self.requests.ask(pod) if self.requests.usable else Standing.USELESS
+            if standing is Standing.USELESS:
+                await self._send(pod)
+            elif standing is Standing.NEW:
+                wait_seconds = LOOK_SECONDS
         except api_errors.NotFound:
             pass  # it is gone, as the watch will tell
         except (api_errors.ApiError, client_errors.ClientError) as error:
             return self._refused(error, cover, previous, number)
-        until = now + dt.timedelta(seconds=_ACCEPTED_SECONDS)
+        until = now + dt.timedelta(seconds=wait_seconds)
         return Attempt(cause=Cause.ACCEPTED, since=now, number=number, retry_at=until, token=cover.token)
 
     async def _send(self, pod: Pod) -> None:

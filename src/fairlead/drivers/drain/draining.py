@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+from collections.abc import AsyncIterator
 from typing import Final
 
 from fairlead.api import errors as api_errors
@@ -20,7 +21,7 @@ from fairlead.drivers.drain.asking import Asker
 from fairlead.drivers.sdk.driver import Refused, Report
 from fairlead.lifecycle.drain import attempts, blockers, planning
 from fairlead.lifecycle.drain.attempts import Attempt, Cause
-from fairlead.lifecycle.drain.budgets import Cover
+from fairlead.lifecycle.drain.budgets import Budgets, Cover
 from fairlead.lifecycle.drain.options import DrainOptions
 from fairlead.lifecycle.drain.planning import Plan
 
@@ -31,6 +32,8 @@ _PARALLEL: Final = 30
 _LATE_SECONDS: Final = 0.005
 # Changes come in swarms when pods go; looking once for all of a swarm costs a fraction of looking at each.
 _SWARM_SECONDS: Final = 0.02
+
+_NO_BUDGETS: Final = Budgets(())
 
 _log = logs.get_logger(__name__)
 
@@ -64,7 +67,12 @@ class Drain:
     async def run(self) -> None:
         """Drain."""
         before = await self._earlier_life()
-        async with self._watch.running(), tasks.TaskScope("drain", on_exit=tasks.OnExit.CANCEL) as scope:
+        await self._asker.find_out()
+        async with (
+            self._watch.running(),
+            self._withdrawing(),
+            tasks.TaskScope("drain", on_exit=tasks.OnExit.CANCEL) as scope,
+        ):
             first = True
             while True:
                 self._wake.clear()
@@ -84,6 +92,18 @@ class Drain:
         if plan.stranded:
             raise Refused(blockers.failure(plan.stranded, self._attempts))
 
+    @contextlib.asynccontextmanager
+    async def _withdrawing(self) -> AsyncIterator[None]:
+        """A drain that fails takes its requests back; one that is only interrupted does not."""
+        try:
+            yield
+        except Refused:
+            if self._asker.requests.usable:
+                for pod in self._watch.pods:
+                    if pod.uid in self._attempts:
+                        await self._asker.requests.withdraw(pod)
+            raise
+
     async def _look(self) -> Plan:
         self._check_node()
         pods = self._watch.pods
@@ -91,7 +111,9 @@ class Drain:
         present = {pod.uid for pod in pods}
         for uid in [uid for uid in self._attempts if uid not in present]:
             del self._attempts[uid]
-        return planning.plan(judged, self._attempts, self._watch.budgets, self._options, self._clock.now())
+        # Whoever answers a request minds the budgets itself, or need not: a pod that is moved alive is not disrupted.
+        budgets = _NO_BUDGETS if self._asker.requests.usable else self._watch.budgets
+        return planning.plan(judged, self._attempts, budgets, self._options, self._clock.now())
 
     def _check_node(self) -> None:
         node, name = self._watch.node, self._work.node_name

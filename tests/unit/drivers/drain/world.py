@@ -54,8 +54,11 @@ class Answering:
         self.inner = inner
         self.asked: list[str] = []  # the pods whose eviction or deletion was asked for, with the answer
         self.answer: Callable[[Request], api_errors.ApiError | None] = lambda _request: None
+        self.played: Callable[[Request], Response | None] = lambda _request: None
 
     async def send(self, request: Request) -> Response:
+        if (played := self.played(request)) is not None:
+            return played
         subject = _subject(request)
         early = self.answer(request)
         if early is not None:
@@ -220,6 +223,7 @@ class World:
         profile: DrainOptions = PROFILE,
         fate: Callable[[Request, When], bool] | None = None,
         answer: Callable[[Request], api_errors.ApiError | None] | None = None,
+        played: Callable[[Request], Response | None] | None = None,
     ) -> Life:
         """A new life of the driver, called for this work: start, then end."""
         transport = Mortal(self._in_process("driver"), self.clock)
@@ -228,6 +232,8 @@ class World:
         front = Answering(transport)
         if answer is not None:
             front.answer = answer
+        if played is not None:
+            front.played = played
         client = Client(front, clock=self.clock, randomness=SeededRandomness(len(self.lives)))
         progress: list[sdk.Progress] = []
         service = Service(DrainDriver(client, profile=profile), self.clock)
