@@ -1,8 +1,8 @@
 """A whole node: systemd, containerd and kubelet as in any distribution, in namespaces of its own.
 
-As `tests.machine`, with what a kubelet wants beside: /dev/kmsg, a writable /proc/sys/net, and folders that are not on an
-overlay. Six sysctls of the host that a kubelet insists on are files of the node's own, so that nothing of the host is
-changed. The network is the one that `hack/e2e/run.sh` made for the whole test.
+As `tests.machine`, with what a kubelet wants beside: /dev/kmsg, a writable /proc/sys/net, and folders that are not on
+an overlay. Six sysctls of the host that a kubelet insists on are files of the node's own, so that nothing of the host
+is changed. The network is the one that `hack/e2e/run.sh` made for the whole test.
 """
 
 from __future__ import annotations
