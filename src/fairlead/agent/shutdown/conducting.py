@@ -182,16 +182,21 @@ class Conductor:
     async def _end(self, stage: Stage, pod: RunningPod, facts: EndingPod) -> None:
         periods = self._course.state.periods
         own_group = periods[shutdown_plan.group_of(periods, facts.priority)].seconds
-        grace = stage.grace_left(facts, self._course.elapsed, own_group)
         known = self._cache.pods.get(pod.uid)
         hooks = {} if known is None else known.pre_stop
-        _log.info("ending a pod", pod=f"{pod.namespace}/{pod.name}", grace_seconds=round(grace, 3))
-        try:
-            ends = await self._runtime.end(pod, grace_seconds=grace, hooks=hooks)
-        except RuntimeFailed as error:
-            _log.error("a pod cannot be ended", pod=f"{pod.namespace}/{pod.name}", error=str(error))
-            self._give_up(pod, "failed")
-            return
+        while True:
+            grace = stage.grace_left(facts, self._course.elapsed, own_group)
+            _log.info("ending a pod", pod=f"{pod.namespace}/{pod.name}", grace_seconds=round(grace, 3))
+            try:
+                ends = await self._runtime.end(pod, grace_seconds=grace, hooks=hooks)
+                break
+            except RuntimeFailed as error:
+                _log.error("a pod cannot be ended", pod=f"{pod.namespace}/{pod.name}", error=str(error))
+                if self._course.elapsed >= stage.ends:
+                    self._give_up(pod, "failed")
+                    return
+            # A runtime that is just being restarted gets another chance, as long as there is time.
+            await self._clock.sleep(_RUNTIME_RETRY_SECONDS)
         await self._ended(pod, known, ends)
 
     async def _ended(self, pod: RunningPod, known: CachedPod | None, ends: Mapping[str, ContainerEnd]) -> None:

@@ -314,12 +314,16 @@ class Keeper:
                             await self._writer.reject(pod)
             except API_ERRORS as error:
                 _log.debug("the node is looked after again", error=str(error) or "no answer")
+            except Exception:  # noqa: BLE001 - whatever is wrong with telling, pods must end
+                _log.exception("looking after the node fails in a way that was not foreseen")
             await self._clock.sleep(_OWN_NODE_SECONDS)
 
     async def _tell_began(self, course: Course) -> None:
         """Tell the API, and go on trying for as long as the pods take."""
         ours = course.state.owner == "agent"
-        await self._until_done(lambda: self._record.publish(NODE_SHUTDOWN.start, with_ready=ours))
+        # A state that was reached is not left again (invariant 2).
+        reached = NODE_SHUTDOWN.start if course.state.complete_time is None else NODE_SHUTDOWN.end
+        await self._until_done(lambda: self._record.publish(reached, with_ready=ours))
         await self._until_done(lambda: self._keep_pods_away(course))
         if self.options.records_events:
             await self._until_done(lambda: self._record.claim(course.state))
@@ -392,6 +396,9 @@ class Keeper:
                     await step()
             except (*API_ERRORS, NotYet) as error:
                 _log.debug("the API is told again", error=str(error) or "no answer")
+                await self._clock.sleep(next(delays))
+            except Exception:  # noqa: BLE001 - whatever is wrong with telling, pods must end
+                _log.exception("telling the API fails in a way that was not foreseen")
                 await self._clock.sleep(next(delays))
             else:
                 return

@@ -192,7 +192,11 @@ class LogindEar:
         except OSError as error:
             self._trouble(f"cannot raise InhibitDelayMaxSec to {allowed} s: {error}")
             return
-        await bus.call(SYSTEMD, "KillUnit", "ssi", "systemd-logind.service", "all", _SIGHUP)
+        try:
+            await bus.call(SYSTEMD, "KillUnit", "ssi", "systemd-logind.service", "all", _SIGHUP)
+        except BusError as error:
+            self._trouble(f"logind cannot be told to wait {allowed} s: {error}")
+            return
         pause = _RELOAD_FIRST_SECONDS
         for _ in range(_RELOAD_ATTEMPTS):
             if await _delay_seconds(bus) >= needed_seconds:

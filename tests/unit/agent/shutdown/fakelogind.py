@@ -49,6 +49,7 @@ class FakeLogind:
     def __init__(self) -> None:
         self.delay_usec = 5_000_000
         self.obeys_reload = True
+        self.refuses_reload = False
         self.drop_in: pathlib.Path | None = None
         self.preparing = False
         self.calls: list[str] = []
@@ -120,6 +121,8 @@ class FakeLogind:
             case "ListInhibitors":
                 rows = [["shutdown", who, "why", "delay", 0, 1] for who in self.holders()]
                 return Message.new_method_return(message, "a(ssssuu)", [rows])
+            case "KillUnit" if self.refuses_reload:
+                return Message.new_error(message, "org.freedesktop.DBus.Error.AccessDenied", "Access denied")
             case "KillUnit":
                 if self.obeys_reload and self.drop_in is not None:
                     text = self.drop_in.read_text().rpartition("InhibitDelayMaxSec=")[2]

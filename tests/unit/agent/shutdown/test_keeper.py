@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from fairlead.agent.shutdown.ending import RuntimeFailed
 from fairlead.api import wire
 from fairlead.api.core_v1 import Event, ObjectReference, Pod
 from fairlead.api.discovery_v1 import Endpoint, EndpointConditions, EndpointSlice
@@ -390,3 +391,33 @@ async def test_a_pod_that_does_not_end_even_when_killed_does_not_hold_the_others
     assert "exit critical 0" in " ".join(here.machine.log)
     assert here.clock.monotonic() - here.machine.began <= 5 + 2
     assert 'outcome="abandoned"} 1.0' in life.metrics.exposition().decode()
+
+
+async def test_a_runtime_that_is_being_restarted_gets_another_chance(here: NodeWorld) -> None:
+    await here.pod("low", needs=1)
+    ends, refusals = here.machine.end, [RuntimeFailed("no shim"), RuntimeFailed("no shim")]
+
+    async def end(pod, **how):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN003, ANN202 - as the one it wraps
+        if refusals:
+            raise refusals.pop()
+        return await ends(pod, **how)
+
+    here.machine.end = end  # type: ignore[method-assign]  # a runtime that fails twice
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    assert await here.status("low") == "Succeeded"
+
+
+async def test_a_node_whose_pods_have_ended_does_not_go_back_to_ending_them(here: NodeWorld) -> None:
+    """Invariant 2: killed after the end state was published, the next process does not publish the start again."""
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    reasons = list(here.api.reasons)
+    await life.kill()
+    here.start()
+    await here.clock.advance(5)
+    assert here.api.reasons == reasons == ["shutdown-drain-started", "shutdown-drain-complete"]

@@ -82,6 +82,17 @@ async def test_a_logind_that_refuses_is_reported_and_held_up_all_the_same(
         assert logind.holders() == ["fairlead-agent"]
 
 
+async def test_a_reload_that_is_not_allowed_is_reported_and_the_lock_is_held_all_the_same(
+    bus: str, logind: FakeLogind, short_path: pathlib.Path
+) -> None:
+    logind.refuses_reload = True
+    ear = an_ear(bus, short_path)
+    async with ear.running(30):
+        assert "logind cannot be told to wait 30 s" in ear.problem
+        assert "Access denied" in ear.problem
+        assert logind.holders() == ["fairlead-agent"]
+
+
 async def test_after_a_cancellation_the_machine_waits_for_us_again(
     bus: str, logind: FakeLogind, short_path: pathlib.Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime as dt
 import json
 import math
@@ -56,15 +55,22 @@ class CriRuntime:
         """End the pod's containers together, then its sandbox."""
         containers = [one for one in await self._calls.running_containers() if one.labels.get(_POD_UID) == pod.uid]
         ends: dict[str, ContainerEnd] = {}
+        failures: list[RuntimeFailed] = []
         until = self._clock.monotonic() + grace_seconds
+
+        async def end(container: Any) -> None:
+            # One container that cannot be ended is no reason to leave the others.
+            try:
+                name = container.metadata.name
+                ends[name] = await self._end(container, hooks.get(name), until)
+            except RuntimeFailed as error:
+                failures.append(error)
+
         async with tasks.TaskScope("cri") as scope:
-            stopping = {
-                scope.start(self._end(one, hooks.get(one.metadata.name), until), name=one.metadata.name): one
-                for one in containers
-            }
-            await asyncio.wait(stopping) if stopping else None
-        for task, container in stopping.items():
-            ends[container.metadata.name] = task.result()
+            for container in containers:
+                scope.start(end(container), name=container.metadata.name)
+        if failures:
+            raise failures[0]
         for sandbox in sorted({container.pod_sandbox_id for container in containers}):
             try:
                 await self._calls.stop_sandbox(sandbox)

@@ -26,6 +26,7 @@ class FakeRuntime:
         self.ended: dict[str, float] = {}
         self.exec_code = 0
         self.refusal = ""
+        self.unstoppable: set[str] = set()
         self.path = ""
 
     def add(
@@ -80,6 +81,8 @@ class FakeRuntime:
         request = await stream.recv_message()
         name = request.container_id
         self.log.append(f"stop {name} {request.timeout}")
+        if name in self.unstoppable:
+            raise GRPCError(Status.UNKNOWN, "no shim")
         if request.timeout == 0:
             self._end(name, 137)
         else:

@@ -142,3 +142,14 @@ async def test_a_runtime_that_fails_is_said_to(fake: FakeRuntime, runtime: CriRu
     nobody = CriRuntime(CriCalls(unix_socket("/nowhere/cri.sock")), RealClock())
     with pytest.raises(RuntimeFailed, match="cannot connect"):
         await nobody.running()
+
+
+async def test_a_container_that_cannot_be_stopped_is_no_reason_to_leave_the_others(
+    fake: FakeRuntime, runtime: CriRuntime
+) -> None:
+    fake.add("a", "1")
+    fake.add("b", "1")
+    fake.unstoppable = {"a"}
+    with pytest.raises(RuntimeFailed, match="StopContainer: no shim"):
+        await runtime.end(a_pod("1"), grace_seconds=30, hooks={})
+    assert fake.codes == {"b": 0}
