@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import shutil
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.base import tasks
 from fairlead.base.clock import RealClock
 from fairlead.cli.install import bundle, removing
 from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, NAMESPACE, Plan
@@ -26,7 +28,7 @@ from fairlead.testing.plugin import watch_over
 from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import Answer, RawApi
 from tests.conftest import BOTH, make_plane
-from tests.spec.kep5683.site import EVENTS, NODES, Site
+from tests.spec.kep5683.site import EVENTS, NODES, Site, until
 
 Json = dict[str, Any]
 
@@ -82,9 +84,11 @@ async def admin(plane: ControlPlane) -> AsyncIterator[RawApi]:
 def make_site(plane: ControlPlane, node: str) -> Iterator[Site]:
     folder = Path(tempfile.mkdtemp(prefix="fl-"))
     made = Site(plane, folder, node)
-    yield made
-    made.end()
-    shutil.rmtree(folder)
+    try:
+        yield made
+    finally:
+        made.end()
+        shutil.rmtree(folder)
 
 
 @pytest.fixture
@@ -224,6 +228,7 @@ async def test_an_agent_keeps_to_its_node(admin: RawApi) -> None:
             await account.put(f"{EVENTS}/theirs", made),
             await account.put(f"{EVENTS}/theirs/status", {**made, "status": {"claimStatus": "Failed"}}),
             await account.delete(f"{EVENTS}/theirs"),
+            await account.post(EVENTS, {**theirs, "metadata": {"name": "more-of-theirs"}}),
             await account.post(LEASES, {**lease, "metadata": {"name": THERE}}),
             await account.delete(f"{PODS}/{AGENT}-{THERE}"),
         ]
@@ -231,6 +236,8 @@ async def test_an_agent_keeps_to_its_node(admin: RawApi) -> None:
             assert answer.code == 403
             assert f'a pod on node \\"{HERE}\\" writes to' in answer.text
         # The same things of its own node are its work.
+        own = {**theirs, "metadata": {"name": "own"}, "spec": {"transitionName": "nothing", "bindingNode": HERE}}
+        (await account.post(EVENTS, own, dryRun="All")).expect(201)
         (await account.post(LEASES, {**lease, "metadata": {"name": HERE}}, dryRun="All")).expect(201, 409)
         (await account.patch(f"{NODES}/{HERE}", {"metadata": {"labels": {"a": "b"}}}, dryRun="All")).expect(200)
     (await admin.delete(f"{EVENTS}/theirs")).expect(200)
@@ -298,3 +305,26 @@ async def test_uninstalling_leaves_nothing_stuck(isolated_control_plane: Control
         for manifest in bundle.manifests(PLAN):
             (await api.get(path_of(manifest))).expect(404)
         await removing.remove(client, PLAN, patience_seconds=30, say=said.append)
+
+
+async def test_uninstalling_lets_claimed_events_come_to_their_end(isolated_control_plane: ControlPlane) -> None:
+    await install(isolated_control_plane, pods=False)
+    said: list[str] = []
+    with contextlib.contextmanager(make_site)(isolated_control_plane, HERE) as site:
+        site.start_driver()
+        site.start_agent()
+        async with (
+            RawApi(isolated_control_plane.access(), timeout_seconds=120) as api,
+            isolated_control_plane.client() as client,
+            site.watching(api) as story,
+            tasks.TaskScope("test") as scope,
+        ):
+            uid = (await site.ask(api, "under-way", hold="end"))["metadata"]["uid"]
+            await until(lambda: "called-end" in site.effects(uid))
+            removal = removing.remove(client, PLAN, patience_seconds=100, say=said.append)
+            scope.start(removal, name="remove")
+            await api.poll(f"{EVENTS}/under-way", lambda got: "deletionTimestamp" in got.json["metadata"])
+            site.release("under-way")
+            await story.until("under-way", "gone")
+    assert "Succeeded" in story.seen["under-way"]
+    assert not [line for line in said if "is ended" in line]
