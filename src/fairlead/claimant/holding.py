@@ -11,6 +11,7 @@ from typing import Final
 
 from fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from fairlead.base import logs, tasks
+from fairlead.claimant import leases
 from fairlead.claimant.directory import Directory
 from fairlead.claimant.engine import Engine
 from fairlead.claimant.reporting import Reporter
@@ -76,8 +77,9 @@ class NodeHolder:
 
     async def _lead(self, term: Term) -> None:
         _log.info("holds the lease of the node", node=self.node_name)
+        client = guarded(self._client, term)
         engine = Engine(
-            guarded(self._client, term),
+            client,
             self.node_name,
             self._directory,
             self._reporter,
@@ -89,6 +91,7 @@ class NodeHolder:
         try:
             async with tasks.TaskScope(term.owner, on_exit=tasks.OnExit.CANCEL) as scope:
                 scope.start(engine.run(), name="engine")
+                scope.start(leases.tie_to_node(client, self.node_name), name="lease")
                 await term.stopping.wait()
         finally:
             self.engine = None

@@ -80,8 +80,9 @@ async def test_what_the_agent_serves(running_site: Site, admin: RawApi, unique_n
     node = (await admin.get(site.node_path)).expect(200)
     assert condition(node)["reason"] == "MaintenanceComplete"
     assert condition(node, "MaintenanceInProgress")["status"] == "False"
-    lease = (await admin.get(f"{LEASES}/{site.node}")).expect(200)
+    lease = (await admin.poll(f"{LEASES}/{site.node}", lambda got: "ownerReferences" in got.json["metadata"])).json
     assert lease["spec"]["holderIdentity"].startswith(f"{site.node}_")
+    assert [owner["uid"] for owner in lease["metadata"]["ownerReferences"]] == [node["metadata"]["uid"]]
 
 
 async def test_the_kubelet_only_claims_one_lifecycle_event_at_a_time(

@@ -115,6 +115,7 @@ async def test_the_gate_and_a_node_that_is_created_anew(
         agent.kill()
 
         (await admin.delete(site.node_path)).expect(200)
+        await admin.poll(f"{LEASES}/{site.node}", lambda got: got.code == 404)  # it went with its node
         (await admin.post(NODES, {"metadata": {"name": site.node}})).expect(201)
         gated = site.start_agent("gated", "--feature-gates=SpecializedLifecycleManagement=false", "--platform=on-prem")
         # It is at work, but not on events.
