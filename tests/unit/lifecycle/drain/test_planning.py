@@ -88,7 +88,7 @@ def worlds(draw: st.DrawFn) -> tuple[list[Pod], dict[str, Attempt], Budgets, lis
     return pods, attempts, budgets, every, options
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(worlds())
 def test_the_guarantees(world: tuple[list[Pod], dict[str, Attempt], Budgets, list[Any], DrainOptions]) -> None:
     pods, attempts, budgets, every, options = world
