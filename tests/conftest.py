@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from fairlead.base.identity import RandomIds
 from fairlead.base.randomness import SystemRandomness
@@ -21,6 +22,10 @@ from fairlead.testing.binaries import KubeBinaries
 from fairlead.testing.components import EMBEDDED_CONTROLLERS
 from fairlead.testing.plugin import watch_over
 from fairlead.testing.rawhttp import RawApi
+
+# How long an example takes says something of the machine and what else it does, nothing of the code.
+settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any-machine")
 
 BOTH = ["embedded", pytest.param("kube", marks=pytest.mark.kube)]
 
