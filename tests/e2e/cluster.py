@@ -188,7 +188,7 @@ def _prepare(plane: KubeControlPlane, folder: pathlib.Path, name: str, number: i
     parts = parts_folder()
     node = Node(folder / f"{name}-{uuid.uuid4().hex[:6]}", name)
     address = f"10.77.0.{10 + number}"
-    subprocess.run(["ip", "addr", "add", f"{address}/32", "dev", "nodes"], check=True)
+    subprocess.run(["ip", "addr", "replace", f"{address}/32", "dev", "nodes"], check=True)
     ranges = [[{"subnet": f"10.78.{number}.0/24"}]]
     ipam = {"type": "host-local", "dataDir": "/run/cni-ipam", "ranges": ranges, "routes": [{"dst": "0.0.0.0/0"}]}
     plugin = {"type": "ptp", "ipMasq": False, "ipam": ipam}

@@ -91,6 +91,7 @@ class Conductor:
         self._own_pods = frozenset(own_pods)
         self._on_ended = on_ended
         self._given_up: set[str] = set()
+        self._settled: set[str] = set()  # how these ended is known
 
     async def end_all(self) -> None:
         """End every pod but our own, group by group. Returns when none runs, or all time is over."""
@@ -105,12 +106,13 @@ class Conductor:
             await self._announce(members, periods[last].seconds)
             stage = shutdown_plan.next_stage(periods, groups, self._course.elapsed, under_way)
             if stage is None:
-                return
+                break
             if stage != under_way:
                 _log.info("a group of pods ends", priority=periods[stage.index].priority, pods=len(members))
                 self._course.change(msgspec.structs.replace(self._course.state, stage=stage))
             by_uid = {pod.uid: pod for pod in running}
             await self._end_group(stage, [(by_uid[pod.uid], pod) for pod in members])
+        await self._account_for_the_rest()
 
     async def running(self) -> Sequence[RunningPod] | None:
         """The pods that are still to end; None when there is none, or no time to find out."""
@@ -125,6 +127,21 @@ class Conductor:
                 continue
             left = [pod for pod in found if pod.uid not in self._own_pods and pod.uid not in self._given_up]
             return left or None
+
+    async def _account_for_the_rest(self) -> None:
+        """Pods that nobody saw end: those that ended while no agent was there, or by a kubelet that was killed."""
+        for pod in list(self._cache.pods.values()):
+            shown = self._cache.current.get(pod.runtime_uid)
+            if pod.runtime_uid in self._own_pods | self._given_up | self._settled or (shown and shown.finished):
+                continue
+            gone = RunningPod(uid=pod.runtime_uid, namespace=pod.namespace, name=pod.name)
+            try:
+                ends = await self._runtime.ended(gone)
+            except RuntimeFailed as error:
+                _log.warning("cannot see how a pod ended", pod=f"{pod.namespace}/{pod.name}", error=str(error))
+                continue
+            if ends:
+                await self._ended(gone, pod, ends)
 
     async def flush(self) -> bool:
         """Tell the API how pods have ended, for as long as that may take; whether it knows of all."""
@@ -202,6 +219,7 @@ class Conductor:
     async def _ended(self, pod: RunningPod, known: CachedPod | None, ends: Mapping[str, ContainerEnd]) -> None:
         outcome = "killed" if any(end.exit_code == 137 for end in ends.values()) else "ended"
         self._on_ended(outcome)
+        self._settled.add(pod.uid)
         told = pod if known is None else known  # the API's name for it comes first
         ended = EndedPod(uid=told.uid, namespace=told.namespace, name=told.name, containers=dict(ends))
         state = self._course.state

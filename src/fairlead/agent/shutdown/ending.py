@@ -48,6 +48,14 @@ class PodRuntime(Protocol):
         """
         ...
 
+    async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
+        """How the containers of a pod ended that does not run any more; empty when there is nothing left of it.
+
+        Raises:
+            RuntimeFailed: it does not say.
+        """
+        ...
+
 
 class KubeletControl(Protocol):
     """What an agent can do about the kubelet of its node."""

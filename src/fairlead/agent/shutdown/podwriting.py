@@ -54,6 +54,8 @@ class PodWriter:
             return
         if not pod.finished:
             await self._write(pod, shutdown_status.ended(pod, ended.containers, self._clock.now()))
+        elif not pod.deleting:
+            return  # it had finished before: somebody may want to read it
         if moves:
             await self._delete(pod, 0)
 

@@ -74,7 +74,7 @@ class _Runtime:
         self._kubelet = kubelet
         self._clock = clock
         self.asked: list[str] = []
-        self.ended: dict[str, int] = {}
+        self.exit_codes: dict[str, int] = {}
 
     async def running(self) -> Sequence[RunningPod]:
         now = self._clock.now()
@@ -95,8 +95,16 @@ class _Runtime:
             # One that never ends is waited for until somebody loses patience.
             await self._clock.sleep(1.0 if box.ends_at is None else (box.ends_at - now).total_seconds())
             box = self._kubelet.runtime.get(pod.uid)
+        return self._ends(pod)
+
+    async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
+        box = self._kubelet.runtime.get(pod.uid)
+        return self._ends(pod) if box is not None and box.has_ended(self._clock.now()) else {}
+
+    def _ends(self, pod: RunningPod) -> dict[str, ContainerEnd]:
+        box = self._kubelet.runtime.get(pod.uid)
         if box is None:
             return {}
-        self.ended[pod.name] = box.exit_code
+        self.exit_codes[pod.name] = box.exit_code
         end = ContainerEnd(box.exit_code, box.ends_at or self._clock.now())
         return {container.name: end for container in box.pod.spec.containers}

@@ -421,3 +421,27 @@ async def test_a_node_whose_pods_have_ended_does_not_go_back_to_ending_them(here
     here.start()
     await here.clock.advance(5)
     assert here.api.reasons == reasons == ["shutdown-drain-started", "shutdown-drain-complete"]
+
+
+async def test_a_pod_that_ended_while_nobody_was_there_is_told_of_too(here: NodeWorld) -> None:
+    ending = await here.pod("low", needs=3)
+    await here.pod("moves", owner="ReplicaSet", needs=3)
+    await here.pod("critical", CRITICAL, needs=1)
+    before = await here.pod("before")
+    here.machine.containers[before.uid].code = 0
+    finished = wire.replace(before, status=wire.replace(before.status, phase="Succeeded"))
+    await here.api.admin.of(Pod).update_status(finished)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.clock.advance(1)
+    await life.kill()
+    for container in here.machine.containers.values():  # it takes no agent to end what was asked to end
+        if container.asked is not None:
+            container.code = 0
+    assert here.machine.containers[ending.uid].code == 0
+    await here.clock.advance(5)
+    here.start()
+    await here.wait(lambda: not here.machine.is_held)
+    names = ("low", "moves", "critical", "before")
+    assert [await here.status(name) for name in names] == ["Succeeded", "gone", "Succeeded", "Succeeded"]

@@ -104,6 +104,12 @@ class Machinery:
         self.note(f"exit {pod.name} {container.code}")
         return {"c": ContainerEnd(container.code, self.clock.now())}
 
+    async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
+        container = self.containers.get(pod.uid)
+        if container is None or container.code is None:
+            return {}
+        return {"c": ContainerEnd(container.code, self.clock.now())}
+
     async def ends_pods(self) -> bool:
         return self.kubelet_holds
 

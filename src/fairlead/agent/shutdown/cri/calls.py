@@ -43,6 +43,13 @@ class CriCalls:
         answer = await self._call("ListContainers", request, "ListContainersResponse")
         return list(answer.containers)
 
+    async def containers_of(self, pod_uid: str) -> list[Any]:
+        """Every container of a pod, those that have ended too."""
+        request = _message("ListContainersRequest")()
+        request.filter.label_selector["io.kubernetes.pod.uid"] = pod_uid
+        answer = await self._call("ListContainers", request, "ListContainersResponse")
+        return list(answer.containers)
+
     async def status(self, container_id: str) -> Any:
         """How a container is, or was."""
         request = _message("ContainerStatusRequest")(container_id=container_id)

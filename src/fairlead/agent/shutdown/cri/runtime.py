@@ -23,6 +23,7 @@ _POD_NAME: Final = "io.kubernetes.pod.name"
 _POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
 _POD_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
 _PRE_STOP: Final = "io.kubernetes.container.preStopHandler"
+_EXITED: Final = 2  # CONTAINER_EXITED
 _KILL_ATTEMPTS: Final = 3
 
 _log = logs.get_logger(__name__)
@@ -76,7 +77,16 @@ class CriRuntime:
                 await self._calls.stop_sandbox(sandbox)
             except RuntimeFailed as error:
                 _log.warning("the sandbox of a pod is left behind", pod=pod.name, error=str(error))
-        return ends
+        # Those that had ended by themselves a moment before count too.
+        return {**await self.ended(pod), **ends}
+
+    async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
+        """How its containers ended: of each, the last there was."""
+        found = [one for one in await self._calls.containers_of(pod.uid) if one.state == _EXITED]
+        last: dict[str, Any] = {}
+        for container in sorted(found, key=lambda one: one.metadata.attempt):
+            last[container.metadata.name] = container
+        return {name: await self._outcome(container) for name, container in last.items()}
 
     async def _end(self, container: Any, hook: Mapping[str, Any] | None, until: float) -> ContainerEnd:
         hook = hook or _own_hook(container)

@@ -62,7 +62,11 @@ class FakeRuntime:
 
     async def _list(self, stream: Any) -> None:
         request = await stream.recv_message()
-        found = [one for one in self.containers.values() if one.state == request.filter.state.state]
+        found = list(self.containers.values())
+        if request.filter.HasField("state"):
+            found = [one for one in found if one.state == request.filter.state.state]
+        for key, value in request.filter.label_selector.items():
+            found = [one for one in found if one.labels.get(key) == value]
         if self.refusal:
             raise GRPCError(Status.INTERNAL, self.refusal)
         await stream.send_message(_message("ListContainersResponse")(containers=found))

@@ -153,3 +153,21 @@ async def test_a_container_that_cannot_be_stopped_is_no_reason_to_leave_the_othe
     with pytest.raises(RuntimeFailed, match="StopContainer: no shim"):
         await runtime.end(a_pod("1"), grace_seconds=30, hooks={})
     assert fake.codes == {"b": 0}
+
+
+async def test_how_a_pod_ended_that_nobody_saw_end_can_be_asked(fake: FakeRuntime, runtime: CriRuntime) -> None:
+    fake.add("a", "1")
+    fake.add("other", "2")
+    assert await runtime.ended(a_pod("1")) == {}
+    await runtime.end(a_pod("1"), grace_seconds=0, hooks={})
+    assert {name: end.exit_code for name, end in (await runtime.ended(a_pod("1"))).items()} == {"a": 137}
+    assert await runtime.ended(a_pod("3")) == {}
+
+
+async def test_a_pod_that_ends_by_itself_a_moment_before_keeps_its_exit_code(
+    fake: FakeRuntime, runtime: CriRuntime
+) -> None:
+    fake.add("a", "1")
+    fake.containers["a"].state, fake.codes["a"] = 2, 7
+    ends = await runtime.end(a_pod("1"), grace_seconds=30, hooks={})
+    assert {name: end.exit_code for name, end in ends.items()} == {"a": 7}
