@@ -22,7 +22,7 @@ from fairlead.election.record import Record, Timing
 __all__ = ["Candidate"]
 
 # Followers that see a lease come free wait up to this long, so that one claim is stored and few are refused.
-_STAMPEDE_SECONDS = 0.02
+_STAMPEDE_SECONDS = 0.01
 # client-go's followers ask again after one to 2.2 retry periods.
 _POLL_JITTER = 1.2
 # Renewals come up to this fraction early: many leaders that began together do not stay together.

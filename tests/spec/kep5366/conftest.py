@@ -34,7 +34,9 @@ async def fleet(control_plane: ControlPlane, namespace: str, request: pytest.Fix
     assert tasks.live_tasks() == ()
 
 
-@pytest.fixture(params=list(COMPONENTS))
+@pytest.fixture(
+    params=[pytest.param(name, marks=pytest.mark.long if name == "hollow-scheduler" else ()) for name in COMPONENTS]
+)
 def component(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
