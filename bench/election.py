@@ -164,6 +164,7 @@ class _Fairlead(_Pair):
             "controller-manager",
             f"--kubeconfig={self.plane.kubeconfig}",
             f"--leader-elect-resource-name={self.lease}",
+            "--controllers=event-gc",  # one, as on the other side
             f"--secure-port={port}",
         ]
         process = ManagedProcess(f"fairlead-{name}", command, folder=self.plane.folder)
