@@ -163,11 +163,16 @@ class Machine:
             self._process.kill()  # --kill-child: PID 1 inside goes with it, and everything else with that
         if self._process is not None:
             self._process.wait()
-        for hierarchy in self._hierarchies:
-            base = _CGROUPS / hierarchy / self._name
-            for path, _, _ in os.walk(base, topdown=False) if base.exists() else ():
-                with contextlib.suppress(OSError):
-                    pathlib.Path(path).rmdir()
+        # The last processes inside are killed with their PID 1, but take a moment to be gone.
+        with contextlib.suppress(AssertionError):
+            until(lambda: all(map(self._is_removed, self._hierarchies)), "its groups are removed", timeout_seconds=10)
+
+    def _is_removed(self, hierarchy: str) -> bool:
+        base = _CGROUPS / hierarchy / self._name
+        for path, _, _ in os.walk(base, topdown=False) if base.exists() else ():
+            with contextlib.suppress(OSError):
+                pathlib.Path(path).rmdir()
+        return not base.exists()
 
     def _leader(self) -> int | None:
         if self._process is None or self._process.poll() is not None:
