@@ -288,7 +288,10 @@ async def test_a_manager_works_and_its_follower_is_fenced(
 async def test_uninstalling_leaves_nothing_stuck(isolated_control_plane: ControlPlane) -> None:
     await install(isolated_control_plane, pods=False)
     said: list[str] = []
-    async with RawApi(isolated_control_plane.access()) as api, isolated_control_plane.client() as client:
+    async with (
+        RawApi(isolated_control_plane.access(), timeout_seconds=120) as api,
+        isolated_control_plane.client() as client,
+    ):
         for name in ("claimed", "waiting", "finished"):
             body = {
                 "apiVersion": "lifecycle.k8s.io/v1alpha1",
