@@ -84,6 +84,11 @@ class Agent:
         """The node is going down: end what is under way, claim nothing but that. An empty reason takes it back."""
         self._holder.interrupt(why)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it was interrupted and nothing is claimed for the node any more, by it or by anybody else."""
+        return self._holder.is_quiet
+
     async def run(self) -> None:
         """Run until cancelled. Driver calls under way are cancelled then; the next agent goes on with them."""
         async with self._recorder.running(), tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope:

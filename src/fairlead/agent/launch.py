@@ -86,6 +86,7 @@ def _watch(
         node_name=settings.node_name,
         folder=settings.state / "shutdown",
         interrupt=agent.interrupt,
+        is_quiet=lambda: agent.is_quiet,
         well_known_conditions=settings.settings.well_known_conditions,
         records_events=settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT),
     )

@@ -75,12 +75,18 @@ class Engine:
         self._broken: set[str] = set()
         self._progress_due: dict[str, float] = {}
         self._interruption = ""
+        self._is_passing = False
         self.last_error: Exception | None = None
 
     def interrupt(self, why: str) -> None:
         """From now on nothing may go on here but a shutdown; an empty reason takes that back."""
         self._interruption = why
         self._wake.set()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it was interrupted, and no claim decided on before that is still on its way to the server."""
+        return bool(self._interruption) and not self._is_passing and not self._doubtful
 
     async def run(self) -> None:
         """Carry events out until cancelled. Driver calls that are under way then are cancelled too."""
@@ -96,6 +102,7 @@ class Engine:
 
     async def _pass(self) -> dt.datetime | None:
         """Take every step there is to take now; the moment of the next, if it is known."""
+        self._is_passing = True
         try:
             moment = await self._advance_all()
         except NotLeading:
@@ -105,6 +112,8 @@ class Engine:
             delay = next(self._delays)
             _log.warning("a step failed and is tried again", error=str(error) or "timed out", in_seconds=delay)
             return self._clock.now() + dt.timedelta(seconds=delay)
+        finally:
+            self._is_passing = False
         self.last_error = None
         self._delays.reset()
         return moment

@@ -70,6 +70,11 @@ class NodeHolder:
         if self.engine is not None:
             self.engine.interrupt(why)
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether the Lease is held, so that nobody else claims, and an interruption has come to all that goes on."""
+        return self.holds_lease and self.engine is not None and self.engine.is_quiet
+
     async def run(self) -> None:
         """Run until cancelled. Driver calls under way are cancelled then; whoever holds the Lease next calls again."""
         rules = Rules(drain_seconds=0.0)

@@ -83,6 +83,7 @@ class Parts:
     kubelet: KubeletControl
     machine: Machine
     interrupt: Callable[[str], None] = lambda _why: None  # nothing else may go on at this node; empty: it may again
+    is_quiet: Callable[[], bool] = lambda: True  # an interruption has come through: nobody else claims for the node
 
 
 class Keeper:
@@ -326,8 +327,14 @@ class Keeper:
         await self._until_done(lambda: self._record.publish(reached, with_ready=ours))
         await self._until_done(lambda: self._keep_pods_away(course))
         if self.options.records_events:
-            await self._until_done(lambda: self._record.claim(course.state))
+            await self._until_done(lambda: self._claim(course))
             await self._until_done(lambda: self._record.record_start(course.state))
+
+    async def _claim(self, course: Course) -> None:
+        # A claim of the same node's engine may have been on its way when it was interrupted (invariant 1).
+        if not self._parts.is_quiet():
+            raise NotYet("the node's other claims are not at rest")
+        await self._record.claim(course.state)
 
     async def _keep_pods_away(self, course: Course) -> None:
         if await self._record.keep_pods_away():

@@ -64,6 +64,7 @@ class Watch:
         node_name: str,
         folder: Path,
         interrupt: Callable[[str], None],
+        is_quiet: Callable[[], bool],
         well_known_conditions: bool,
         records_events: bool,
     ) -> None:
@@ -98,6 +99,7 @@ class Watch:
                 kubelet=SystemdKubelet(client.clock, unit=config.kubelet_unit, bus_address=places.bus_address),
                 machine=this_machine(client.clock),
                 interrupt=interrupt,
+                is_quiet=is_quiet,
             ),
             Teller(self._recorder, metrics),
         )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from fairlead.client.transport import Request, Response
 from tests.unit.agent.shutdown.world import NodeWorld
 
 
 async def test_an_event_under_way_fails_before_the_shutdown_is_claimed(here: NodeWorld) -> None:
     await here.pod("low", needs=10)
     agent = here.api.start_agent()
-    here.interrupt = agent.agent.interrupt
+    here.beside(agent.agent)
     here.start()
     await here.clock.advance(1)
     here.api.driver.hold["end"].clear()
@@ -30,9 +33,37 @@ async def test_an_event_under_way_fails_before_the_shutdown_is_claimed(here: Nod
     assert here.api.seen("later") == ["Pending"]
 
 
+async def test_a_claim_on_its_way_is_waited_for(here: NodeWorld) -> None:
+    await here.pod("low", needs=10)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(2)
+    is_sent, send = asyncio.Event(), agent.transport.send
+
+    async def slowly(request: Request) -> Response:
+        if request.path.endswith("/late/status") and not is_sent.is_set():
+            is_sent.set()
+            await here.clock.sleep(1)
+        return await send(request)
+
+    agent.transport.send = slowly  # type: ignore[method-assign]  # the one request that a busy server is slow with
+    await here.api.create("late")
+    await here.wait(is_sent.is_set)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    await here.clock.advance(5)
+    claimed: set[str] = set()
+    for name, what in here.api.history:
+        claimed = claimed | {name} if what == "Claimed" else claimed - {name}
+        assert len(claimed) <= 1
+    assert here.api.seen("late")[:3] == ["Pending", "Claimed", "Failed"]
+    assert any(name.startswith("shutdown-") for name in claimed)
+
+
 async def test_after_the_reboot_the_event_is_finished_and_the_next_has_its_turn(here: NodeWorld) -> None:
     agent = here.api.start_agent()
-    here.interrupt = agent.agent.interrupt
+    here.beside(agent.agent)
     life = here.start()
     await here.clock.advance(1)
     here.machine.go_down()
@@ -44,7 +75,7 @@ async def test_after_the_reboot_the_event_is_finished_and_the_next_has_its_turn(
     here.machine.reboot()
     await here.clock.advance(60)
     agent = here.api.start_agent()
-    here.interrupt = agent.agent.interrupt
+    here.beside(agent.agent)
     here.start()
     await here.clock.advance(120)
     (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
@@ -54,7 +85,7 @@ async def test_after_the_reboot_the_event_is_finished_and_the_next_has_its_turn(
 
 async def test_a_shutdown_that_is_called_off_lets_the_waiting_go_on(here: NodeWorld) -> None:
     agent = here.api.start_agent()
-    here.interrupt = agent.agent.interrupt
+    here.beside(agent.agent)
     here.start()
     await here.clock.advance(1)
     here.machine.go_down()

@@ -9,6 +9,7 @@ import pathlib
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
+from fairlead.agent.agent import Agent
 from fairlead.agent.shutdown.ending import RunningPod
 from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Machine, Parts
 from fairlead.agent.shutdown.telling import Teller
@@ -182,6 +183,7 @@ class NodeWorld:
         self.config = ShutdownConfig(PERIODS)
         self.own_pods: frozenset[str] = frozenset()
         self.interrupt: Callable[[str], None] = lambda _why: None
+        self.is_quiet: Callable[[], bool] = lambda: True
 
     async def pod(
         self,
@@ -243,6 +245,11 @@ class NodeWorld:
             await self.api.admin.of(PriorityClass).create(made)
         return name
 
+    def beside(self, agent: Agent) -> None:
+        """The keepers and this agent are one process."""
+        self.interrupt = agent.interrupt
+        self.is_quiet = lambda: agent.is_quiet
+
     def start(self) -> Life:
         transport = Mortal(self.api._in_process("agent", "system:masters"), self.clock)
         client = self.api.client(transport)
@@ -270,6 +277,7 @@ class NodeWorld:
                 kubelet=self.machine,
                 machine=self.machine.boot,
                 interrupt=interrupt,
+                is_quiet=self.is_quiet,
             ),
             Teller(recorder, metrics),
         )
