@@ -33,6 +33,8 @@ _ANNOUNCE_SHARE: Final = 0.25
 _FLUSH_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.25
 _RUNTIME_RETRY_SECONDS: Final = 0.5
+# A runtime that hangs is asked again, and never holds the machine up for longer than its pods may.
+_RUNTIME_SECONDS: Final = 5.0
 
 _log = logs.get_logger(__name__)
 
@@ -112,15 +114,24 @@ class Conductor:
                 self._course.change(msgspec.structs.replace(self._course.state, stage=stage))
             by_uid = {pod.uid: pod for pod in running}
             await self._end_group(stage, [(by_uid[pod.uid], pod) for pod in members])
-        await self._account_for_the_rest()
+        try:
+            async with self._clock.timeout(self._runtime_seconds):
+                await self._account_for_the_rest()
+        except TimeoutError:
+            _log.warning("the runtime does not say how all pods ended")
+
+    @property
+    def _runtime_seconds(self) -> float:
+        return min(_RUNTIME_SECONDS, max(_RUNTIME_RETRY_SECONDS, self._course.left))
 
     async def running(self) -> Sequence[RunningPod] | None:
         """The pods that are still to end; None when there is none, or no time to find out."""
         while True:
             try:
-                found = await self._runtime.running()
-            except RuntimeFailed as error:
-                _log.error("cannot see which pods run", error=str(error))
+                async with self._clock.timeout(self._runtime_seconds):
+                    found = await self._runtime.running()
+            except (RuntimeFailed, TimeoutError) as error:
+                _log.error("cannot see which pods run", error=str(error) or "the runtime does not answer")
                 if not self._course.left:
                     return None
                 await self._clock.sleep(_RUNTIME_RETRY_SECONDS)

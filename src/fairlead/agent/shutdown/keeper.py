@@ -268,6 +268,7 @@ class Keeper:
         )
         async with tasks.TaskScope("shutdown/leaving", on_exit=tasks.OnExit.CANCEL) as scope:
             telling = scope.start(self._tell_began(course), name="tell")
+            recording = scope.start(self._record_event(course, telling), name="record")
             if course.state.complete_time is None:
                 if course.state.owner == "kubelet":
                     await self._watch_kubelet(course, conductor)
@@ -279,7 +280,7 @@ class Keeper:
                 course.change(msgspec.structs.replace(course.state, complete_time=self._clock.now()))
                 self._teller.completed(self.options.node_name, self._clock.now(), course.state.outcomes)
             await conductor.flush_in_time()
-            await self._tell_complete(course, telling)
+            await self._tell_complete(course, telling, recording)
         await self._parts.ear.release()
 
     async def _watch_kubelet(self, course: Course, conductor: Conductor) -> None:
@@ -326,6 +327,10 @@ class Keeper:
         reached = NODE_SHUTDOWN.start if course.state.complete_time is None else NODE_SHUTDOWN.end
         await self._until_done(lambda: self._record.publish(reached, with_ready=ours))
         await self._until_done(lambda: self._keep_pods_away(course))
+
+    async def _record_event(self, course: Course, telling: asyncio.Task[None]) -> None:
+        """Have an event for it, once the node says so. It may have to wait for others, and nothing waits for it."""
+        await asyncio.wait([telling])
         if self.options.records_events:
             await self._until_done(lambda: self._claim(course))
             await self._until_done(lambda: self._record.record_start(course.state))
@@ -340,14 +345,15 @@ class Keeper:
         if await self._record.keep_pods_away():
             course.change(msgspec.structs.replace(course.state, cordoned=True))
 
-    async def _tell_complete(self, course: Course, telling: asyncio.Task[None]) -> None:
+    async def _tell_complete(self, course: Course, telling: asyncio.Task[None], recording: asyncio.Task[None]) -> None:
         ours = course.state.owner == "agent"
         try:
             async with self._clock.timeout(FLUSH_MARGIN_SECONDS):
                 await asyncio.wait([telling])
                 await self._until_done(lambda: self._record.publish(NODE_SHUTDOWN.end, with_ready=ours))
+                await asyncio.wait([recording])
         except TimeoutError:
-            _log.warning("the API does not know yet that all pods have ended")
+            _log.warning("the API does not know yet all there is to know of the shutdown")
 
     async def _take_back(self) -> shutdown_recovery.Course:
         """The shutdown was called off: the node takes pods again."""

@@ -96,3 +96,12 @@ async def test_a_shutdown_that_is_called_off_lets_the_waiting_go_on(here: NodeWo
     here.machine.call_off()
     await here.clock.advance(10)
     assert "Succeeded" in here.api.seen("later")
+
+
+async def test_the_end_is_told_although_the_event_cannot_be_claimed(here: NodeWorld) -> None:
+    here.is_quiet = lambda: False
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    assert (await here.conditions())["LifecycleTransition"] == ("True", "shutdown-drain-complete")
