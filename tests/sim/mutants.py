@@ -6,6 +6,7 @@ A mutant names the rules by which it may be found, and a seed that found it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import datetime as dt
 import sys
@@ -18,10 +19,12 @@ from fairlead.api import wire
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.apiserver.storage import interface, store
-from fairlead.claimant import writing
+from fairlead.claimant import execution, writing
 from fairlead.cloud import ownership
+from fairlead.drivers.sdk import service
 from fairlead.election import candidate, leadership, lease
 from fairlead.lifecycle import claiming, deadlines, decisions, deletion, invariants
+from fairlead.sim.cast import drivers
 
 Apply = Callable[[pytest.MonkeyPatch], None]
 
@@ -104,15 +107,32 @@ def starts_before_the_finalizer(patch: pytest.MonkeyPatch) -> None:
 # ---- invariants 4 and 5
 
 
-@mutant("4", "liveness")
+@mutant("4")
 def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deadlines, "expired", lambda *_args: False)
-    from fairlead.drivers.sdk import service
+    patch.setattr(execution, "_seconds_until", lambda *_args: None)
+    # A driver that never answers, and knows no deadline of its own: only the claimant can end that.
+    patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
 
-    async def forever(self: Any, work: Any) -> None:
+    async def for_ever(*_args: object) -> None:
         await asyncio.Event().wait()
 
-    patch.setattr(service.Service, "end", forever)
+    patch.setattr(drivers._Worker, "end", for_ever)
+
+
+@mutant("5")
+def freezes_the_deadline_anew(patch: pytest.MonkeyPatch) -> None:
+    claimed = decisions._claimed
+
+    def generous(event: Any, facts: Any, now: dt.datetime) -> Any:
+        decided = claimed(event, facts, now)
+        if isinstance(decided, decisions.RecordStart) and event.status.sla is not None:
+            later = event.status.sla + dt.timedelta(minutes=1)
+            return decisions.RecordStart(wire.replace(decided.status, sla=later))
+        return decided
+
+    patch.setattr(decisions, "_claimed", generous)
+    patch.setattr(invariants, "validate_event_status_update", lambda *_args: [])
 
 
 # ---- invariant 7

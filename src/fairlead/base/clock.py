@@ -128,6 +128,10 @@ class VirtualClock:
             finally:
                 self._waiting.pop(timer, None)
 
+    def set_back(self, by: dt.timedelta) -> None:
+        """Somebody sets the time of day; a negative amount sets it forward. What is measured goes on as before."""
+        self._start -= by
+
     @property
     def sleepers(self) -> int:
         """How many sleeps and timeouts wait for this clock."""

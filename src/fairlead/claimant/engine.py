@@ -17,7 +17,7 @@ from fairlead.api import wire
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, Progress
 from fairlead.base import logs
-from fairlead.base.backoff import Backoff
+from fairlead.base.backoff import Backoff, Delays
 from fairlead.claimant.directory import Directory
 from fairlead.claimant.execution import Execution
 from fairlead.claimant.reporting import Reporter
@@ -38,6 +38,10 @@ _PROGRESS_SECONDS: Final = 1.0
 _LATE_SECONDS: Final = 0.005
 # An event has about a dozen steps; one that takes more at a time goes in circles.
 _STEPS_MAX: Final = 40
+# How long drivers get to register after this process has begun, and one to come back after it has left.
+_RETURN: Final = dt.timedelta(seconds=30)
+# A deadline is a time of day, and clocks are set: it is looked at again at least this often.
+_LOOK_SECONDS: Final = 10.0
 
 _log = logs.get_logger(__name__)
 
@@ -57,6 +61,7 @@ class Engine:
     ) -> None:
         self.claimant = claimant or claiming.node_claimant(node_name)
         self._clock = client.clock
+        self._randomness = client.randomness
         self._directory = directory
         self._reporter = reporter
         self._settings = settings or Settings()
@@ -73,6 +78,10 @@ class Engine:
         self._delays = _RETRY.delays(client.randomness)
         self._doubtful: dict[str, LifecycleEvent] = {}  # whose stored state is not known, by uid
         self._broken: set[str] = set()
+        self._refused: dict[str, _Refusal] = {}  # whose last write the server refused, by uid
+        self._present: frozenset[str] = frozenset()  # the drivers that were there at the last look
+        self._returning: dict[str, dt.datetime] = {}
+        self._drivers_known_at = client.clock.now() + min(_RETURN, self._settings.driver_wait)
         self._progress_due: dict[str, float] = {}
         self._interruption = ""
         self._is_passing = False
@@ -90,7 +99,8 @@ class Engine:
 
     async def run(self) -> None:
         """Carry events out until cancelled. Driver calls that are under way then are cancelled too."""
-        forget = self._directory.on_change(self._wake.set)
+        forget = self._directory.on_change(self._drivers_changed)
+        self._drivers_changed()
         try:
             async with self._view.running():
                 while True:
@@ -114,9 +124,17 @@ class Engine:
             return self._clock.now() + dt.timedelta(seconds=delay)
         finally:
             self._is_passing = False
-        self.last_error = None
+        if not self._refused:
+            self.last_error = None
         self._delays.reset()
         return moment
+
+    def _drivers_changed(self) -> None:
+        present = frozenset(self._directory.drivers())
+        for driver in self._present - present:
+            self._returning[driver] = self._clock.now() + min(_RETURN, self._settings.driver_wait)
+        self._present = present
+        self._wake.set()
 
     async def _advance_all(self) -> dt.datetime | None:
         for event in list(self._doubtful.values()):
@@ -124,12 +142,30 @@ class Engine:
             self._doubtful.pop(event.uid, None)
         moments: list[dt.datetime] = []
         for event in self._view.events:
-            moment = await self._advance(event.uid)
+            moment = await self._advance_apart(event)
             if moment is not None:
                 moments.append(moment)
         self._forget_the_gone()
         await self._release_autoscalers()
         return min(moments, default=None)
+
+    async def _advance_apart(self, event: LifecycleEvent) -> dt.datetime | None:
+        """An event whose step the server refuses waits alone: the others of the node go on."""
+        refusal = self._refused.get(event.uid)
+        left = 0.0 if refusal is None else refusal.until - self._clock.monotonic()
+        if left > 0:
+            return self._clock.now() + dt.timedelta(seconds=left)
+        try:
+            moment = await self._advance(event.uid)
+        except api_errors.ApiError as error:
+            self.last_error = error
+            delays = _RETRY.delays(self._randomness) if refusal is None else refusal.delays
+            seconds = next(delays)
+            self._refused[event.uid] = _Refusal(self._clock.monotonic() + seconds, delays)
+            _log.warning("a step was refused", event=event.name, error=str(error), again_in_seconds=seconds)
+            return self._clock.now() + dt.timedelta(seconds=seconds)
+        self._refused.pop(event.uid, None)
+        return moment
 
     async def _advance(self, uid: str) -> dt.datetime | None:
         """Take the steps of one event until there is none left for now."""
@@ -154,7 +190,7 @@ class Engine:
     async def _confirmed(self, event: LifecycleEvent) -> decisions.Decision:
         """Decide again from what the server says now: an event is not failed because a watch is a moment behind."""
         transition = await self._writer.read_transition(event.spec.transition_name)
-        await self._writer.refresh_node()
+        node = await self._writer.read_node()
         await self._writer.refresh(event)
         current = self._event(event.uid)
         if current is None or current.claim_status is not ClaimStatus.PENDING:
@@ -162,7 +198,7 @@ class Engine:
         facts = self._facts()
         others = {name: one for name, one in facts.transitions.items() if name != event.spec.transition_name}
         known = others if transition is None else {**others, transition.name: transition}
-        return decisions.decide(current, dataclasses.replace(facts, transitions=known), self._clock.now())
+        return decisions.decide(current, dataclasses.replace(facts, transitions=known, node=node), self._clock.now())
 
     async def _act(self, event: LifecycleEvent, decision: decisions.Decision) -> None:
         step = type(decision).__name__
@@ -269,8 +305,9 @@ class Engine:
         present = {event.uid for event in self._view.events}
         for uid in [uid for uid in self._execution.runs if uid not in present]:
             self._execution.abandon(uid)
-        for uid in [uid for uid in self._progress_due if uid not in present]:
-            del self._progress_due[uid]
+        for known in (self._progress_due, self._refused):
+            for uid in [uid for uid in known if uid not in present]:
+                del known[uid]
 
     def _facts(self) -> Facts:
         return Facts(
@@ -280,6 +317,8 @@ class Engine:
             events=tuple(self._view.events),
             transitions=self._view.transitions,
             drivers=self._directory.drivers(),
+            drivers_known_at=self._drivers_known_at,
+            returning=self._returning,
             runs=self._execution.runs,
             settings=self._settings,
             interruption=self._interruption,
@@ -296,7 +335,18 @@ class Engine:
 
     async def _wait(self, moment: dt.datetime | None) -> None:
         """Until something happens, or that moment has come."""
-        seconds = None if moment is None else (moment - self._clock.now()).total_seconds() + _LATE_SECONDS
+        seconds = None
+        if moment is not None:
+            left = (moment - self._clock.now()).total_seconds() + _LATE_SECONDS
+            seconds = min(max(0.0, left), _LOOK_SECONDS)
         with contextlib.suppress(TimeoutError):
-            async with self._clock.timeout(None if seconds is None else max(0.0, seconds)):
+            async with self._clock.timeout(seconds):
                 await self._wake.wait()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Refusal:
+    """When to try again, on the monotonic clock, and how long to wait after that."""
+
+    until: float
+    delays: Delays

@@ -17,7 +17,7 @@ from fairlead.claimant.directory import Directory, Registration
 from fairlead.driverapi.errors import DriverError, DriverGone
 from fairlead.driverapi.messages import Progress, Reached, Work
 from fairlead.lifecycle import invariants
-from fairlead.lifecycle.facts import Calling, Ended, Refused, Run, Started
+from fairlead.lifecycle.facts import IDLE, Calling, Ended, Refused, Run, Started
 
 __all__ = ["Execution", "Step"]
 
@@ -93,15 +93,21 @@ class Execution:
 
     async def _run(self, event: LifecycleEvent, step: Step) -> None:
         seconds = _seconds_until(event.status.sla, self._clock.now())
+        outcome: Run
         try:
             async with self._clock.timeout(seconds):
                 outcome = await self._call_until_answered(event, step)
         except TimeoutError:
             # The deadline: deciding what that means is not for here, and neither is calling again.
+            # A clock that was set back meanwhile gives the event more time, and its driver another call.
             _log.info("the driver is cancelled at the deadline", event=event.name, step=step)
-            self._on_change()
-            return
+            outcome = IDLE
+        except Exception as error:  # noqa: BLE001 - whatever a driver makes us stumble over, its event must end
+            _log.exception("calling the driver failed", event=event.name, step=step)
+            outcome = Refused(self._clock.now(), f"calling the driver failed: {type(error).__name__}: {error}")
         if self._calls.get(event.uid) is asyncio.current_task():
+            # Whoever hears of the outcome may want the next call at once: this one is over.
+            del self._calls[event.uid]
             self.runs[event.uid] = outcome
         self._on_change()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -86,11 +85,15 @@ class Writer:
         else:
             self._view.event_gone(event.uid)
 
-    async def refresh_node(self) -> None:
-        """Read the node again."""
-        with contextlib.suppress(api_errors.NotFound):
+    async def read_node(self) -> Node | None:
+        """The node as it is now; None when there is none."""
+        try:
             async with self._clock.timeout(REQUEST_SECONDS):
-                self._view.node_written(await self._nodes.get(self._view.node_name))
+                node = await self._nodes.get(self._view.node_name)
+        except api_errors.NotFound:
+            return None
+        self._view.node_written(node)
+        return node
 
     async def read_transition(self, name: str) -> LifecycleTransition | None:
         """A transition as it is now; None when there is none."""

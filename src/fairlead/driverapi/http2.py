@@ -74,9 +74,8 @@ class _Exchange:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
-        self._connection = h2.connection.H2Connection(
-            h2.config.H2Configuration(client_side=True, header_encoding="utf-8")
-        )
+        # Headers stay bytes: a library that decoded them would fail where a driver sends what is no UTF-8.
+        self._connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True, header_encoding=None))
         self._stream = 0
         self._buffer = bytearray()
         self._status: Mapping[str, str] = {}
@@ -212,8 +211,11 @@ def _status_error(code: int, words: str) -> DriverError:
 
 
 def _texts(headers: Iterable[tuple[str | bytes, str | bytes]]) -> dict[str, str]:
-    # The library decodes them as it was told to; its types do not know that.
-    return {str(key): str(value) for key, value in headers}
+    return {_text(key): _text(value) for key, value in headers}
+
+
+def _text(header: str | bytes) -> str:
+    return header if isinstance(header, str) else header.decode("utf-8", errors="replace")
 
 
 def _timeout(seconds: float) -> str:

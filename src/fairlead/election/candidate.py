@@ -100,6 +100,7 @@ class Candidate:
 
     async def _win(self) -> Record:
         delays = self._delays()
+        refused = 0
         while True:
             match self._next_step():
                 case lease.Read():
@@ -107,17 +108,22 @@ class Candidate:
                         await self._happens_within(next(delays))
                 case lease.WaitUntil(moment):
                     delays.reset()
+                    refused = 0
                     await self._follow_until(moment)
                 case lease.Claim() as claim:
                     if await self._claim(claim):
                         return claim.record
-                    if not self.candidacy.news:
+                    refused += 1
+                    # Once, a refusal is news to act on at once. Again and again, it is a server that will not have it.
+                    if not self.candidacy.news or refused > 1:
                         await self._happens_within(next(delays))
                 case step:
                     raise AssertionError(f"a follower was told to {step}")
 
     async def keep(self, asked_to_yield: Callable[[str], object]) -> str:
         """Renew until the lease is lost; why it is. A request in the Lease to yield is handed on, once."""
+        delays = self._delays()
+        refused = 0
         while True:
             match self._next_step():
                 case lease.WaitUntil(moment):
@@ -125,7 +131,13 @@ class Candidate:
                 case lease.Read():
                     await self._read()
                 case lease.Renew(record, _):
-                    await self._write(record)
+                    if await self._write(record):
+                        refused = 0
+                    elif self.candidacy.news:
+                        refused += 1
+                        if refused > 1:
+                            left = self.candidacy.valid_until - self.clock.monotonic()
+                            await self._happens_within(min(next(delays), left))
                 case lease.YieldTo(preferred):
                     self.asked_to_step_down()
                     asked_to_yield(preferred)

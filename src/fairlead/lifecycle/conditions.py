@@ -54,8 +54,10 @@ def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tup
     what = f"Lifecycle Transition '{event.spec.transition_name}' {_words(status.claim_status)}"
     message = f"{what}: {status.message}" if status.message else what
     wanted = [Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, current.reason, message)]
-    if well_known and status.start_time is not None and status.transition is not None:
-        wanted += _well_known(meanings.effects_of_failure(status.transition.start), message)
+    frozen = status.transition
+    # The node may say that it has started before the event does: an agent writes the one after the other.
+    if well_known and frozen is not None and (status.start_time is not None or current.reason == frozen.start):
+        wanted += _well_known(meanings.effects_of_failure(frozen.start), message)
     return tuple(wanted)
 
 

@@ -207,6 +207,9 @@ def _wait_for_driver(event: LifecycleEvent, facts: Facts, reason: str, now: dt.d
         return MarkSeen(
             replace(event.status, claim_status=ClaimStatus.PENDING, first_seen_time=seen, message=f"waiting: {reason}")
         )
+    transition = facts.transitions.get(event.spec.transition_name)
+    driver = "" if transition is None else transition.spec.driver
+    ends = max(ends, facts.drivers_known_at, facts.returning.get(driver, ends))
     if now >= ends:
         waited = f"{facts.settings.driver_wait.total_seconds():g} s"
         return _finish(event, ClaimStatus.FAILED, f"{reason}; waited {waited} for it", now)

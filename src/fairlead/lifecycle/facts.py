@@ -47,6 +47,7 @@ class Refused:
 
 Run = Idle | Calling | Started | Ended | Refused
 IDLE = Idle()
+_LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,10 @@ class Facts:
     events: tuple[LifecycleEvent, ...] = ()  # all that are bound to the node
     transitions: Mapping[str, LifecycleTransition] = dataclasses.field(default_factory=dict)  # by name
     drivers: Drivers = dataclasses.field(default_factory=dict)
+    # When a driver that is not there may be called missing: drivers of a process that has just begun, and those that
+    # are being replaced, are on their way back.
+    drivers_known_at: dt.datetime = _LONG_AGO
+    returning: Mapping[str, dt.datetime] = dataclasses.field(default_factory=dict)  # the same, of one driver
     runs: Mapping[str, Run] = dataclasses.field(default_factory=dict)  # by event uid
     settings: Settings = dataclasses.field(default_factory=Settings)
     interruption: str = ""  # why nothing may go on here but the shutdown itself, such as "node is shutting down"

@@ -43,8 +43,15 @@ def _watch(
     late: dict[int, int] = {}
     while not over.wait(_INTERVAL_SECONDS):
         for number, leadership in enumerate(leaderships):
-            is_late = leadership.term is not None and clock.monotonic() > leadership.candidate.candidacy.exit_by
-            late[number] = late.get(number, 0) + 1 if is_late else 0
+            late[number] = late.get(number, 0) + 1 if _is_late(leadership, clock) else 0
             if late[number] >= _PATIENCE:
                 lock = str(leadership.candidate.lock)
                 on_overrun(TermOverrun(lock, ["the event loop"], "the lease ran out and nothing reacted"))
+
+
+def _is_late(leadership: Leadership, clock: Clock) -> bool:
+    # Both are read once: the event loop changes them meanwhile.
+    term, candidacy = leadership.term, leadership.candidate.candidacy
+    if term is None or term.is_tidying or not candidacy.leads:
+        return False  # nobody acts for the lock here any more, and its Lease may be released already
+    return clock.monotonic() > candidacy.exit_by

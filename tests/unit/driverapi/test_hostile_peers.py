@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import pathlib
 import tracemalloc
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import h2.config
 import h2.connection
@@ -69,7 +69,7 @@ async def request(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
     raise ConnectionResetError
 
 
-def answering(*parts: bytes | list[tuple[str, str]]) -> Peer:
+def answering(*parts: bytes | Sequence[tuple[str, str | bytes]]) -> Peer:
     """Headers, messages and trailers as given; the last headers end the stream."""
 
     async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -147,6 +147,11 @@ SETTINGS = hyperframe.frame.SettingsFrame(0).serialize()
         pytest.param(answering([*GRPC, ("grpc-status", "4")]), errors.DriverGone, id="deadline"),
         pytest.param(answering([*GRPC, ("grpc-status", "9")]), errors.DriverRefused, id="refused without words"),
         pytest.param(answering(GRPC, framed(STARTED), [("grpc-status", "13")]), errors.DriverRefused, id="fails after"),
+        pytest.param(
+            answering([*GRPC, ("grpc-status", "9"), ("grpc-message", b"ger\xe4t")]),
+            errors.DriverRefused,
+            id="words in Latin-1",
+        ),
         pytest.param(resetting, errors.DriverMisbehaved, id="resets"),
         pytest.param(leaving, errors.DriverGone, id="goes away"),
         pytest.param(answering([*GRPC, *[("x", "y" * 4000)] * 100]), errors.DriverMisbehaved, id="headers without end"),

@@ -10,7 +10,7 @@ from fairlead.api import wire
 from fairlead.api.coordination_v1 import Lease
 from fairlead.api.meta import ObjectMeta
 from fairlead.base import tasks
-from fairlead.election import Candidate, Record
+from fairlead.election import Candidate, Lock, Record
 from tests.unit.election.world import LOCK, World
 
 
@@ -305,3 +305,13 @@ async def test_where_watching_is_forbidden_it_asks_as_client_go_does(world: Worl
             released_at = world.clock.monotonic()
             await until_done(world, winning)
             assert world.clock.monotonic() - released_at <= 4.5
+
+
+async def test_a_lease_that_cannot_be_made_is_not_asked_for_all_the_time(world: World) -> None:
+    client = world.client("a")
+    candidate = Candidate(client, Lock("nowhere", "n1"), identity="a")
+    async with campaigning(candidate) as winning:
+        await world.clock.advance(60)
+        assert not winning.done()
+        # A read and a write, at most every second on the average of a growing pause.
+        assert len(world.network_of(client).sent) < 150

@@ -103,9 +103,9 @@ class DriverHost:
             return  # taken away by force meanwhile; the claimant could not know
         status = event.get("status", {})
         held = FINALIZER_CLAIMED in event["metadata"].get("finalizers", [])
-        if status.get("claimStatus") != "Claimed" and not held:
-            self.stage.violate(Violation("3", f"driver called for {work.event_name}, which is {status or 'Pending'}"))
-        if not held and "startTime" not in status and work.event_name not in self.stage.strangers:
+        if "claimTime" not in status:
+            self.stage.violate(Violation("3", f"driver called for {work.event_name} before it was claimed"))
+        elif not held and "startTime" not in status and work.event_name not in self.stage.strangers:
             self.stage.violate(Violation("3", f"driver called for {work.event_name} before its finalizer"))
 
     # ---- the channel: what the agent calls
