@@ -38,8 +38,12 @@ demo: $(READY) ## Show what Fairlead does, on a control plane of its own; ends b
 	@$(BIN)/fairlead demo
 
 .PHONY: test
-test: $(READY) ## Run every test that needs nothing but Python
-	@$(BIN)/pytest -q -n auto --dist worksteal -m "not kube and not long" $(PYTEST_ARGS)
+test: $(READY) ## Run every test that takes moments and needs nothing but Python
+	@$(BIN)/pytest -q -n auto --dist worksteal -m "not kube and not long and not system" $(PYTEST_ARGS)
+
+.PHONY: test-system
+test-system: $(READY) ## Run whole systems: programs that elect, drain, are killed; needs nothing but Python either
+	@$(BIN)/pytest -q -n auto --dist worksteal -m "system and not kube and not long" $(PYTEST_ARGS)
 
 .PHONY: kube
 kube: ## Build real Kubernetes and etcd for the tests (cached; KUBE_VERSIONS="1.35 1.37" for others)

@@ -27,7 +27,26 @@ from fairlead.testing.rawhttp import RawApi
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
 
+# Whole systems at work: programs that start, elect, drain, are killed. Seconds each, so `make test` leaves them to
+# `make test-system`, and a newcomer's first run stays short.
+SYSTEMS = (
+    "tests/interop/election",
+    "tests/interop/test_kopf_process.py",
+    "tests/interop/test_schemathesis.py",
+    "tests/sim",
+    "tests/spec/kep4802",
+    "tests/spec/kep5366",
+    "tests/spec/kep5683",
+    "tests/spec/kep5778",
+)
+
 BOTH = ["embedded", pytest.param("kube", marks=pytest.mark.kube)]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.nodeid.startswith(SYSTEMS):
+            item.add_marker(pytest.mark.system)
 
 
 def make_plane(kind: str, folder: Path) -> ControlPlane:
