@@ -75,7 +75,35 @@ def isolated_control_plane(
 async def api(control_plane: ControlPlane) -> AsyncIterator[RawApi]:
     """The administrator, over plain HTTP."""
     async with RawApi(control_plane.access()) as session:
+        if isinstance(control_plane, KubeControlPlane):
+            await keep_leases_followed(session)
         yield session
+
+
+async def keep_leases_followed(api: RawApi) -> None:
+    """Have a policy with Leases as parameters all the time, which concerns nobody.
+
+    kube-apiserver stops to follow a built-in kind when the last policy with parameters of that kind goes, and never
+    begins again (seen with 1.36.4): later policies would see no Lease.
+    """
+    registration, name = "/apis/admissionregistration.k8s.io/v1", "keeps-leases-followed"
+    rule = {"apiGroups": ["fairlead.invalid"], "apiVersions": ["v1"], "resources": ["none"], "operations": ["CREATE"]}
+    policy = {
+        "paramKind": {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"},
+        "matchConstraints": {"resourceRules": [rule]},
+        "validations": [{"expression": "true"}],
+    }
+    reference = {"name": "none", "namespace": "default", "parameterNotFoundAction": "Allow"}
+    binding = {"policyName": name, "validationActions": ["Deny"], "paramRef": reference}
+    for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding)):
+        plural = {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}.get(kind, f"{kind.lower()}s")
+        body = {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+        (await api.post(f"{registration}/{plural}", body)).expect(201, 409)
 
 
 @pytest.fixture
