@@ -61,7 +61,9 @@ async def play(stage: Stage) -> None:
         took = stage.clock.monotonic() - begun
         stage.check(third in managers, f"{second} was killed (kill -9): {third} leads, term {term}")
         stage.say(f"{took:.1f} s later: nobody leads before a lease of {_LEASE_SECONDS} s has run out")
-    stage.check(await _holder(stage) == ("", term), "the rest ended in order (SIGTERM) and gave the Lease back")
+    # They end one after the other, and the last may have led for a moment.
+    holder, _ = await _holder(stage)
+    stage.check(not holder, "the rest ended in order (SIGTERM) and gave the Lease back")
     await stage.client.of(Lease).delete(_LEASE, namespace=_NAMESPACE)
 
 
