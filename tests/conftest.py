@@ -94,7 +94,13 @@ async def keep_leases_followed(api: RawApi) -> None:
         "validations": [{"expression": "true"}],
     }
     reference = {"name": "none", "namespace": "default", "parameterNotFoundAction": "Allow"}
-    binding = {"policyName": name, "validationActions": ["Deny"], "paramRef": reference}
+    nowhere = {"namespaceSelector": {"matchLabels": {"fairlead.invalid/none": "none"}}}
+    binding = {
+        "policyName": name,
+        "validationActions": ["Deny"],
+        "paramRef": reference,
+        "matchResources": nowhere,
+    }
     for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding)):
         plural = {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}.get(kind, f"{kind.lower()}s")
         body = {

@@ -111,7 +111,8 @@ async def test_aggregated_can_be_asked_whether_it_changed(api: RawApi) -> None:
 
 async def test_custom_resources_appear(api: RawApi, define: Define) -> None:
     widgets = await define(version={"subresources": {"status": {}}}, shared=True)
-    listed = (await api.get(f"/apis/{widgets.group}/v1")).expect(200)
+    # kube-apiserver tells of a group a moment after it serves it.
+    listed = (await api.poll(f"/apis/{widgets.group}/v1", lambda answer: answer.code == 200)).json
     resources = {entry["name"]: entry for entry in listed["resources"]}
     assert set(resources) == {"widgets", "widgets/status"}
     assert resources["widgets"]["kind"] == "Widget"
