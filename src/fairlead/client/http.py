@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import socket
 import urllib.parse
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from typing import Any
 
 import aiohttp
 import multidict
@@ -23,6 +27,8 @@ __all__ = ["HttpTransport"]
 _CONNECT_TIMEOUT_SECONDS = 10.0
 # A node's informers are quiet for minutes; a connection that is kept that long spares a handshake each time.
 _KEEP_ALIVE_SECONDS = 90.0
+# A socket that was shut down is gone after a few turns of the event loop; more would be another's fault.
+_GOODBYE_TURNS = 100
 
 
 class HttpTransport:
@@ -52,6 +58,7 @@ class HttpTransport:
         self._authority_read = False
         self._lane: _Lane | None = None
         self._lanes: set[_Lane] = set()
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._closed = False
 
     async def send(self, request: Request) -> Response:
@@ -80,6 +87,22 @@ class HttpTransport:
         for lane in list(self._lanes):
             await lane.session.close()
         self._lanes.clear()
+        await self._hang_up()
+
+    def _open_socket(self, address: tuple[Any, ...]) -> socket.socket:
+        opened = sockets.open_socket(address)
+        self._sockets.add(opened)
+        return opened
+
+    async def _hang_up(self) -> None:
+        """Leave no socket behind: TLS goodbyes that nobody waits for would outlive the event loop."""
+        for opened in list(self._sockets):
+            with contextlib.suppress(OSError):
+                opened.shutdown(socket.SHUT_RDWR)
+        for _ in range(_GOODBYE_TURNS):
+            if all(opened.fileno() == -1 for opened in list(self._sockets)):
+                return
+            await asyncio.sleep(0)
 
     @contextlib.asynccontextmanager
     async def _exchange(self, request: Request) -> AsyncIterator[_Answer]:
@@ -161,7 +184,7 @@ class HttpTransport:
             ssl=context,
             limit=0,  # every watch holds a connection; a limit would make the next request wait for ever
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
-            socket_factory=sockets.open_socket,
+            socket_factory=self._open_socket,
         )
         session = aiohttp.ClientSession(
             connector=connector,
