@@ -7,6 +7,7 @@ something to reconcile. A killed leader is measured against the end of its lease
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextlib
 import os
@@ -86,7 +87,7 @@ async def _install(api: RawApi) -> None:
     await _make_event(api)
 
 
-class _Pair:
+class _Pair(abc.ABC):
     """Two replicas of a manager, and something that its controller reconciles."""
 
     lease = ""
@@ -96,21 +97,21 @@ class _Pair:
         self.api = api
         self.made = 0
 
+    @abc.abstractmethod
     async def start(self, name: str) -> ManagedProcess:
         """Start one and wait until it leads or follows."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     async def make_work(self) -> None:
         """One more thing to reconcile."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def work_path(self) -> str:
         """Where reconciling shows."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def is_done(self, event: Json) -> bool:
         """Whether this shows that one was reconciled."""
-        raise NotImplementedError
 
 
 class _Upstream(_Pair):
