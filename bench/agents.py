@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import pathlib
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 
 from bench.agents_fleet import DRIVER, TRANSITION
+from bench.apiserver_plane import cpu_seconds
 from bench.harness import Measurement, at_most, benchmark
 from fairlead.api.lifecycle_v1alpha1 import (
     LifecycleEvent,
@@ -38,7 +38,6 @@ WARM_UP = 50
 PER_SECOND = 10
 BAR_P99_MS = 50.0
 _START_SECONDS = 600.0
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 @benchmark("agents")
@@ -62,10 +61,10 @@ async def _measure(plane: EmbeddedControlPlane) -> list[Measurement]:
         )
         await _ask(client, "warm-up", WARM_UP)
         processes = {"server": plane.apiserver.pid, "agents": fleet.pid}
-        busy_before, wall_before = {name: _cpu_seconds(pid) for name, pid in processes.items()}, time.perf_counter()
+        busy_before, wall_before = {name: cpu_seconds(pid) for name, pid in processes.items()}, time.perf_counter()
         claims, ends = await _ask(client, "event", EVENTS)
         wall = time.perf_counter() - wall_before
-        busy = {name: (_cpu_seconds(pid) - busy_before[name]) / wall for name, pid in processes.items()}
+        busy = {name: (cpu_seconds(pid) - busy_before[name]) / wall for name, pid in processes.items()}
     note = f"{EVENTS} events, {PER_SECOND} per second; median {_share(claims, 0.5):.1f} ms, worst {claims[-1]:.0f} ms"
     load = f"server {busy['server']:.0%} of a core, all agents and nodes {busy['agents']:.0%}"
     return [
@@ -134,8 +133,3 @@ async def _ask(client: Client, prefix: str, count: int) -> tuple[list[float], li
 
 def _share(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
-
-
-def _cpu_seconds(pid: int) -> float:
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS

@@ -15,9 +15,7 @@ from fairlead.testing import EmbeddedControlPlane, KubeControlPlane, KubeOptions
 from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import RawApi
 
-__all__ = ["Plane", "embedded", "kube"]
-
-_TICKS = os.sysconf("SC_CLK_TCK")
+__all__ = ["Plane", "cpu_seconds", "embedded", "kube"]
 
 
 class Plane:
@@ -93,7 +91,7 @@ class Plane:
         return sum(_resident_megabytes(process.pid) for process in self._processes)
 
     def cpu_seconds(self) -> float:
-        return sum(_cpu_seconds(process.pid) for process in self._processes)
+        return sum(cpu_seconds(process.pid) for process in self._processes)
 
 
 def embedded(folder: pathlib.Path) -> Plane:
@@ -116,6 +114,7 @@ def _resident_megabytes(pid: int) -> float:
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
-def _cpu_seconds(pid: int) -> float:
-    fields = pathlib.Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+def cpu_seconds(pid: int) -> float:
+    """What a process's threads have used, to the nanosecond; what ended with a thread is not counted any more."""
+    threads = pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
