@@ -65,6 +65,10 @@ sim: $(READY) ## Play fresh seeds of the simulation on all cores (SIM_FOR=1h for
 e2e: $(READY) kube ## Drain a real node: two of them, with systemd, containerd and kubelet (root; skipped with the reason)
 	@hack/e2e/run.sh $(BIN)/pytest -q -rs tests/e2e $(PYTEST_ARGS)
 
+.PHONY: test-windows
+test-windows: $(READY) ## Run the agent as a Windows service, under Wine (fetched by apt; skipped with the reason)
+	@hack/windows/run.sh $(BIN)/pytest -q -rs tests/windows $(PYTEST_ARGS)
+
 .PHONY: lint
 lint: $(READY) ## Check format, lint and types
 	@$(BIN)/ruff format --check .

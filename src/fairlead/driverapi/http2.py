@@ -1,4 +1,4 @@
-"""One gRPC call over one unix socket connection. Nothing that the peer sends can do more than fail that call.
+"""One gRPC call over one local connection. Nothing that the peer sends can do more than fail that call.
 
 A connection per call keeps this small: calls to drivers are rare and local, cancelling one is hanging up, and there is
 no shared state that a driver which misbehaves in one call could harm another through. A general client would bring
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import urllib.parse
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 import h2.config
@@ -22,7 +22,7 @@ import h2.exceptions
 from fairlead.driverapi.contracts import MESSAGE_BYTES_MAX
 from fairlead.driverapi.errors import DriverError, DriverGone, DriverMisbehaved, DriverRefused
 
-__all__ = ["call"]
+__all__ = ["Connect", "call"]
 
 _FRAME_HEADER_BYTES: Final = 9
 # What HTTP/2 allows a peer that was told nothing else. The library would look only when it has the whole frame.
@@ -36,11 +36,18 @@ _GONE: Final = frozenset({1, 4, 14})
 _RESETS_OF_THE_LEAVING: Final = frozenset({h2.errors.ErrorCodes.CANCEL, h2.errors.ErrorCodes.REFUSED_STREAM})
 _STATUS_MAX: Final = 16
 
+Connect = Callable[[str], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+"""How to reach a path. Raises OSError when nobody listens there."""
+
+
+async def _unix_socket(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_unix_connection(path)
+
 
 async def call(
-    path: str, method: str, request: bytes, *, timeout_seconds: float | None = None
+    path: str, method: str, request: bytes, *, timeout_seconds: float | None = None, connect: Connect = _unix_socket
 ) -> AsyncGenerator[bytes, None]:
-    """Call a method of whatever listens on a socket; the messages of its answer, as they come.
+    """Call a method of whatever listens on a path; the messages of its answer, as they come.
 
     Close the generator to hang up. It ends when the server has ended the call with status OK.
 
@@ -50,7 +57,7 @@ async def call(
         DriverMisbehaved: what came is no gRPC.
     """
     try:
-        reader, writer = await asyncio.open_unix_connection(path)
+        reader, writer = await connect(path)
     except OSError as error:
         raise DriverGone(f"cannot connect to {path}: {error.strerror or error}") from error
     except ValueError as error:  # a path that is no path

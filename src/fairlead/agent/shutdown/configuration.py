@@ -7,6 +7,7 @@ matter here are looked at. In any other file, an unknown field is a mistake.
 from __future__ import annotations
 
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,20 +22,29 @@ _RUNTIME: Final = "containerRuntimeEndpoint"
 _UNIT: Final = "kubeletUnit"
 _KUBELET_CONFIG: Final = "kubeletConfigFile"
 _FIELDS: Final = frozenset({*_SHUTDOWN, _RUNTIME, _UNIT, _KUBELET_CONFIG, "apiVersion", "kind"})
-_SCHEME: Final = "unix://"
+_SOCKET_SCHEME: Final = "unix://"
+_PIPE_SCHEME: Final = "npipe://"
+_PIPES: Final = "//./pipe/"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class AgentConfig:
-    """What the file says."""
+    """What the file says, and where things are on Linux unless it says so."""
 
     shutdown: ShutdownConfig = dataclasses.field(default_factory=ShutdownConfig)
     runtime_endpoint: str = "/run/containerd/containerd.sock"
-    kubelet_unit: str = "kubelet.service"
+    kubelet_unit: str = "kubelet.service"  # on Windows, the name of the service
     kubelet_config_file: Path = Path("/var/lib/kubelet/config.yaml")
 
 
-def read_config(path: Path, *, gate_is_on: bool = True) -> AgentConfig:
+_WINDOWS: Final = AgentConfig(
+    runtime_endpoint=r"\\.\pipe\containerd-containerd",
+    kubelet_unit="kubelet",
+    kubelet_config_file=Path(r"C:\var\lib\kubelet\config.yaml"),
+)
+
+
+def read_config(path: Path, *, gate_is_on: bool = True, system: str = sys.platform) -> AgentConfig:
     """Read the file.
 
     Raises:
@@ -55,17 +65,13 @@ def read_config(path: Path, *, gate_is_on: bool = True) -> AgentConfig:
         shutdown = read_shutdown_config(tree, gate_is_on=gate_is_on)
     except BadShutdownConfig as error:
         problems += error.problems
-    endpoint = texts[_RUNTIME]
-    if endpoint and not endpoint.startswith((_SCHEME, "/")):
-        problems.append(
-            f"{_RUNTIME} {endpoint!r} must be a unix socket, such as unix:///run/containerd/containerd.sock"
-        )
+    endpoint = _endpoint(texts[_RUNTIME], problems, system)
     if problems:
         raise BadShutdownConfig([f"{path}: {problem}" for problem in problems])
-    defaults = AgentConfig()
+    defaults = _WINDOWS if system == "win32" else AgentConfig()
     return AgentConfig(
         shutdown=shutdown,
-        runtime_endpoint=endpoint.removeprefix(_SCHEME) or defaults.runtime_endpoint,
+        runtime_endpoint=endpoint or defaults.runtime_endpoint,
         kubelet_unit=texts[_UNIT] or defaults.kubelet_unit,
         kubelet_config_file=Path(texts[_KUBELET_CONFIG]) if texts[_KUBELET_CONFIG] else defaults.kubelet_config_file,
     )
@@ -78,6 +84,21 @@ def kubelet_is_configured(path: Path) -> bool:
         return isinstance(tree, dict) and read_shutdown_config(tree).enabled
     except (OSError, UnicodeDecodeError, yaml.YAMLError, BadShutdownConfig):
         return False
+
+
+def _endpoint(text: str, problems: list[str], system: str) -> str:
+    """Where the runtime listens, as this system spells it."""
+    if system != "win32":
+        if text and not text.startswith((_SOCKET_SCHEME, "/")):
+            problems.append(
+                f"{_RUNTIME} {text!r} must be a unix socket, such as unix:///run/containerd/containerd.sock"
+            )
+        return text.removeprefix(_SOCKET_SCHEME)
+    # The kubelet takes npipe:////./pipe/name, npipe://./pipe/name and the bare path; so it is here.
+    pipe = "//" + text.removeprefix(_PIPE_SCHEME).replace("\\", "/").lstrip("/")
+    if text and not (pipe.startswith(_PIPES) and len(pipe) > len(_PIPES)):
+        problems.append(f"{_RUNTIME} {text!r} must be a named pipe, such as npipe:////./pipe/containerd-containerd")
+    return pipe.replace("/", "\\") if text else ""
 
 
 def _unknown(tree: dict[Any, Any]) -> list[str]:

@@ -11,9 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.agent.shutdown.configuration import AgentConfig, kubelet_is_configured
+from fairlead.agent.shutdown.cri.calls import CriCalls, named_pipe, unix_socket
+from fairlead.agent.shutdown.cri.runtime import CriRuntime
 from fairlead.agent.shutdown.ears import Ear
+from fairlead.agent.shutdown.ending import KubeletControl, PodRuntime
 from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Machine, Parts
 from fairlead.agent.shutdown.telling import Teller
+from fairlead.agent.windows import boot
+from fairlead.agent.windows.service import Service
 from fairlead.base import logs
 from fairlead.base.clock import Clock
 from fairlead.base.environment import Environment
@@ -36,20 +41,70 @@ class ShutdownSettings:
     config: AgentConfig
     environment: Environment
     owner: str = "auto"
+    service: Service | None = None  # this process, on Windows
 
 
 def is_supported() -> bool:
     """Whether a shutdown of this system can be heard."""
-    return sys.platform == "linux"
+    return sys.platform in {"linux", "win32"}
 
 
 def this_machine(clock: Clock) -> Machine:
     """Which boot this is. The monotonic clock counts from it."""
+    return Machine(_boot_id(), clock.now() - dt.timedelta(seconds=clock.monotonic()))
+
+
+def _boot_id() -> str:
+    if sys.platform == "win32":
+        return boot.boot_id()
     try:
-        boot_id = _BOOT_ID.read_text(encoding="ascii").strip()
+        return _BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
-        boot_id = ""
-    return Machine(boot_id, clock.now() - dt.timedelta(seconds=clock.monotonic()))
+        return ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class _System:
+    """What differs between systems."""
+
+    ear: Ear
+    runtime: PodRuntime
+    kubelet: KubeletControl
+
+
+def _linux(settings: ShutdownSettings, clock: Clock) -> _System:
+    from fairlead.agent.shutdown.kubelet import SystemdKubelet
+    from fairlead.agent.shutdown.linux import LogindEar, LogindPlaces
+    from fairlead.agent.shutdown.lockkeeping import lock_keeper
+
+    config, environment = settings.config, settings.environment
+    places = LogindPlaces()
+    if address := environment.get("DBUS_SYSTEM_BUS_ADDRESS"):
+        places = dataclasses.replace(places, bus_address=address)
+    return _System(
+        ear=LogindEar(clock, lock_keeper(environment, process_id=os.getpid()), places),
+        runtime=CriRuntime(CriCalls(unix_socket(config.runtime_endpoint)), clock),
+        kubelet=SystemdKubelet(clock, unit=config.kubelet_unit, bus_address=places.bus_address),
+    )
+
+
+def _windows(settings: ShutdownSettings, clock: Clock, service: Service) -> _System:
+    from fairlead.agent.shutdown.kubelet_service import KubeletService
+    from fairlead.agent.shutdown.windows import PreshutdownEar
+    from fairlead.agent.windows.order import Registry
+    from fairlead.agent.windows.scm import ServiceManager
+
+    config, manager = settings.config, ServiceManager()
+    return _System(
+        ear=PreshutdownEar(service, manager, Registry()),
+        runtime=CriRuntime(CriCalls(named_pipe(config.runtime_endpoint)), clock),
+        kubelet=KubeletService(
+            clock,
+            manager,
+            name=config.kubelet_unit,
+            is_configured=kubelet_is_configured(config.kubelet_config_file),
+        ),
+    )
 
 
 class Watch:
@@ -68,18 +123,10 @@ class Watch:
         well_known_conditions: bool,
         records_events: bool,
     ) -> None:
-        from fairlead.agent.shutdown.cri.calls import CriCalls, unix_socket
-        from fairlead.agent.shutdown.cri.runtime import CriRuntime
-        from fairlead.agent.shutdown.kubelet import SystemdKubelet
-        from fairlead.agent.shutdown.linux import LogindEar, LogindPlaces
-        from fairlead.agent.shutdown.lockkeeping import lock_keeper
-
-        config, environment = settings.config, settings.environment
-        places = LogindPlaces()
-        if address := environment.get("DBUS_SYSTEM_BUS_ADDRESS"):
-            places = dataclasses.replace(places, bus_address=address)
-        own_pod = environment.get("POD_UID")
-        self._ear: Ear = LogindEar(client.clock, lock_keeper(environment, process_id=os.getpid()), places)
+        config, clock, service = settings.config, client.clock, settings.service
+        system = _linux(settings, clock) if service is None else _windows(settings, clock, service)
+        own_pod = settings.environment.get("POD_UID")
+        self._ear = system.ear
         self._recorder = EventRecorder(client, controller="fairlead.dev/shutdown", instance=node_name)
         self._keeper = Keeper(
             client,
@@ -94,10 +141,10 @@ class Watch:
                 own_pods=frozenset({own_pod} if own_pod else ()),
             ),
             Parts(
-                ear=self._ear,
-                runtime=CriRuntime(CriCalls(unix_socket(config.runtime_endpoint)), client.clock),
-                kubelet=SystemdKubelet(client.clock, unit=config.kubelet_unit, bus_address=places.bus_address),
-                machine=this_machine(client.clock),
+                ear=system.ear,
+                runtime=system.runtime,
+                kubelet=system.kubelet,
+                machine=this_machine(clock),
                 interrupt=interrupt,
                 is_quiet=is_quiet,
             ),

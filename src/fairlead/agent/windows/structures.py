@@ -1,0 +1,164 @@
+"""The structures and numbers of `winsvc.h` that are used here; a test holds them against the header itself.
+
+Every integer is a `c_uint32`: `ctypes.wintypes.DWORD` is 8 bytes long on Linux, where the same tests run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+from typing import Any, Final
+
+__all__ = [
+    "Access",
+    "FailureActions",
+    "FailureActionsFlag",
+    "HandlerProcedure",
+    "Level",
+    "MainProcedure",
+    "PreshutdownInfo",
+    "QueriedConfig",
+    "RecoveryAction",
+    "ServiceDescription",
+    "ServiceKind",
+    "ServiceStatus",
+    "ServiceStatusProcess",
+    "ServiceTableEntry",
+    "StartKind",
+    "Win32Error",
+]
+
+# On 64 bits Windows has one calling convention, so that the portable one will do where the other does not exist.
+_PROCEDURE: Final[Any] = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
+
+MainProcedure: Final[Any] = _PROCEDURE(None, ctypes.c_uint32, ctypes.c_void_p)
+HandlerProcedure: Final[Any] = _PROCEDURE(
+    ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p
+)
+
+
+class ServiceKind(enum.IntEnum):
+    """What kind of process a service is."""
+
+    WIN32_OWN_PROCESS = 0x10
+
+
+class StartKind(enum.IntEnum):
+    """When a service starts."""
+
+    AUTO = 2
+    DEMAND = 3
+
+
+class Access(enum.IntFlag):
+    """What somebody who opens a service, or the manager of services, may do with it."""
+
+    MANAGER_CONNECT = 0x1
+    MANAGER_CREATE_SERVICE = 0x2
+    QUERY_CONFIG = 0x1
+    CHANGE_CONFIG = 0x2
+    QUERY_STATUS = 0x4
+    START = 0x10
+    STOP = 0x20
+    DELETE = 0x10000
+
+
+class Level(enum.IntEnum):
+    """Which of the later settings of a service is meant."""
+
+    DESCRIPTION = 1
+    FAILURE_ACTIONS = 2
+    FAILURE_ACTIONS_FLAG = 4
+    PRESHUTDOWN_INFO = 7
+
+
+class Win32Error(enum.IntEnum):
+    """The errors that mean something to us."""
+
+    INSUFFICIENT_BUFFER = 122
+    SERVICE_DOES_NOT_EXIST = 1060
+    SERVICE_NOT_ACTIVE = 1062
+    FAILED_SERVICE_CONTROLLER_CONNECT = 1063  # this process was not started as a service
+    SERVICE_SPECIFIC_ERROR = 1066  # the exit code is the service's own
+
+
+class ServiceStatus(ctypes.Structure):
+    """SERVICE_STATUS: what a service reports."""
+
+    _fields_ = (
+        ("service_type", ctypes.c_uint32),
+        ("current_state", ctypes.c_uint32),
+        ("controls_accepted", ctypes.c_uint32),
+        ("win32_exit_code", ctypes.c_uint32),
+        ("specific_exit_code", ctypes.c_uint32),
+        ("check_point", ctypes.c_uint32),
+        ("wait_hint", ctypes.c_uint32),
+    )
+
+
+class ServiceStatusProcess(ctypes.Structure):
+    """SERVICE_STATUS_PROCESS: what the manager knows of a service."""
+
+    _fields_ = (
+        *ServiceStatus._fields_,
+        ("process_id", ctypes.c_uint32),
+        ("service_flags", ctypes.c_uint32),
+    )
+
+
+class PreshutdownInfo(ctypes.Structure):
+    """SERVICE_PRESHUTDOWN_INFO: how long the machine waits for the service."""
+
+    _fields_ = (("timeout_ms", ctypes.c_uint32),)
+
+
+class QueriedConfig(ctypes.Structure):
+    """QUERY_SERVICE_CONFIGW: how a service was made. `dependencies` is a list of texts, each with a zero at its end."""
+
+    _fields_ = (
+        ("service_type", ctypes.c_uint32),
+        ("start_type", ctypes.c_uint32),
+        ("error_control", ctypes.c_uint32),
+        ("binary_path_name", ctypes.c_wchar_p),
+        ("load_order_group", ctypes.c_wchar_p),
+        ("tag_id", ctypes.c_uint32),
+        ("dependencies", ctypes.c_void_p),
+        ("service_start_name", ctypes.c_wchar_p),
+        ("display_name", ctypes.c_wchar_p),
+    )
+
+
+class ServiceDescription(ctypes.Structure):
+    """SERVICE_DESCRIPTIONW."""
+
+    _fields_ = (("description", ctypes.c_wchar_p),)
+
+
+class RecoveryAction(ctypes.Structure):
+    """SC_ACTION: what the manager does when the service fails; 1 is to start it again."""
+
+    _fields_ = (("type", ctypes.c_uint32), ("delay_ms", ctypes.c_uint32))
+
+
+class FailureActions(ctypes.Structure):
+    """SERVICE_FAILURE_ACTIONSW."""
+
+    _fields_ = (
+        ("reset_period_seconds", ctypes.c_uint32),
+        ("reboot_message", ctypes.c_wchar_p),
+        ("command", ctypes.c_wchar_p),
+        ("count", ctypes.c_uint32),
+        ("actions", ctypes.POINTER(RecoveryAction)),
+    )
+
+
+class FailureActionsFlag(ctypes.Structure):
+    """SERVICE_FAILURE_ACTIONS_FLAG: whether to stop with an error is a failure too, and not only to crash."""
+
+    _fields_ = (("on_error_exits", ctypes.c_uint32),)
+
+
+class ServiceTableEntry(ctypes.Structure):
+    """SERVICE_TABLE_ENTRYW: which procedure is the main one of which service."""
+
+    _fields_ = (("name", ctypes.c_wchar_p), ("main", MainProcedure))
