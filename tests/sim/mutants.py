@@ -117,7 +117,7 @@ def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     async def for_ever(*_args: object) -> None:
         await asyncio.Event().wait()
 
-    patch.setattr(drivers._Worker, "end", for_ever)
+    patch.setattr(drivers.Worker, "end", for_ever)
 
 
 @mutant("5")

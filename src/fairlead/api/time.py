@@ -96,6 +96,7 @@ def _utc(moment: dt.datetime) -> dt.datetime:
     return moment.astimezone(dt.UTC)
 
 
+@functools.lru_cache(maxsize=512)
 def _parse(text: str, layout: str) -> dt.datetime:
     match = _TIME.fullmatch(text)
     if match is None:

@@ -104,15 +104,22 @@ class Writer:
             return None
 
     async def publish(self, event: LifecycleEvent, node: Node, wanted: tuple[conditions.Wanted, ...]) -> None:
-        """Write conditions of the node, and no others."""
+        """Write conditions of the node, and no others. A node that has changed meanwhile is only read again."""
         written: list[NodeCondition] = []
         for one in wanted:
             current = node.condition(one.type)
             if one.type == CONDITION_LIFECYCLE_TRANSITION and (current is None or current.reason != one.reason):
                 invariants.check_reason(event, one.reason)
             written.append(conditions.written(one, current, self._clock.now()))
-        body = {"status": {"conditions": [wire.to_dict(condition) for condition in written]}}
-        await self._patch_node(node, StrategicMergePatch(_of_this(node, body)), subresource="status")
+        # Guarded by the version too: a shutdown may have said something else meanwhile, which must stay (invariant 10).
+        body = {
+            "metadata": {"resourceVersion": node.metadata.resource_version},
+            "status": {"conditions": [wire.to_dict(condition) for condition in written]},
+        }
+        try:
+            await self._patch_node(node, StrategicMergePatch(_of_this(node, body)), subresource="status")
+        except api_errors.Conflict:
+            await self.read_node()  # what is to be said is decided anew
 
     async def annotate(self, node: Node, changes: Mapping[str, str | None]) -> None:
         """Set annotations of the node; None removes one."""

@@ -9,14 +9,17 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Iterable
+from typing import Final
 
 from fairlead.api.core_v1 import Node, NodeCondition
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
 from fairlead.api.meta import ConditionStatus
-from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION
+from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from fairlead.lifecycle import deadlines, meanings
 
 __all__ = ["Wanted", "after_failure", "after_state", "outstanding", "written"]
+
+_GOING_DOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,7 +56,10 @@ def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tup
     status = event.status
     what = f"Lifecycle Transition '{event.spec.transition_name}' {_words(status.claim_status)}"
     message = f"{what}: {status.message}" if status.message else what
-    wanted = [Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, current.reason, message)]
+    wanted = []
+    # A node that is going down says so, and nothing else (invariant 10).
+    if current.reason not in _GOING_DOWN or event.spec.transition_name == NODE_SHUTDOWN.name:
+        wanted.append(Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, current.reason, message))
     frozen = status.transition
     # The node may say that it has started before the event does: an agent writes the one after the other.
     if well_known and frozen is not None and (status.start_time is not None or current.reason == frozen.start):

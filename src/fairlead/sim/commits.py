@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from fairlead.apiserver.storage.interface import Row
 
-__all__ = ["EVENTS", "LEASES", "NODES", "THINGS", "Commit", "Commits"]
+__all__ = ["EVENTS", "LEASES", "NODES", "PODS", "THINGS", "Commit", "Commits"]
 
 EVENTS = "lifecycleevents.lifecycle.k8s.io"
 LEASES = "leases.coordination.k8s.io"
 NODES = "nodes"
+PODS = "pods"
 THINGS = "things.sim.fairlead.dev"
 
 Json = dict[str, Any]
-_WATCHED = frozenset({EVENTS, LEASES, NODES, THINGS})
+_WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, THINGS})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -37,12 +38,26 @@ class Commits:
 
     def __init__(self) -> None:
         self._objects: dict[str, dict[str, Json]] = {table: {} for table in _WATCHED}
+        self._in_order: dict[str, list[Commit]] = {table: [] for table in _WATCHED}
+        self._of_object: dict[tuple[str, str], list[Commit]] = {}
         self.revisions: set[int] = set()
         self.listeners: list[Callable[[Commit], None]] = []
 
     def of(self, table: str) -> Mapping[str, Json]:
         """All objects of a table by key."""
         return self._objects[table]
+
+    def is_kept(self, table: str) -> bool:
+        """Whether the history of a table is known."""
+        return table in _WATCHED
+
+    def in_order(self, table: str) -> Sequence[Commit]:
+        """All commits of a table so far. It grows."""
+        return self._in_order[table]
+
+    def of_object(self, table: str, key: str) -> Sequence[Commit]:
+        """All commits of one object so far, and of those that had its name before it."""
+        return self._of_object.get((table, key), ())
 
     def take(self, row: Row) -> None:
         """A row has become durable."""
@@ -57,5 +72,7 @@ class Commits:
         else:
             objects[row.key] = after
         commit = Commit(row.revision, row.table, row.key, before, after)
+        self._in_order[row.table].append(commit)
+        self._of_object.setdefault((row.table, row.key), []).append(commit)
         for listener in self.listeners:
             listener(commit)

@@ -30,6 +30,7 @@ _Ts = TypeVarTuple("_Ts")
 _TASKS_BETWEEN_TIDYING = 64
 # So many callbacks without a step in time: something spins.
 _SPINNING = 200_000
+_CALLBACKS_AT_ONCE = 256
 
 
 class LoopStarved(RuntimeError):
@@ -69,6 +70,7 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._randomness = randomness
         self._now = 0.0
+        self._stopping = False  # BaseEventLoop's own, which its `stop` sets
         self._numbers = itertools.count()
         self._timers: list[tuple[float, int, asyncio.TimerHandle, contextvars.Context]] = []
         self._runnable: list[Process] = []
@@ -186,23 +188,26 @@ class SimLoop(asyncio.BaseEventLoop):
         del handle
 
     def _run_once(self) -> None:
-        """One callback, or one step in time."""
-        if not self._runnable:
-            self._move_time()
-            return
-        runnable = self._runnable
-        at = int(self._randomness.random() * len(runnable)) if len(runnable) > 1 else 0
-        process = runnable[at]
-        handle = process.ready.popleft()
-        if not process.ready:
-            runnable[at] = runnable[-1]
-            runnable.pop()
-        if not handle.cancelled():
-            self.callbacks_run += 1
-            self._ran_since_time_moved += 1
-            if self._ran_since_time_moved > _SPINNING:
-                raise LoopStarved(f"{process.name} spins: {handle!r}")
-            handle._run()  # noqa: SLF001 - what an event loop does with its handles
+        """Some callbacks and steps in time: as many as come before somebody stops the loop, up to a few hundred."""
+        runnable, draw = self._runnable, self._randomness.random
+        for _ in range(_CALLBACKS_AT_ONCE):
+            if self._stopping:
+                return
+            if not runnable:
+                self._move_time()
+                continue
+            at = int(draw() * len(runnable)) if len(runnable) > 1 else 0
+            process = runnable[at]
+            handle = process.ready.popleft()
+            if not process.ready:
+                runnable[at] = runnable[-1]
+                runnable.pop()
+            if not handle.cancelled():
+                self.callbacks_run += 1
+                self._ran_since_time_moved += 1
+                if self._ran_since_time_moved > _SPINNING:
+                    raise LoopStarved(f"{process.name} spins: {handle!r}")
+                handle._run()  # noqa: SLF001 - what an event loop does with its handles
 
     def _move_time(self) -> None:
         while self._timers and self._timers[0][2].cancelled():

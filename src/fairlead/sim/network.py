@@ -44,7 +44,10 @@ class Network:
         self.trace = trace
         self.faults: NetworkFaults | None = None
         self.injected: collections.Counter[str] = collections.Counter()
-        self.on_answer: list[Callable[[str, Request, Response], None]] = []
+        self.on_request: list[Callable[[str, Request], None]] = []
+        self.on_answer: list[Callable[[str, Request, Response, int], None]] = []
+        self.on_watch: list[Callable[[Any, Request, bytes], Any]] = []
+        self.newest_seen = 0  # the highest revision that any client was shown
         self._server: tuple[Process, AsgiApplication] | None = None
         self._cut: set[str] = set()
         self._exchanges: dict[_Exchange, None] = {}
@@ -124,6 +127,8 @@ class Network:
         if self._server is None:
             raise errors.ServerUnreachable("connection refused")
         process, application = self._server
+        for listener in self.on_request:
+            listener(party, request)
         exchange = _Exchange(self, request, party)
         self._exchanges[exchange] = None
         work = exchange.serve(application, _scope(request, user))
@@ -146,6 +151,7 @@ class SimTransport:
 
     async def send(self, request: Request) -> Response:
         """Send and wait for the whole answer."""
+        seen = self.network.newest_seen
         try:
             async with self.clock.timeout(request.timeout_seconds), self._exchange(request) as exchange:
                 if isinstance(exchange, Response):
@@ -155,7 +161,7 @@ class SimTransport:
         except TimeoutError as error:
             raise _timed_out(request) from error
         for listener in self.network.on_answer:
-            listener(self.party, request, response)
+            listener(self.party, request, response, seen)
         return response
 
     @contextlib.asynccontextmanager
@@ -206,11 +212,14 @@ class _Exchange:
         self.request = request
         self.party = party
         self.client = current_process()
+        self._is_watch = ("watch", "true") in request.query or ("watch", "1") in request.query
+        self._judged: object = None
         self.status = 0
         self.headers: dict[str, str] = {}
         self._body_taken = False
         self._chunks: collections.deque[bytes] = collections.deque()
         self._in_flight = 0
+        self._start: MutableMapping[str, Any] | None = None
         self._held: list[MutableMapping[str, Any]] = []
         self._latest = 0.0
         self._is_complete = False
@@ -242,6 +251,10 @@ class _Exchange:
         if self._hung_up.is_set():
             await asyncio.sleep(0)
             return
+        if message["type"] == "http.response.start":
+            # Servers send it in one packet with what follows.
+            self._start = message
+            return
         self._in_flight += 1
         self._dispatch(message)
         if self._in_flight >= _CHUNKS_IN_FLIGHT:
@@ -265,15 +278,17 @@ class _Exchange:
         if self._network.is_cut(self.party):
             self._held.append(message)
             return
-        if message["type"] == "http.response.start":
-            self.status = message["status"]
+        if not self.status and self._start is not None:
+            self.status = self._start["status"]
             self.headers = {
-                key.decode("latin-1").lower(): value.decode("latin-1") for key, value in message.get("headers", ())
+                key.decode("latin-1").lower(): value.decode("latin-1") for key, value in self._start.get("headers", ())
             }
-        else:
-            if body := message.get("body"):
-                self._chunks.append(bytes(body))
-            self._is_complete = not message.get("more_body", False)
+        if body := message.get("body"):
+            self._chunks.append(bytes(body))
+            if self._is_watch:
+                for listener in self._network.on_watch:
+                    self._judged = listener(self._judged, self.request, body)
+        self._is_complete = not message.get("more_body", False)
         self._news.set()
 
     def flush(self) -> None:

@@ -15,18 +15,26 @@ from collections.abc import Callable, Iterator, Sequence
 from fairlead.apiserver.storage.interface import Row
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import SeededRandomness
-from fairlead.sim.cast.agents import add_agent
+from fairlead.drivers.drain.driver import DrainDriver
+from fairlead.sim.cast.agents import Offer, add_agent
 from fairlead.sim.cast.clouds import SimCloud
-from fairlead.sim.cast.drivers import DriverHost, Machine
+from fairlead.sim.cast.drivers import DRIVER, OFFERED, DriverHost, Worker, drainer
+from fairlead.sim.cast.kubelets import add_kubelet
+from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.cast.managers import add_cloud_manager, add_manager
 from fairlead.sim.cast.server import add_server, fresh_disk
 from fairlead.sim.cast.users import Users
+from fairlead.sim.cast.workloads import Workloads
 from fairlead.sim.checkers.acknowledged import Acknowledged
 from fairlead.sim.checkers.claimants import Claimants
 from fairlead.sim.checkers.claims import Claims
 from fairlead.sim.checkers.deadlines import Deadlines
+from fairlead.sim.checkers.evictions import Evictions
+from fairlead.sim.checkers.history import History
 from fairlead.sim.checkers.leaders import Leaders
 from fairlead.sim.checkers.ownership import Ownership
+from fairlead.sim.checkers.reasons import Reasons
+from fairlead.sim.checkers.shutdowns import Shutdowns
 from fairlead.sim.commits import EVENTS, Commits
 from fairlead.sim.loop import LoopStarved, SimLoop
 from fairlead.sim.plan import Deed, plan
@@ -113,40 +121,62 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     claimants = Claimants(stage, commits)
     Deadlines(stage, commits)
     Acknowledged(stage, commits)
+    Evictions(stage, commits)
+    History(stage, commits)
+    Reasons(stage, commits)
     leaders = Leaders(stage, commits)
-    server = add_server(stage, observers=(Ownership(stage, commits),))
-    stage.start(server)
+    shutdowns = Shutdowns(stage, commits)
+    stage.start(add_server(stage, observers=(Ownership(stage, commits),)))
     clouds = {platform: SimCloud(stage, platform) for platform in _PLATFORMS}
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
+    machines = {name: SimMachine(stage, name, number, shutdowns) for number, name in enumerate(nodes)}
+    for machine in machines.values():
+        shutdowns.watch(machine)
     user = Life("user", 1, stage.loop.world, stage.clock, SeededRandomness(int(stage.chance.random() * 2**53)))
-    users = Users(stage, commits, stage.client(user), clouds, nodes)
+    client = stage.client(user)
+    users = Users(stage, commits, client, clouds, nodes, machines)
+    workloads = Workloads(stage, commits, client, list(nodes), user.randomness)
     await _until(lambda: stage.network.server() is not None, stage.clock)
     await users.set_up()
-    drivers = _populate_nodes(stage, commits, list(nodes))
+    await workloads.set_up()
+    drivers = _populate_nodes(stage, commits, scenario, machines)
     _populate_managers(stage, scenario, leaders, clouds)
     stage.loop.start(stage.loop.world, leaders.audit(), name="audit")
-    weather = Weather(stage, users, leaders, clouds, drivers)
+    stage.loop.start(stage.loop.world, workloads.run(), name="workloads")
+    weather = Weather(stage, users, leaders, clouds, drivers, machines)
     await weather.rage(deeds, scenario.network)
     weather.calm()
     calm_since = stage.clock.now()
     end = stage.clock.monotonic() + scenario.calm_minutes * 60
-    while commits.of(EVENTS) and stage.clock.monotonic() < end:
+    while (commits.of(EVENTS) or not shutdowns.is_over) and stage.clock.monotonic() < end:
         claimants.check_in_time(calm_since)
         await users.mend_nodes()
         await stage.clock.sleep(10.0)
     claims.at_end()
+    shutdowns.at_end()
 
 
-def _populate_nodes(stage: Stage, commits: Commits, nodes: list[str]) -> list[DriverHost]:
+def _populate_nodes(
+    stage: Stage, commits: Commits, scenario: Scenario, machines: dict[str, SimMachine]
+) -> list[DriverHost]:
     drivers = []
-    for node in nodes:
-        host = DriverHost(stage, commits, Machine())
-        stage.on_death.append(host.died)
-        drivers.append(host)
-        stage.start(stage.add(f"driver-{node}", host.main))
-        stage.start(add_agent(stage, node, host))
-    # Somebody started a second agent for the first node by mistake.
-    stage.start(add_agent(stage, nodes[0], drivers[0], name=f"agent-{nodes[0]}-twin"))
+    for node, machine in machines.items():
+        offers: list[Offer] = []
+        for name, driver, offered, make in (
+            ("driver", DRIVER, OFFERED, Worker),
+            ("drain", DrainDriver.name, DrainDriver.transitions, drainer(node)),
+        ):
+            host = DriverHost(stage, commits, make)
+            stage.on_death.append(host.died)
+            drivers.append(host)
+            offers.append((driver, host, offered))
+            stage.start(stage.add(f"{name}-{node}", host.main))
+        stage.start(add_kubelet(stage, commits, machine))
+        wait = scenario.driver_wait_seconds
+        stage.start(add_agent(stage, node, offers, driver_wait_seconds=wait, machine=machine))
+        if len(drivers) == 2:
+            # Somebody started a second agent for the first node by mistake, on a machine of its own.
+            stage.start(add_agent(stage, node, offers, driver_wait_seconds=wait, name=f"agent-{node}-twin"))
     return drivers
 
 
@@ -189,6 +219,7 @@ def _undisturbed(graveyard: list[object]) -> Iterator[None]:
     hook, start = sys.unraisablehook, threading.Thread.start
     was_enabled = gc.isenabled()
     gc.disable()
+    gc.freeze()  # what is here already is not looked at again and again
     try:
         yield
     finally:
@@ -196,6 +227,7 @@ def _undisturbed(graveyard: list[object]) -> Iterator[None]:
         with warnings.catch_warnings(action="ignore"):
             graveyard.clear()
             gc.collect()
+            gc.unfreeze()
         sys.unraisablehook = hook
         threading.Thread.start = start  # type: ignore[method-assign]  # managers that were killed could not put it back
         if was_enabled:

@@ -29,22 +29,25 @@ class NetworkFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How often each thing happens to the whole world in one virtual minute, on average."""
 
-    server_crash: float = 0.5
-    disk_full: float = 0.1
-    disk_slow: float = 0.1
-    agent_crash: float = 1.5
-    manager_crash: float = 0.5
-    manager_yield: float = 0.3
-    cloud_manager_crash: float = 0.3
-    pause: float = 0.4
-    partition: float = 0.6
-    clock_jump: float = 0.3
-    driver_death: float = 0.5
-    cloud_silence: float = 0.2
-    cloud_empty: float = 0.2
-    machine_gone: float = 0.1
-    node_recreated: float = 0.2
-    finalizer_removed: float = 0.1
+    server_crash: float = 0.6
+    disk_full: float = 0.2
+    disk_slow: float = 0.2
+    agent_crash: float = 2.0
+    manager_crash: float = 0.6
+    manager_yield: float = 0.5
+    cloud_manager_crash: float = 0.5
+    pause: float = 0.6
+    partition: float = 0.8
+    clock_jump: float = 0.5
+    driver_death: float = 0.8
+    kubelet_crash: float = 0.3
+    machine_shutdown: float = 0.8
+    machine_disk_full: float = 0.2
+    cloud_silence: float = 0.3
+    cloud_empty: float = 0.3
+    machine_gone: float = 0.2
+    node_recreated: float = 0.3
+    finalizer_removed: float = 0.2
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,10 +55,11 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     nodes: int = 5
     managers: int = 3
-    chaos_minutes: float = 10.0
+    chaos_minutes: float = 3.0
     calm_minutes: float = 15.0
-    events_per_minute: float = 6.0
-    things_per_minute: float = 4.0
+    events_per_minute: float = 14.0
+    things_per_minute: float = 6.0
+    driver_wait_seconds: float = 60.0  # the agents' --driver-wait-timeout
     network: NetworkFaults | None = NetworkFaults()  # null: a network that never fails
     faults: Faults = Faults()
 

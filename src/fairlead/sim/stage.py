@@ -115,6 +115,17 @@ class Stage:
         self.loop.kill(process)
         self._gone(actor, process)
 
+    def halt(self, actor: Actor) -> None:
+        """Kill it for as long as nobody wants it back."""
+        actor.is_wanted = False
+        self.kill(actor, "is switched off")
+
+    def revive(self, actor: Actor) -> None:
+        """Start what was halted."""
+        if not actor.is_wanted:
+            actor.is_wanted = True
+            self.start(actor)
+
     def kill_all(self) -> None:
         """The simulation is over."""
         for process in (*self.processes, self.loop.world):

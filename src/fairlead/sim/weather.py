@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from fairlead.base.randomness import Randomness, SeededRandomness
 from fairlead.sim.cast.clouds import SimCloud
 from fairlead.sim.cast.drivers import DriverHost
+from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.cast.server import SERVER
 from fairlead.sim.cast.users import Users
 from fairlead.sim.checkers.leaders import Leaders
@@ -27,12 +28,19 @@ class Weather:
     """How each planned thing is done."""
 
     def __init__(
-        self, stage: Stage, users: Users, leaders: Leaders, clouds: dict[str, SimCloud], drivers: list[DriverHost]
+        self,
+        stage: Stage,
+        users: Users,
+        leaders: Leaders,
+        clouds: dict[str, SimCloud],
+        drivers: list[DriverHost],
+        machines: dict[str, SimMachine],
     ) -> None:
         self._stage = stage
         self._leaders = leaders
         self._clouds = clouds
         self._drivers = drivers
+        self._machines = machines
         self._acts: dict[str, Act] = {
             "server_crash": lambda _chance: stage.kill(stage.actors[SERVER]),
             "disk_full": self._disk_full,
@@ -41,7 +49,10 @@ class Weather:
             "manager_crash": lambda chance: self._kill("manager-", chance),
             "manager_yield": self._yield,
             "cloud_manager_crash": lambda chance: self._kill("ccm-", chance),
-            "driver_death": lambda chance: self._kill("driver-", chance),
+            "driver_death": lambda chance: self._kill(chance.choice(["driver-", "drain-"]), chance),
+            "kubelet_crash": lambda chance: self._kill("kubelet-", chance),
+            "machine_shutdown": self._machine_shutdown,
+            "machine_disk_full": self._machine_disk_full,
             "pause": self._pause,
             "partition": self._partition,
             "clock_jump": self._clock_jump,
@@ -79,11 +90,13 @@ class Weather:
             cloud.is_silent = cloud.is_empty = False
         for driver in self._drivers:
             driver.is_troubled = False
+        for machine in self._machines.values():
+            machine.is_troubled = machine.is_disk_full = False
         for actor in stage.actors.values():
             stage.network.heal(actor.name)
             if actor.process is not None and actor.process.is_paused:
                 stage.loop.resume(actor.process)
-            if actor.name.startswith("driver-"):
+            if actor.name.startswith(("driver-", "drain-")):
                 # Whatever hangs in one is let go of by a restart.
                 stage.kill(actor, "restarted")
 
@@ -123,6 +136,24 @@ class Weather:
         actor.clock.jump(seconds)
         await self._stage.clock.sleep(60.0)
         actor.clock.jump(-seconds)  # somebody has noticed
+
+    async def _machine_shutdown(self, chance: Randomness) -> None:
+        machine = self._machine(chance)
+        machine.go_down()
+        if chance.random() < 0.3:
+            await self._stage.clock.sleep(chance.uniform(0.0, 15.0))
+            machine.call_off()
+
+    async def _machine_disk_full(self, chance: Randomness) -> None:
+        machine = self._machine(chance)
+        machine.is_disk_full = True
+        await self._stage.clock.sleep(chance.uniform(1.0, 30.0))
+        machine.is_disk_full = False
+
+    def _machine(self, chance: Randomness) -> SimMachine:
+        # Not the first one's: its second agent is on another machine, hears nothing and would go on.
+        names = sorted(self._machines)
+        return self._machines[chance.choice(names[1:] or names)]
 
     async def _disk_full(self, chance: Randomness) -> None:
         self._stage.disk.is_full = True

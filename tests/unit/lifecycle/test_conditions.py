@@ -75,6 +75,9 @@ def test_after_a_failure_the_reason_stays(status: str, words: str) -> None:
     assert (own.reason, own.message) == ("DrainStarted", f"Lifecycle Transition 'node-drain' {words}")
     assert (draining.type, draining.status, draining.reason) == ("DrainInProgress", "False", "DrainFailed")
     assert conditions.after_failure(ended, node(), well_known=True) == ()
+    going_down = wire.replace(current, reason=reserved.NODE_SHUTDOWN.start)
+    there = wire.replace(node(), status=NodeStatus(conditions=(going_down,)))
+    assert conditions.after_failure(ended, there, well_known=True) == (draining,), "a shutdown has the word"
 
 
 def test_reserved_transitions_are_listed_with_a_meaning() -> None:

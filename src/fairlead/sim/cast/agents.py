@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Sequence
+from pathlib import Path
+
 from fairlead.agent.agent import Agent, AgentOptions
+from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Parts
+from fairlead.agent.shutdown.telling import Teller
+from fairlead.base import tasks
 from fairlead.base.metrics import DiscardedMetrics
 from fairlead.claimant.directory import Registration
+from fairlead.client.client import Client
+from fairlead.client.recorder import EventRecorder
 from fairlead.driverapi.channel import DriverChannel, RegistrationChannel
-from fairlead.sim.cast.drivers import DRIVER, OFFERED, DriverHost
+from fairlead.driverapi.messages import OfferedTransition
+from fairlead.lifecycle.facts import Settings
+from fairlead.sim.cast.drivers import DriverHost
+from fairlead.sim.cast.machines import SHUTDOWN, SimEar, SimMachine, SimMemory, SimPodCache, SimRuntime
 from fairlead.sim.stage import Actor, Life, Stage
 
-__all__ = ["add_agent"]
+__all__ = ["Offer", "add_agent"]
+
+Offer = tuple[str, DriverHost, Sequence[OfferedTransition]]
 
 
 class _NoSockets:
@@ -20,14 +34,57 @@ class _NoSockets:
         raise NotImplementedError(path)
 
 
-def add_agent(stage: Stage, node_name: str, driver: DriverHost, *, name: str = "") -> Actor:
-    """The agent of a node. It keeps its name over its lives, as one with a state folder does."""
+def add_agent(
+    stage: Stage,
+    node_name: str,
+    drivers: Sequence[Offer],
+    *,
+    driver_wait_seconds: float,
+    machine: SimMachine | None = None,
+    name: str = "",
+) -> Actor:
+    """The agent of a node. It keeps its name over its lives, as one with a state folder does.
+
+    With a machine it also looks after that one's shutdowns.
+    """
     name = name or f"agent-{node_name}"
+    settings = Settings(driver_wait=dt.timedelta(seconds=driver_wait_seconds))
 
     async def main(life: Life) -> None:
-        options = AgentOptions(node_name=node_name, identity=name, on_overrun=stage.exit_on_overrun(name))
-        agent = Agent(stage.client(life), options, _NoSockets(), DiscardedMetrics())
-        agent.directory.add(Registration(driver=DRIVER, endpoint="", owner=0, channel=driver, transitions=OFFERED))
-        await agent.run()
+        client = stage.client(life)
+        options = AgentOptions(
+            node_name=node_name, identity=name, settings=settings, on_overrun=stage.exit_on_overrun(name)
+        )
+        agent = Agent(client, options, _NoSockets(), DiscardedMetrics())
+        for driver, host, offered in drivers:
+            agent.directory.add(
+                Registration(driver=driver, endpoint="", owner=0, channel=host, transitions=tuple(offered))
+            )
+        async with tasks.TaskScope("node", on_exit=tasks.OnExit.CANCEL) as scope:
+            if machine is not None:
+                scope.start(_keep(client, machine, life, agent), name="shutdown")
+            await agent.run()
 
     return stage.add(name, main)
+
+
+async def _keep(client: Client, machine: SimMachine, life: Life, agent: Agent) -> None:
+    recorder = EventRecorder(client, controller="fairlead.dev/shutdown", instance=machine.node_name)
+    keeper = Keeper(
+        client,
+        KeeperOptions(node_name=machine.node_name, config=SHUTDOWN, folder=Path("/nowhere"), owner="agent"),
+        Parts(
+            ear=SimEar(machine),
+            runtime=SimRuntime(machine, life.randomness),
+            kubelet=machine,
+            machine=machine.as_seen_by(life.clock),
+            interrupt=agent.interrupt,
+            is_quiet=lambda: agent.is_quiet,
+        ),
+        Teller(recorder, DiscardedMetrics()),
+    )
+    # The disk is the machine's, not that of the computer this runs on.
+    keeper.memory = SimMemory(machine)
+    keeper.cache = machine.cache = SimPodCache(machine)
+    async with recorder.running():
+        await keeper.run()

@@ -10,12 +10,13 @@ from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.driverapi.errors import DriverError, DriverGone, DriverRefused
 from fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Work
 from fairlead.drivers import sdk
+from fairlead.drivers.drain.driver import DrainDriver
 from fairlead.drivers.sdk.service import Service
 from fairlead.sim.commits import EVENTS, Commits
 from fairlead.sim.loop import Process, current_process
 from fairlead.sim.stage import Life, Stage, Violation
 
-__all__ = ["DRIVER", "OFFERED", "DriverHost", "Machine"]
+__all__ = ["DRIVER", "OFFERED", "DriverHost", "Worker", "drainer"]
 
 _T = TypeVar("_T")
 
@@ -26,7 +27,7 @@ OFFERED: Final = (
 )
 
 
-class Machine:
+class _Marks:
     """What survives a driver's process: which work was done on it."""
 
     def __init__(self) -> None:
@@ -34,7 +35,7 @@ class Machine:
         self.ended: set[str] = set()
 
 
-class _Worker(sdk.Driver):
+class Worker(sdk.Driver):
     """Takes its time, sometimes for ever, and now and then refuses."""
 
     name = DRIVER
@@ -45,14 +46,14 @@ class _Worker(sdk.Driver):
         self._life = life
 
     async def start(self, work: sdk.Work) -> None:
-        self._host.judge_call(work)
+        """Enter the start state."""
         await self._life.clock.sleep(self._life.randomness.uniform(0.0, 3.0))
-        self._host.machine.started.add(work.event_uid)
+        self._host.marks.started.add(work.event_uid)
         self._host.stage.trace.add(self._life.name, f"started {work.event_name}")
 
     async def end(self, work: sdk.Work, report: sdk.Report) -> None:
-        self._host.judge_call(work)
-        if work.event_uid in self._host.machine.ended:
+        """Bring the node to the end state."""
+        if work.event_uid in self._host.marks.ended:
             return
         chance = self._life.randomness.random()
         troubled = self._host.is_troubled
@@ -64,17 +65,27 @@ class _Worker(sdk.Driver):
             report(Progress(done=done, total=3, unit="steps"))
         if troubled and chance > 0.95:
             raise DriverRefused("the machine does not obey")
-        self._host.machine.ended.add(work.event_uid)
+        self._host.marks.ended.add(work.event_uid)
         self._host.stage.trace.add(self._life.name, f"ended {work.event_name}")
+
+
+def drainer(node_name: str) -> Callable[[DriverHost, Life], sdk.Driver]:
+    """The real drain driver of a node."""
+
+    def make(host: DriverHost, life: Life) -> sdk.Driver:
+        return DrainDriver(host.stage.client(life), node_name=node_name)
+
+    return make
 
 
 class DriverHost:
     """A driver's process as its agent reaches it. Calls run there; only answers come back."""
 
-    def __init__(self, stage: Stage, commits: Commits, machine: Machine) -> None:
+    def __init__(self, stage: Stage, commits: Commits, make: Callable[[DriverHost, Life], sdk.Driver]) -> None:
         self.stage = stage
         self.commits = commits
-        self.machine = machine
+        self.marks = _Marks()
+        self._make = make
         self.is_troubled = True
         self._service: Service | None = None
         self._process: Process | None = None
@@ -82,7 +93,7 @@ class DriverHost:
 
     async def main(self, life: Life) -> None:
         """One life of the driver."""
-        self._service = Service(_Worker(self, life), life.clock)
+        self._service = Service(self._make(self, life), life.clock)
         self._process = life.process
         await asyncio.Event().wait()
 
@@ -117,7 +128,7 @@ class DriverHost:
     async def start(self, work: Work, *, timeout_seconds: float | None = None) -> Reached:
         """Enter the start state."""
         del timeout_seconds
-        return await self._call(lambda service: service.start(work))
+        return await self._call(lambda service: service.start(work), work)
 
     async def end(
         self, work: Work, on_progress: Callable[[Progress], None], *, timeout_seconds: float | None = None
@@ -129,12 +140,14 @@ class DriverHost:
         def relay(progress: Progress) -> None:
             loop.call_soon(on_progress, progress, context=caller.context.copy())
 
-        return await self._call(lambda service: service.end(work, relay))
+        return await self._call(lambda service: service.end(work, relay), work)
 
-    async def _call(self, begin: Callable[[Service], Coroutine[Any, Any, _T]]) -> _T:
+    async def _call(self, begin: Callable[[Service], Coroutine[Any, Any, _T]], work: Work | None = None) -> _T:
         await asyncio.sleep(self.stage.chance.uniform(0.0, 0.001))
         if self._service is None or self._process is None:
             raise DriverGone("connection refused")
+        if work is not None:
+            self.judge_call(work)
         loop = self.stage.loop
         answer: asyncio.Future[_T] = loop.create_future()
         task = loop.start(self._process, _answered(begin(self._service), answer), name="call")

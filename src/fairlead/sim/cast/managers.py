@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 from collections.abc import Callable
+from typing import Final
 
 from fairlead.base.metrics import DiscardedMetrics
 from fairlead.client.client import Client
 from fairlead.cloud.assembly import CloudManager, CloudSettings, lease_name
 from fairlead.controllers.event_gc import event_gc
-from fairlead.election import LeadershipLost, Lock
+from fairlead.controllers.shutdown_observer import shutdown_observer
+from fairlead.election import LeadershipLost, Lock, Timing
 from fairlead.lifecycle.collecting import Retention
 from fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
 from fairlead.sim.cast.clouds import SimCloud
@@ -19,13 +22,15 @@ from fairlead.sim.stage import Actor, Life, Stage
 __all__ = ["MANAGER_LOCK", "add_cloud_manager", "add_manager"]
 
 MANAGER_LOCK = Lock("kube-system", "fairlead-controller-manager")
+# Twice as patient as by default: an idle world then has half as much to do.
+_TIMING: Final = Timing(lease_duration_seconds=30.0, renew_deadline_seconds=20.0, retry_period_seconds=5.0)
 
 
 def add_manager(stage: Stage, number: int, leaders: Leaders) -> Actor:
     """One replica of the controller manager."""
 
     def controllers() -> tuple[Controller, ...]:
-        return (event_gc(Retention(), workers=2),)
+        return (event_gc(Retention(), workers=2), shutdown_observer(silence=dt.timedelta(seconds=60)))
 
     return _add(stage, f"manager-{number}", MANAGER_LOCK, controllers, leaders)
 
@@ -52,7 +57,9 @@ def _add(
         watched = tuple(_watched(one, lock, life, leaders) for one in (*controllers(), _laggard(life)))
         plan = GroupPlan(lock=lock, controllers=watched, connect=connect)
         manager = Manager(
-            ManagerOptions(component=name, identity=f"{name}_{life.number}", groups=(plan,), watchdog=False),
+            ManagerOptions(
+                component=name, identity=f"{name}_{life.number}", groups=(plan,), timing=_TIMING, watchdog=False
+            ),
             clock=life.clock,
             randomness=life.randomness,
             metrics=DiscardedMetrics(),

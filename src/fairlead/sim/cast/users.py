@@ -8,12 +8,19 @@ from typing import Any, Final
 
 from fairlead.api import errors as api_errors
 from fairlead.api.gvk import GroupVersionResource
-from fairlead.api.reserved import LIFECYCLE_GROUP
+from fairlead.api.reserved import (
+    ANNOTATION_DRAIN_PREFIX,
+    DRIVER_DRAIN,
+    LIFECYCLE_GROUP,
+    NODE_DRAIN,
+    NODE_UNCORDON,
+)
 from fairlead.base.randomness import Randomness
 from fairlead.client import errors, patches
 from fairlead.client.client import Client
 from fairlead.sim.cast.clouds import SimCloud
 from fairlead.sim.cast.drivers import DRIVER
+from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.commits import EVENTS, NODES, THINGS, Commits
 from fairlead.sim.stage import Stage
 
@@ -27,19 +34,27 @@ _TRANSITIONS: Final = GroupVersionResource(LIFECYCLE_GROUP, "v1alpha1", "lifecyc
 _LIFECYCLE: Final = f"{LIFECYCLE_GROUP}/v1alpha1"
 _NO_FINALIZERS: Final = patches.MergePatch({"metadata": {"finalizers": None}})
 _HOLD: Final = "sim.fairlead.dev/hold"
+_WANTED: Final = ("reboot", "reboot", "patch", "nobodys", NODE_DRAIN.name, NODE_DRAIN.name, NODE_UNCORDON.name)
 
 
 class Users:
     """Acts through a client as everybody does, and takes no for an answer."""
 
     def __init__(
-        self, stage: Stage, commits: Commits, client: Client, clouds: dict[str, SimCloud], nodes: dict[str, str]
+        self,
+        stage: Stage,
+        commits: Commits,
+        client: Client,
+        clouds: dict[str, SimCloud],
+        nodes: dict[str, str],
+        machines: dict[str, SimMachine],
     ) -> None:
         self._stage = stage
         self._commits = commits
         self._client = client
         self._clouds = clouds
         self._nodes = nodes  # name -> platform
+        self._machines = machines
         self._number = 0
 
     async def set_up(self) -> None:
@@ -51,6 +66,8 @@ class Users:
             ("reboot", "Rebooting", "Rebooted", "90s", DRIVER),
             ("patch", "Patching", "Patched", "10m", DRIVER),
             ("nobodys", "A", "B", "1m", "example.com/not-there"),
+            (NODE_DRAIN.name, NODE_DRAIN.start, NODE_DRAIN.end, "2m", DRIVER_DRAIN),
+            (NODE_UNCORDON.name, NODE_UNCORDON.start, NODE_UNCORDON.end, "1m", DRIVER_DRAIN),
         ):
             spec = {"start": start, "end": end, "driver": driver, "allNodes": True, "sla": sla}
             await transitions.create(
@@ -66,13 +83,16 @@ class Users:
     async def ask_for_event(self, chance: Randomness) -> None:
         """Somebody wants something done to a node."""
         node = chance.choice(sorted(self._nodes))
-        transition = chance.choice(["reboot", "reboot", "reboot", "patch", "patch", "nobodys"])
+        transition = chance.choice(_WANTED)
         self._number += 1
-        name = f"e-{self._number}"
+        metadata: dict[str, Any] = {"name": f"e-{self._number}"}
+        if transition == NODE_DRAIN.name and chance.random() < 0.4:
+            flag = chance.choice(["force", "delete-emptydir-data"])
+            metadata["annotations"] = {f"{ANNOTATION_DRAIN_PREFIX}{flag}": "false"}
         spec = {"transitionName": transition, "bindingNode": node}
         async with self._tolerant():
             await self._client.of(_EVENTS).create(
-                {"apiVersion": _LIFECYCLE, "kind": "LifecycleEvent", "metadata": {"name": name}, "spec": spec}
+                {"apiVersion": _LIFECYCLE, "kind": "LifecycleEvent", "metadata": metadata, "spec": spec}
             )
 
     async def delete_an_event(self, chance: Randomness) -> None:
@@ -114,6 +134,8 @@ class Users:
             return
         self._stage.trace.add("user", f"the machine of {node} is gone")
         cloud.remove(node)
+        if node in self._machines:
+            self._machines[node].has_power = False
         async with self._tolerant():
             await self._client.of(_NODES).patch(node, _ready("Unknown"), subresource="status")
 
@@ -142,6 +164,8 @@ class Users:
         provider_id = f"{platform}://{name}" if platform else ""
         if cloud is not None:
             cloud.add(name, provider_id)
+        if name in self._machines:
+            self._machines[name].has_power = True
         nodes = self._client.of(_NODES)
         spec = {"providerID": provider_id} if provider_id else {}
         await nodes.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec})

@@ -23,7 +23,7 @@ class Acknowledged:
         self._commits = commits
         stage.network.on_answer.append(self._answered)
 
-    def _answered(self, party: str, request: Request, response: Response) -> None:
+    def _answered(self, party: str, request: Request, response: Response, _seen: int) -> None:
         if request.method not in _WRITES or response.status >= 300:
             return
         found = _REVISION.search(response.body)

@@ -105,3 +105,27 @@ async def test_the_end_is_told_although_the_event_cannot_be_claimed(here: NodeWo
     here.machine.go_down()
     await here.wait(lambda: not here.machine.is_held)
     assert (await here.conditions())["LifecycleTransition"] == ("True", "shutdown-drain-complete")
+
+
+async def test_nothing_that_was_under_way_is_said_over_it(here: NodeWorld) -> None:
+    """What the engine decided from an older node must not replace what the shutdown says (invariant 10)."""
+    await here.pod("low", needs=10)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(2)
+    is_sent, send = asyncio.Event(), agent.transport.send
+
+    async def slowly(request: Request) -> Response:
+        if request.method == "PATCH" and b'"Rebooting"' in request.body and not is_sent.is_set():
+            is_sent.set()
+            await here.clock.sleep(1)
+        return await send(request)
+
+    agent.transport.send = slowly  # type: ignore[method-assign]  # the one request that a busy server is slow with
+    await here.api.create("late")
+    await here.wait(is_sent.is_set)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    await here.clock.advance(5)
+    assert here.api.reasons == ["shutdown-drain-started", "shutdown-drain-complete"]

@@ -1,0 +1,65 @@
+"""Invariant 2, its second half: the reason of a node's condition moves from start to end, once for each claim."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
+from fairlead.sim.commits import EVENTS, NODES, Commit, Commits
+from fairlead.sim.stage import Stage, Violation
+
+__all__ = ["Reasons"]
+
+# What a shutdown says of its node is not said by the claim of an event: `shutdowns` judges it.
+_SHUTDOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
+# A claim that a stranger took away by force: its claimant hears of it a moment later.
+_MEDDLED_SECONDS: Final = 60.0
+
+
+class Reasons:
+    """Holds each move of a condition against the claim that is under way on its node."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._claimed: dict[str, dict[str, Any]] = {}  # node -> event
+        self._ended: set[str] = set()  # uids of events whose end was published
+        self._meddled: dict[str, float] = {}  # node -> when
+        commits.listeners.append(self._committed)
+
+    def _committed(self, commit: Commit) -> None:
+        if commit.table == EVENTS:
+            self._follow(commit)
+        elif commit.table == NODES and commit.after is not None:
+            before, after = _reason(commit.before), _reason(commit.after)
+            if before != after and after not in _SHUTDOWN and not (before in _SHUTDOWN and not after):
+                self._judge(commit.key, before, after)
+
+    def _follow(self, commit: Commit) -> None:
+        event = commit.after or commit.before or {}
+        node = event["spec"]["bindingNode"]
+        if commit.after is not None and commit.after.get("status", {}).get("claimStatus") == "Claimed":
+            self._claimed[node] = commit.after
+        elif node in self._claimed and self._claimed[node]["metadata"]["uid"] == event["metadata"]["uid"]:
+            del self._claimed[node]
+            if commit.after is None:
+                self._meddled[node] = self._stage.loop.time()
+
+    def _judge(self, node: str, before: str, after: str) -> None:
+        if self._stage.loop.time() - self._meddled.get(node, -_MEDDLED_SECONDS) < _MEDDLED_SECONDS:
+            return
+        event = self._claimed.get(node)
+        if event is None:
+            raise Violation("2", f"node {node} says {after!r} after {before!r}, and nothing is claimed")
+        frozen, uid, name = event["status"]["transition"], event["metadata"]["uid"], event["metadata"]["name"]
+        self._stage.counts["condition moves"] += 1
+        if after == frozen["start"] and uid not in self._ended:
+            return
+        if after == frozen["end"] and before == frozen["start"] and uid not in self._ended:
+            self._ended.add(uid)
+            return
+        raise Violation("2", f"node {node} says {after!r} after {before!r}, and {name} is claimed: {frozen}")
+
+
+def _reason(node: dict[str, Any] | None) -> str:
+    conditions = () if node is None else node.get("status", {}).get("conditions", ())
+    return next((str(one.get("reason")) for one in conditions if one["type"] == CONDITION_LIFECYCLE_TRANSITION), "")

@@ -1,0 +1,189 @@
+"""Invariant 10: a node that is going down never says or does as if it were not, and takes no more time than it has."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from fairlead.agent.shutdown.ending import RunningPod
+from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
+from fairlead.lifecycle.shutdown_plan import group_of, latest_end
+from fairlead.lifecycle.shutdown_status import TAINT
+from fairlead.sim.cast.machines import PERIODS, SimMachine, SimMemory
+from fairlead.sim.commits import NODES, PODS, Commit, Commits
+from fairlead.sim.stage import Stage, Violation
+
+__all__ = ["Shutdowns"]
+
+_STATES: Final = (NODE_SHUTDOWN.start, NODE_SHUTDOWN.end)
+_BUDGET_SECONDS: Final = latest_end(PERIODS, len(PERIODS) - 1)
+_SLACK_SECONDS: Final = 1.0  # a clock that drifts, a runtime that takes a moment to answer
+_ORDER_SECONDS: Final = 1.0  # the pods of one group are not asked in one moment
+_IN_FLIGHT_SECONDS: Final = 5.0  # what a kubelet sent before it was stopped arrives by then
+
+
+@dataclasses.dataclass(slots=True)
+class _Shutdown:
+    """One shutdown of one machine, as it truly is."""
+
+    heard_at: float
+    asked: dict[str, tuple[float, int]] = dataclasses.field(default_factory=dict)  # pod uid -> when first, its group
+    node_uid: str = ""  # of the node that has said so
+    state: str = ""
+    is_tainted: bool = False
+    kubelet_stopped_at: float | None = None
+
+
+class Shutdowns:
+    """Hears from the machines what agents do to them, and from the disk what nodes say."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._commits = commits
+        self._machines: dict[str, SimMachine] = {}
+        self._current: dict[str, _Shutdown] = {}
+        commits.listeners.append(self._committed)
+
+    # ---- told by machines
+
+    def watch(self, machine: SimMachine) -> None:
+        """From now on this one too."""
+        self._machines[machine.node_name] = machine
+
+    def heard(self, machine: SimMachine) -> None:
+        """An agent knows: from now on time counts, over all its lives."""
+        if self._of(machine) is None:
+            self._current[machine.node_name] = _Shutdown(self._stage.loop.time())
+
+    def asked(self, machine: SimMachine, pod: RunningPod, grace_seconds: float) -> None:
+        """An agent ends a pod."""
+        shutdown = self._of(machine)
+        if shutdown is None:
+            return  # called off this very moment
+        now = self._stage.loop.time()
+        elapsed = now - shutdown.heard_at
+        if elapsed + grace_seconds > _BUDGET_SECONDS + _SLACK_SECONDS:
+            what = f"{grace_seconds:.1f} s after {elapsed:.1f} s, and all have {_BUDGET_SECONDS} s"
+            self._break(f"pod {pod.name} of {machine.node_name} is given {what}")
+        known = None if machine.cache is None else machine.cache.pods.get(pod.uid)
+        if known is None or known.runtime_uid in shutdown.asked:
+            return
+        group = group_of(PERIODS, known.priority)
+        allowed = min(PERIODS[group].seconds, known.grace_seconds or 0)
+        if grace_seconds > allowed + 0.01:
+            self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s, and may have {allowed}")
+        shutdown.asked[pod.uid] = (now, group)
+        for at, other in shutdown.asked.values():
+            sandbox = machine.kubelet.runtime.get(pod.uid)
+            began_before = (
+                sandbox is not None and (sandbox.started - self._stage.clock.now()).total_seconds() < at - now
+            )
+            if other > group and at < now - _ORDER_SECONDS and began_before:
+                self._break(f"pod {pod.name} of {machine.node_name} is ended after one of higher priority")
+
+    def started(self, machine: SimMachine, name: str) -> None:
+        """The kubelet starts containers."""
+        shutdown = self._of(machine)
+        if shutdown is not None and shutdown.asked:
+            self._break(f"pod {name} is started on {machine.node_name}, whose pods are being ended")
+
+    def released(self, machine: SimMachine) -> None:
+        """An agent lets the machine go: what it knows is stored by now, in the API or on the disk."""
+        shutdown = self._of(machine)
+        if shutdown is None:
+            return
+        self._stage.counts["machines let go"] += 1
+        state = SimMemory(machine).load()
+        on_disk = set() if state is None else {pod.uid for pod in state.ended}
+        if state is None or machine.is_disk_full:
+            return  # nothing can be asked of a disk that takes nothing
+        now = self._stage.clock.now()
+        for uid in shutdown.asked:
+            sandbox = machine.kubelet.runtime.get(uid)
+            if sandbox is None or not sandbox.has_ended(now) or uid in on_disk:
+                continue
+            pod = self._commits.of(PODS).get(f"{sandbox.pod.namespace}/{sandbox.pod.name}")
+            if pod is not None and pod["metadata"]["uid"] == uid and not _finished(pod):
+                self._break(f"{machine.node_name} is let go, and nobody knows how {sandbox.pod.name} ended")
+
+    def _of(self, machine: SimMachine) -> _Shutdown | None:
+        """The shutdown under way, if one is."""
+        current = self._current.get(machine.node_name)
+        if current is not None and (not machine.preparing or current.heard_at < machine.down_since):
+            del self._current[machine.node_name]
+            return None
+        return current
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every machine is up, and its node says so."""
+        return not self._still_down()
+
+    def at_end(self) -> None:
+        """Liveness: with everybody well, nothing is left of a shutdown."""
+        for what in self._still_down():
+            raise Violation("liveness", what)
+
+    def _still_down(self) -> list[str]:
+        left = []
+        for name, machine in self._machines.items():
+            node = self._commits.of(NODES).get(name)
+            if machine.preparing or not machine.is_on or not machine.kubelet.is_running:
+                left.append(f"the machine of {name} does not come up")
+            elif node is not None and (_reason(node) in _STATES or _is_tainted(node)):
+                left.append(f"node {name} says that it is going down, and is not")
+        return left
+
+    # ---- seen on the disk
+
+    def _committed(self, commit: Commit) -> None:
+        if commit.table != NODES or commit.after is None or commit.key not in self._machines:
+            return
+        machine = self._machines[commit.key]
+        shutdown = self._of(machine)
+        if shutdown is None:
+            return
+        state, uid = _reason(commit.after), commit.after["metadata"]["uid"]
+        if shutdown.node_uid != uid:
+            if state not in _STATES:
+                return
+            shutdown.node_uid, shutdown.state, shutdown.is_tainted = uid, state, False
+        if state not in _STATES or (state, shutdown.state) == _STATES:
+            raise Violation("10", f"node {commit.key} says {state!r} after {shutdown.state!r}, and is going down")
+        shutdown.state = state
+        tainted = _is_tainted(commit.after)
+        if shutdown.is_tainted and not tainted:
+            raise Violation("10", f"node {commit.key} takes pods again, and is going down")
+        shutdown.is_tainted = tainted
+        self._check_ready(machine, shutdown, commit)
+
+    def _check_ready(self, machine: SimMachine, shutdown: _Shutdown, commit: Commit) -> None:
+        if machine.kubelet.is_running:
+            return
+        now = self._stage.loop.time()
+        if shutdown.kubelet_stopped_at is None:
+            shutdown.kubelet_stopped_at = now
+        is_news = _is_ready(commit.after) and not _is_ready(commit.before)
+        if is_news and now - shutdown.kubelet_stopped_at > _IN_FLIGHT_SECONDS:
+            raise Violation("10", f"node {commit.key} says that it is ready, and is going down")
+
+    def _break(self, what: str) -> None:
+        self._stage.violate(Violation("10", what))
+
+
+def _reason(node: dict[str, Any]) -> str:
+    conditions = node.get("status", {}).get("conditions", ())
+    return next((str(one.get("reason")) for one in conditions if one["type"] == CONDITION_LIFECYCLE_TRANSITION), "")
+
+
+def _is_tainted(node: dict[str, Any]) -> bool:
+    return any(taint["key"] == TAINT.key for taint in node.get("spec", {}).get("taints", ()))
+
+
+def _is_ready(node: dict[str, Any] | None) -> bool:
+    conditions = () if node is None else node.get("status", {}).get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def _finished(pod: dict[str, Any]) -> bool:
+    return pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
