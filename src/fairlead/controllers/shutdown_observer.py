@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-from typing import Final
+from typing import Final, Literal
 
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
@@ -28,6 +29,8 @@ _KUBELET_LEASES: Final = "kube-node-lease"
 # Shutdowns are few and take minutes; a look every few seconds is all it takes to see their end.
 _LOOK_SECONDS: Final = 5.0
 
+_Key = tuple[Literal["event", "node"], str]
+
 _log = logs.get_logger(__name__)
 
 
@@ -48,8 +51,9 @@ class _Observer:
         self._clock = context.client.clock
         self._silence = silence
         self._out_of_service = out_of_service
-        self._queue: WorkQueue[str] = context.queue()
+        self._queue: WorkQueue[_Key] = context.queue()
         self._events = Informer(context.client.of(LifecycleEvent, keep=False))
+        self._nodes = Informer(context.client.of(Node, keep=False))
         # The last sign of life of a node, and when it was first seen here: clocks elsewhere may be wrong.
         self._signs: dict[str, tuple[tuple[object, ...], dt.datetime]] = {}
         self._seen = context.metrics.counter(
@@ -60,28 +64,39 @@ class _Observer:
         self._events.add_handler(
             Handler(on_add=self._changed, on_update=lambda _old, new: self._changed(new), on_delete=self._forget)
         )
-        async with self._events.running():
+        self._nodes.add_handler(Handler(on_add=self._node_changed, on_update=lambda _old, new: self._node_changed(new)))
+        async with contextlib.AsyncExitStack() as stack:
+            await stack.enter_async_context(self._events.running())
+            if self._out_of_service:
+                await stack.enter_async_context(self._nodes.running())
             await self._context.reconcile(self._queue, self._handle)
 
     def _changed(self, event: LifecycleEvent) -> None:
         if shutdown_observing.is_shutdown(event):
-            self._queue.add(event.name)
+            self._queue.add(("event", event.name))
+
+    def _node_changed(self, node: Node) -> None:
+        if shutdown_observing.out_of_service(node) is not None:
+            self._queue.add(("node", node.name))
 
     def _forget(self, event: LifecycleEvent) -> None:
         self._signs.pop(event.uid, None)
 
-    async def _handle(self, name: str) -> float | None:
+    async def _handle(self, key: _Key) -> float | None:
+        about, name = key
+        return await self._see(name) if about == "event" else await self._attend(name)
+
+    async def _see(self, name: str) -> float | None:
+        """The event of a shutdown: has it come to its end?"""
         if self._events.store.get(name) is None:
             return None
         try:
             event = await self._context.client.of(LifecycleEvent).get(name)
         except api_errors.NotFound:
             return None
-        node = await self._node(event.spec.binding_node)
-        if event.finished:
-            return await self._attend(event, node)
         if event.claim_status is not ClaimStatus.CLAIMED:
             return None
+        node = await self._node(event.spec.binding_node)
         silent_since = await self._silent_since(event, node)
         sight = Sight(node=node, silent_since=silent_since)
         decision = shutdown_observing.observe(event, sight, self._silence, self._clock.now())
@@ -106,23 +121,26 @@ class _Observer:
             event, reason=f"Shutdown{status.claim_status}", note=status.message, type="Normal" if good else "Warning"
         )
 
-    async def _attend(self, event: LifecycleEvent, node: Node | None) -> float | None:
-        """A machine that is off: say so to whoever attaches volumes, if that is wanted and its cloud says so too."""
-        if not self._out_of_service or node is None or event.claim_status is not ClaimStatus.SUCCEEDED:
+    async def _attend(self, name: str) -> float | None:
+        """A machine that is off: say so to whoever attaches volumes. One that is back: take that back.
+
+        The Node itself tells both. The event of the shutdown may be gone long since.
+        """
+        node = await self._node(name)
+        wanted = None if node is None else shutdown_observing.out_of_service(node)
+        if node is None or wanted is None:
             return None
-        wanted = shutdown_observing.out_of_service(node)
-        if wanted is not None:
-            taint = shutdown_observing.TAINT_OUT_OF_SERVICE
-            kept = [wire.to_dict(one) for one in node.spec.taints if one.key != taint.key]
-            taints = [*kept, wire.to_dict(taint)] if wanted else kept
-            guard = {"uid": node.uid, "resourceVersion": node.metadata.resource_version}
-            patch = MergePatch({"metadata": guard, "spec": {"taints": taints or None}})
-            try:
-                await self._context.client.of(Node).patch(node.name, patch)
-            except (api_errors.NotFound, api_errors.Conflict):
-                return _LOOK_SECONDS
-            _log.warning("out-of-service taint", node=node.name, is_there=wanted)
-        return _LOOK_SECONDS
+        taint = shutdown_observing.TAINT_OUT_OF_SERVICE
+        kept = [wire.to_dict(one) for one in node.spec.taints if one.key != taint.key]
+        taints = [*kept, wire.to_dict(taint)] if wanted else kept
+        guard = {"uid": node.uid, "resourceVersion": node.metadata.resource_version}
+        patch = MergePatch({"metadata": guard, "spec": {"taints": taints or None}})
+        try:
+            await self._context.client.of(Node).patch(node.name, patch)
+        except (api_errors.NotFound, api_errors.Conflict):
+            return _LOOK_SECONDS
+        _log.warning("out-of-service taint", node=node.name, is_there=wanted)
+        return None
 
     async def _silent_since(self, event: LifecycleEvent, node: Node | None) -> dt.datetime:
         """When a sign of life was last seen to be new, by our own clock."""

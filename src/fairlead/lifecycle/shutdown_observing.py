@@ -5,7 +5,8 @@
 3. A node of which neither is known by the deadline of the claim: SlaExpired, and it is said whether it still talks.
 
 The pods that are still bound to it and have not ended are named: somebody must see to them.
-The taint that lets volumes be detached needs more than silence: the cloud's own word that the machine is off.
+The taint that lets volumes be detached needs more than silence: the node's word that its pods have ended, and the
+cloud's own that the machine is off.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ def out_of_service(node: Node) -> bool | None:
     """Whether the taint should be there; None: leave it as it is. Only ours is ever taken away."""
     has = any(taint.key == TAINT_OUT_OF_SERVICE.key for taint in node.spec.taints)
     off = any(taint.key == _CLOUD_SAYS_OFF for taint in node.spec.taints)
-    ready = node.condition("Ready")
-    if off and not has:
+    said, ready = node.condition(CONDITION_LIFECYCLE_TRANSITION), node.condition("Ready")
+    if off and not has and said is not None and said.reason == NODE_SHUTDOWN.end:
         return True
     ours = any(
         (taint.key, taint.value) == (TAINT_OUT_OF_SERVICE.key, TAINT_OUT_OF_SERVICE.value) for taint in node.spec.taints

@@ -66,6 +66,18 @@ async def taint(world: World, *keys: str) -> None:
     await world.admin.of(Node).patch("n", MergePatch({"spec": {"taints": taints}}))
 
 
+async def tainted(world: World) -> bool:
+    node = await world.admin.of(Node).get("n")
+    return "node.kubernetes.io/out-of-service" in [taint.key for taint in node.spec.taints]
+
+
+async def only_ours(world: World) -> None:
+    """The cloud says no more that the machine is off."""
+    node = await world.admin.of(Node).get("n")
+    left = [wire.to_dict(one) for one in node.spec.taints if "cloudprovider" not in one.key]
+    await world.admin.of(Node).patch("n", MergePatch({"spec": {"taints": left}}))
+
+
 async def event(world: World) -> LifecycleEvent:
     return await world.admin.of(LifecycleEvent).get("s")
 
@@ -145,25 +157,53 @@ async def test_volumes_are_let_go_only_when_asked_for_and_the_cloud_says_that_it
 ) -> None:
     await a_shutdown(world)
     await says(world, NODE_SHUTDOWN.end)
-
-    async def tainted() -> bool:
-        node = await world.admin.of(Node).get("n")
-        return "node.kubernetes.io/out-of-service" in [taint.key for taint in node.spec.taints]
-
     async with running(world, shutdown_observer(silence=SILENCE, out_of_service=wanted)):
         await world.clock.advance(60)
         assert (await event(world)).claim_status is ClaimStatus.SUCCEEDED
-        assert not await tainted()
+        assert not await tainted(world)
         await taint(world, "node.cloudprovider.kubernetes.io/shutdown")
         await world.clock.advance(10)
-        assert await tainted() is wanted
+        assert await tainted(world) is wanted
         if not wanted:
             return
-        node = await world.admin.of(Node).get("n")
-        left = [wire.to_dict(one) for one in node.spec.taints if "cloudprovider" not in one.key]
-        await world.admin.of(Node).patch("n", MergePatch({"spec": {"taints": left}}))
+        await only_ours(world)
         await world.clock.advance(10)
-        assert await tainted()
+        assert await tainted(world)
         await status(world, conditions=[{"type": "Ready", "status": "True"}])
         await world.clock.advance(10)
-        assert not await tainted()
+        assert not await tainted(world)
+
+
+async def test_volumes_are_let_go_and_held_again_with_the_event_long_gone(world: World) -> None:
+    await a_shutdown(world)
+    await says(world, NODE_SHUTDOWN.end)
+    made = await event(world)
+    await world.admin.of(LifecycleEvent).update(wire.replace_metadata(made, finalizers=()))
+    await world.admin.of(LifecycleEvent).delete("s")
+    async with running(world, shutdown_observer(silence=SILENCE, out_of_service=True)):
+        await taint(world, "node.cloudprovider.kubernetes.io/shutdown")
+        await world.clock.advance(10)
+        assert await tainted(world)
+    # The node comes back while no observer runs.
+    await only_ours(world)
+    await status(world, conditions=[{"type": "Ready", "status": "True"}])
+    async with running(world, shutdown_observer(silence=SILENCE, out_of_service=True)):
+        await world.clock.advance(10)
+        assert not await tainted(world)
+
+
+async def test_a_machine_that_is_off_without_having_ended_its_pods_keeps_its_volumes(world: World) -> None:
+    await a_shutdown(world)
+    async with running(world, shutdown_observer(silence=SILENCE, out_of_service=True)):
+        await taint(world, "node.cloudprovider.kubernetes.io/shutdown")
+        await world.clock.advance(60)
+        assert not await tainted(world)
+
+
+async def test_the_taint_of_an_operator_is_left_alone(world: World) -> None:
+    await a_shutdown(world)
+    await taint(world, "node.kubernetes.io/out-of-service")
+    await status(world, conditions=[{"type": "Ready", "status": "True"}])
+    async with running(world, shutdown_observer(silence=SILENCE, out_of_service=True)):
+        await world.clock.advance(10)
+        assert await tainted(world)

@@ -1,12 +1,14 @@
 """Ending the pods of a node group by group, as the plan says and as long as it says.
 
-Of every pod that has ended, how it ended is on disk before anybody is told, and stays there until the API knows.
+Of every pod that has ended, how it ended is on disk before anybody is told, and stays there until the API knows. The
+API is told beside the ending, never before it goes on; only traffic gets a moment to leave, where the API answers.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -15,23 +17,21 @@ from fairlead.agent.shutdown.ending import PodRuntime, RunningPod, RuntimeFailed
 from fairlead.agent.shutdown.memory import EndedPod, Memory, ShutdownState
 from fairlead.agent.shutdown.podcache import CachedPod, PodCache
 from fairlead.agent.shutdown.podwriting import PodWriter
-from fairlead.api import errors as api_errors
+from fairlead.agent.shutdown.reach import API_ERRORS, Reach
 from fairlead.base import logs, tasks
 from fairlead.base.clock import Clock
-from fairlead.client import errors as client_errors
 from fairlead.lifecycle import shutdown_plan
 from fairlead.lifecycle.shutdown_plan import EndingPod, Stage
 from fairlead.lifecycle.shutdown_status import ContainerEnd
 
-__all__ = ["API_ERRORS", "Conductor", "Course"]
-
-API_ERRORS: Final = (client_errors.ClientError, api_errors.ApiError, TimeoutError, ExceptionGroup)
+__all__ = ["Conductor", "Course"]
 
 # What telling the API may take from a group's time before its containers are stopped all the same.
 _ANNOUNCE_SECONDS: Final = 2.0
 _ANNOUNCE_SHARE: Final = 0.25
-_FLUSH_SECONDS: Final = 5.0
-_RETRY_SECONDS: Final = 0.25
+_TELL_SECONDS: Final = 2.0
+_TELL_AGAIN_SECONDS: Final = 0.25
+_TOLD_AT_ONCE: Final = 10
 _RUNTIME_RETRY_SECONDS: Final = 0.5
 # A runtime that hangs is asked again, and never holds the machine up for longer than its pods may.
 _RUNTIME_SECONDS: Final = 5.0
@@ -82,6 +82,7 @@ class Conductor:
         writer: PodWriter,
         *,
         clock: Clock,
+        reach: Reach,
         own_pods: Collection[str] = (),
         on_ended: Callable[[str], None] = lambda _outcome: None,
     ) -> None:
@@ -90,10 +91,30 @@ class Conductor:
         self._cache = cache
         self._writer = writer
         self._clock = clock
+        self._reach = reach
         self._own_pods = frozenset(own_pods)
         self._on_ended = on_ended
         self._given_up: set[str] = set()
         self._settled: set[str] = set()  # how these ended is known
+        self._telling: tasks.TaskScope | None = None
+        self._turns = asyncio.Semaphore(_TOLD_AT_ONCE)
+        self._told = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def telling(self) -> AsyncIterator[None]:
+        """As long as the block lasts, the API is told how pods have ended: those of an earlier process too."""
+        async with tasks.TaskScope("shutdown/telling", on_exit=tasks.OnExit.CANCEL) as scope:
+            self._telling = scope
+            for pod in self._course.state.ended:
+                self._start_telling(pod)
+            yield
+            self._telling = None
+
+    async def wait_told(self) -> None:
+        """Until the API knows how every pod has ended."""
+        while self._course.state.ended:
+            self._told.clear()
+            await self._told.wait()
 
     async def end_all(self) -> None:
         """End every pod but our own, group by group. Returns when none runs, or all time is over."""
@@ -114,11 +135,6 @@ class Conductor:
                 self._course.change(msgspec.structs.replace(self._course.state, stage=stage))
             by_uid = {pod.uid: pod for pod in running}
             await self._end_group(stage, [(by_uid[pod.uid], pod) for pod in members])
-        try:
-            async with self._clock.timeout(self._runtime_seconds):
-                await self._account_for_the_rest()
-        except TimeoutError:
-            _log.warning("the runtime does not say how all pods ended")
 
     @property
     def _runtime_seconds(self) -> float:
@@ -139,8 +155,8 @@ class Conductor:
             left = [pod for pod in found if pod.uid not in self._own_pods and pod.uid not in self._given_up]
             return left or None
 
-    async def _account_for_the_rest(self) -> None:
-        """Pods that nobody saw end: those that ended while no agent was there, or by a kubelet that was killed."""
+    async def account_for_the_rest(self) -> None:
+        """Pods that nobody saw end: no agent was there, or the kubelet ended them and has not said so."""
         for pod in list(self._cache.pods.values()):
             shown = self._cache.current.get(pod.runtime_uid)
             if pod.runtime_uid in self._own_pods | self._given_up | self._settled or (shown and shown.finished):
@@ -152,26 +168,7 @@ class Conductor:
                 _log.warning("cannot see how a pod ended", pod=f"{pod.namespace}/{pod.name}", error=str(error))
                 continue
             if ends:
-                await self._ended(gone, pod, ends)
-
-    async def flush(self) -> bool:
-        """Tell the API how pods have ended, for as long as that may take; whether it knows of all."""
-        delay = 0.0
-        while self._course.state.ended:
-            await self._clock.sleep(delay)
-            delay = _RETRY_SECONDS
-            for pod in self._course.state.ended:
-                await self._tell(pod)
-        return True
-
-    async def flush_in_time(self) -> bool:
-        """The same, but no longer than the machine waits; what is left is told after the next boot."""
-        try:
-            async with self._clock.timeout(min(_FLUSH_SECONDS, max(1.0, self._course.left))):
-                return await self.flush()
-        except TimeoutError:
-            _log.warning("the API does not know yet how all pods ended", pods=len(self._course.state.ended))
-            return False
+                self._ended(gone, pod, ends)
 
     async def _announce(self, members: Sequence[EndingPod], group_seconds: int) -> None:
         """Have traffic leave the pods first; but not at the price of the time they have to end."""
@@ -183,9 +180,14 @@ class Conductor:
         allowed = min(_ANNOUNCE_SECONDS, self._course.left, group_seconds * _ANNOUNCE_SHARE)
         if not known or allowed <= 0:
             return
+        if self._reach.is_lost:
+            _log.warning("pods end without the API knowing it first", error="it does not answer")
+            return
+        until = self._clock.monotonic() + allowed
         try:
-            async with self._clock.timeout(allowed):
+            async with self._reach.within(allowed):
                 await self._writer.announce([(pod, graces[pod.runtime_uid]) for pod in known])
+            async with self._clock.timeout(until - self._clock.monotonic()):
                 await self._writer.wait_unlisted(known)
         except API_ERRORS as error:
             _log.warning("pods end without the API knowing it first", error=str(error) or "no time")
@@ -225,9 +227,9 @@ class Conductor:
                     return
             # A runtime that is just being restarted gets another chance, as long as there is time.
             await self._clock.sleep(_RUNTIME_RETRY_SECONDS)
-        await self._ended(pod, known, ends)
+        self._ended(pod, known, ends)
 
-    async def _ended(self, pod: RunningPod, known: CachedPod | None, ends: Mapping[str, ContainerEnd]) -> None:
+    def _ended(self, pod: RunningPod, known: CachedPod | None, ends: Mapping[str, ContainerEnd]) -> None:
         outcome = "killed" if any(end.exit_code == 137 for end in ends.values()) else "ended"
         self._on_ended(outcome)
         self._settled.add(pod.uid)
@@ -241,20 +243,33 @@ class Conductor:
                 outcomes={**state.outcomes, outcome: state.outcomes.get(outcome, 0) + 1},
             )
         )
-        await self._tell(ended)
+        self._start_telling(ended)
+
+    def _start_telling(self, pod: EndedPod) -> None:
+        if self._telling is not None:
+            self._telling.start(self._tell(pod), name=f"{pod.namespace}/{pod.name}")
 
     async def _tell(self, pod: EndedPod) -> None:
-        try:
-            async with self._clock.timeout(_FLUSH_SECONDS):
-                await self._writer.finish(pod, moves=self._moves(pod.uid))
-        except API_ERRORS as error:
-            _log.debug("the API does not know yet how a pod ended", pod=pod.name, error=str(error))
-            return
+        """Until the API knows. What it does not learn in time is told after the next boot."""
+        while True:
+            try:
+                async with self._turns, self._reach.within(_TELL_SECONDS):
+                    await self._writer.finish(pod, moves=self._moves(pod.uid))
+                break
+            except API_ERRORS as error:
+                _log.debug("the API does not know yet how a pod ended", pod=pod.name, error=str(error))
+            except Exception:  # noqa: BLE001 - whatever is wrong with telling, pods must end
+                _log.exception("telling of a pod fails in a way that was not foreseen", pod=pod.name)
+            await self._clock.sleep(_TELL_AGAIN_SECONDS)
         left = tuple(one for one in self._course.state.ended if one.uid != pod.uid)
         self._course.change(msgspec.structs.replace(self._course.state, ended=left))
+        self._told.set()
 
     def _moves(self, uid: str) -> bool:
-        return any(pod.moves for pod in self._cache.pods.values() if pod.uid == uid)
+        # A kubelet that ends pods leaves them where they are, and so does whoever writes down what it owes.
+        return self._course.state.owner == "agent" and any(
+            pod.moves for pod in self._cache.pods.values() if pod.uid == uid
+        )
 
     def _give_up(self, pod: RunningPod, outcome: str) -> None:
         self._given_up.add(pod.uid)

@@ -69,7 +69,11 @@ class KubeletControl(Protocol):
         ...
 
     async def start(self) -> None:
-        """Start it again."""
+        """Start it again. Returns when it runs, or when there is none.
+
+        Raises:
+            RuntimeFailed: it does not run.
+        """
         ...
 
 

@@ -13,22 +13,23 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime as dt
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, assert_never, cast
 
 import msgspec
 
-from fairlead.agent.shutdown.conducting import API_ERRORS, Conductor, Course
+from fairlead.agent.shutdown.conducting import Conductor, Course
 from fairlead.agent.shutdown.ears import Ear
 from fairlead.agent.shutdown.ending import KubeletControl, PodRuntime, RuntimeFailed
 from fairlead.agent.shutdown.memory import Memory, ShutdownState
 from fairlead.agent.shutdown.podcache import PodCache
 from fairlead.agent.shutdown.podwriting import PodWriter
-from fairlead.agent.shutdown.recording import NotYet, Record
+from fairlead.agent.shutdown.reach import API_ERRORS, Reach
+from fairlead.agent.shutdown.recording import Record
+from fairlead.agent.shutdown.reporting import NodeReport
 from fairlead.agent.shutdown.telling import Teller
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
-from fairlead.api.reserved import NODE_SHUTDOWN
 from fairlead.base import logs, tasks
 from fairlead.base.backoff import Backoff
 from fairlead.client.client import Client
@@ -44,10 +45,14 @@ FLUSH_MARGIN_SECONDS: Final = 2.0
 _INTERRUPTION: Final = "node is shutting down"
 
 _EVIDENCE_SECONDS: Final = 3.0
-_STEP_SECONDS: Final = 10.0
 _KUBELET_POLL_SECONDS: Final = 0.25
-_OWN_NODE_SECONDS: Final = 0.5
-_RETRY: Final = Backoff(initial_seconds=0.1, factor=2.0, cap_seconds=2.0, jitter=0.3)
+_STATUS_POLL_SECONDS: Final = 0.05
+_KUBELET_RETRY: Final = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=30.0, jitter=0.3)
+# All that follows the last group together: never longer than the machine waits, and not for ever when it would.
+_CLOSING_SECONDS: Final = 5.0
+_CLOSING_LEAST_SECONDS: Final = 0.5
+_RELEASE_SECONDS: Final = 0.25
+_LAST_LOOK_SHARE: Final = 0.5
 
 _log = logs.get_logger(__name__)
 
@@ -98,6 +103,14 @@ class Keeper:
         self._parts = parts
         self._teller = teller
         self._record = Record(client, options.node_name, well_known=options.well_known_conditions)
+        self._reach = Reach(client.clock)
+        self._report = NodeReport(
+            client,
+            self._record,
+            self._reach,
+            records_events=options.records_events,
+            is_quiet=parts.is_quiet,
+        )
         self._writer = PodWriter(client)
         self._api_was_asked = False
 
@@ -178,7 +191,7 @@ class Keeper:
             nonlocal event, condition
             event, condition = await self._record.witnesses(events=self.options.records_events)
 
-        await self._until_done(ask)
+        await self._report.until_done(ask)
         self._api_was_asked = True
         return self._recovered(None, event, condition)
 
@@ -193,7 +206,7 @@ class Keeper:
                 start_monotonic=monotonic,
                 owner="",
                 periods=self.options.config.periods,
-                cordoned=before is not None and before.cordoned,
+                kubelet_stopped=before is not None and before.kubelet_stopped,
                 ended=() if before is None else before.ended,
             )
         )
@@ -229,6 +242,18 @@ class Keeper:
 
         return Course(self.memory, state, elapsed)
 
+    def _conductor(self, course: Course) -> Conductor:
+        return Conductor(
+            course,
+            self._parts.runtime,
+            self.cache,
+            self._writer,
+            clock=self._clock,
+            reach=self._reach,
+            own_pods=self.options.own_pods,
+            on_ended=self._teller.pod_ended,
+        )
+
     async def _owner(self) -> str:
         """Who ends the pods of this shutdown."""
         if self.options.owner != "auto":
@@ -256,32 +281,67 @@ class Keeper:
         while await self._parts.ear.next_word():
             pass
 
+    async def _wait_goes_down(self) -> None:
+        while not await self._parts.ear.next_word():
+            pass
+
     async def _leave(self, course: Course) -> None:
-        conductor = Conductor(
-            course,
-            self._parts.runtime,
-            self.cache,
-            self._writer,
-            clock=self._clock,
-            own_pods=self.options.own_pods,
-            on_ended=self._teller.pod_ended,
-        )
-        async with tasks.TaskScope("shutdown/leaving", on_exit=tasks.OnExit.CANCEL) as scope:
-            telling = scope.start(self._tell_began(course), name="tell")
-            recording = scope.start(self._record_event(course, telling), name="record")
+        conductor = self._conductor(course)
+        async with (
+            tasks.TaskScope("shutdown/leaving", on_exit=tasks.OnExit.CANCEL) as scope,
+            conductor.telling(),
+        ):
+            telling = scope.start(self._report.tell_began(course), name="tell")
+            recording = scope.start(self._report.record_event(course, telling), name="record")
             if course.state.complete_time is None:
                 if course.state.owner == "kubelet":
                     await self._watch_kubelet(course, conductor)
                 if course.state.owner == "agent":
                     await self._stop_kubelet(course)
-                    looking = scope.start(self._own_node(), name="node")
+                    looking = scope.start(self._report.look_after(self.cache, self._writer), name="node")
                     await conductor.end_all()
                     await tasks.cancel_and_wait(looking)
-                course.change(msgspec.structs.replace(course.state, complete_time=self._clock.now()))
-                self._teller.completed(self.options.node_name, self._clock.now(), course.state.outcomes)
-            await conductor.flush_in_time()
-            await self._tell_complete(course, telling, recording)
+            try:
+                async with self._clock.timeout(self._closing_seconds(course)):
+                    await self._close(course, conductor, telling, recording)
+            except TimeoutError:
+                _log.warning(
+                    "the API does not know yet all there is to know of the shutdown", pods=len(course.state.ended)
+                )
         await self._parts.ear.release()
+
+    def _closing_seconds(self, course: Course) -> float:
+        """How long the machine still waits, for everything that follows the last group."""
+        budget = sum(period.seconds for period in course.state.periods)
+        left = budget + FLUSH_MARGIN_SECONDS - _RELEASE_SECONDS - course.elapsed
+        return max(_CLOSING_LEAST_SECONDS, min(_CLOSING_SECONDS, left))
+
+    async def _close(
+        self, course: Course, conductor: Conductor, telling: asyncio.Task[None], recording: asyncio.Task[None]
+    ) -> None:
+        """All pods had their turn: note it, and tell the API what it does not know yet."""
+        if course.state.complete_time is None:
+            look_seconds = self._closing_seconds(course) * _LAST_LOOK_SHARE
+            try:
+                async with self._clock.timeout(look_seconds):
+                    if course.state.owner == "kubelet":
+                        await self._wait_kubelet_tells(look_seconds / 2)
+                    await conductor.account_for_the_rest()
+            except TimeoutError:
+                _log.warning("nobody says how all pods ended")
+            course.change(msgspec.structs.replace(course.state, complete_time=self._clock.now()))
+            self._teller.completed(self.options.node_name, self._clock.now(), course.state.outcomes)
+        async with tasks.TaskScope("shutdown/closing") as scope:
+            scope.start(conductor.wait_told(), name="pods")
+            scope.start(self._report.tell_complete(course, telling, recording), name="node")
+
+    async def _wait_kubelet_tells(self, seconds: float) -> None:
+        """A kubelet that has ended its pods may still owe the API their last status; then it is written for it."""
+        until = self._clock.monotonic() + seconds
+        while self._clock.monotonic() < until and any(
+            not pod.finished and uid not in self.options.own_pods for uid, pod in self.cache.current.items()
+        ):
+            await self._clock.sleep(_STATUS_POLL_SECONDS)
 
     async def _watch_kubelet(self, course: Course, conductor: Conductor) -> None:
         """Let the kubelet end its pods. One that lets go of the machine while pods run has forgotten: we take over."""
@@ -305,66 +365,11 @@ class Keeper:
         except RuntimeFailed as error:
             _log.error("the kubelet cannot be stopped, and may start again what is ended", error=str(error))
 
-    async def _own_node(self) -> None:
-        """Nobody else looks after the node now: it stays not ready, and pods that come late are refused."""
-        while True:
-            try:
-                async with self._clock.timeout(_STEP_SECONDS):
-                    await self._record.publish(NODE_SHUTDOWN.start, with_ready=True)
-                    for pod in self.cache.current.values():
-                        if not pod.finished and not pod.deleting and not pod.status.container_statuses:
-                            await self._writer.reject(pod)
-            except API_ERRORS as error:
-                _log.debug("the node is looked after again", error=str(error) or "no answer")
-            except Exception:  # noqa: BLE001 - whatever is wrong with telling, pods must end
-                _log.exception("looking after the node fails in a way that was not foreseen")
-            await self._clock.sleep(_OWN_NODE_SECONDS)
-
-    async def _tell_began(self, course: Course) -> None:
-        """Tell the API, and go on trying for as long as the pods take."""
-        ours = course.state.owner == "agent"
-        # A state that was reached is not left again (invariant 2).
-        reached = NODE_SHUTDOWN.start if course.state.complete_time is None else NODE_SHUTDOWN.end
-        await self._until_done(lambda: self._record.publish(reached, with_ready=ours))
-        await self._until_done(lambda: self._keep_pods_away(course))
-
-    async def _record_event(self, course: Course, telling: asyncio.Task[None]) -> None:
-        """Have an event for it, once the node says so. It may have to wait for others, and nothing waits for it."""
-        await asyncio.wait([telling])
-        if self.options.records_events:
-            await self._until_done(lambda: self._claim(course))
-            await self._until_done(lambda: self._record.record_start(course.state))
-
-    async def _claim(self, course: Course) -> None:
-        # A claim of the same node's engine may have been on its way when it was interrupted (invariant 1).
-        if not self._parts.is_quiet():
-            raise NotYet("the node's other claims are not at rest")
-        await self._record.claim(course.state)
-
-    async def _keep_pods_away(self, course: Course) -> None:
-        if await self._record.keep_pods_away():
-            course.change(msgspec.structs.replace(course.state, cordoned=True))
-
-    async def _tell_complete(self, course: Course, telling: asyncio.Task[None], recording: asyncio.Task[None]) -> None:
-        ours = course.state.owner == "agent"
-        try:
-            async with self._clock.timeout(FLUSH_MARGIN_SECONDS):
-                await asyncio.wait([telling])
-                await self._until_done(lambda: self._record.publish(NODE_SHUTDOWN.end, with_ready=ours))
-                await asyncio.wait([recording])
-        except TimeoutError:
-            _log.warning("the API does not know yet all there is to know of the shutdown")
-
     async def _take_back(self) -> shutdown_recovery.Course:
         """The shutdown was called off: the node takes pods again."""
         state = self.memory.load()
         _log.info("the shutdown was called off")
         self._teller.called_off(self.options.node_name)
-        if state is None or state.kubelet_stopped:
-            try:
-                await self._parts.kubelet.start()
-            except RuntimeFailed as error:
-                _log.error("the kubelet cannot be started again", error=str(error))
         return await self._wind_up(
             state, "ShutdownCancelled", ClaimStatus.FAILED, "the shutdown of the node was called off"
         )
@@ -382,36 +387,31 @@ class Keeper:
     ) -> shutdown_recovery.Course:
         """Bring the API up to date, for as long as that takes, and forget. A new shutdown comes first."""
         async with tasks.TaskScope("shutdown/winding-up", on_exit=tasks.OnExit.CANCEL) as scope:
-            word = scope.start(self._parts.ear.next_word(), name="word")
+            goes_down = scope.start(self._wait_goes_down(), name="word")
             work = scope.start(self._clean(state, why, outcome, message), name="clean")
-            await asyncio.wait([work, word], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([work, goes_down], return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 self.memory.clear()
                 self._parts.interrupt("")
-            goes_down = word.done() and word.result()
-        return shutdown_recovery.Begin() if goes_down else shutdown_recovery.StandBy()
+            begins = goes_down.done()
+        return shutdown_recovery.Begin() if begins else shutdown_recovery.StandBy()
 
     async def _clean(self, state: ShutdownState | None, why: str, outcome: ClaimStatus, message: str) -> None:
-        if state is not None and state.ended:
-            conductor = Conductor(self._course(state), self._parts.runtime, self.cache, self._writer, clock=self._clock)
-            await conductor.flush()
-        uncordon = state is not None and state.cordoned
-        if self.options.records_events:
-            await self._until_done(lambda: self._record.settle(outcome, message))
-        await self._until_done(lambda: self._record.clear_conditions(why))
-        await self._until_done(lambda: self._record.let_pods_in(uncordon=uncordon))
+        async with tasks.TaskScope("shutdown/cleaning") as scope:
+            if outcome is ClaimStatus.FAILED and (state is None or state.kubelet_stopped):
+                scope.start(self._start_kubelet(), name="kubelet")
+            if state is not None and state.ended:
+                conductor = self._conductor(self._course(state))
+                async with conductor.telling():
+                    await conductor.wait_told()
+            await self._report.tell_over(why, outcome, message)
 
-    async def _until_done(self, step: Callable[[], Awaitable[None]]) -> None:
-        delays = _RETRY.delays(self._client.randomness)
+    async def _start_kubelet(self) -> None:
+        """Until it runs: a node without one is of no use to anybody."""
+        delays = _KUBELET_RETRY.delays(self._client.randomness)
         while True:
             try:
-                async with self._clock.timeout(_STEP_SECONDS):
-                    await step()
-            except (*API_ERRORS, NotYet) as error:
-                _log.debug("the API is told again", error=str(error) or "no answer")
-                await self._clock.sleep(next(delays))
-            except Exception:  # noqa: BLE001 - whatever is wrong with telling, pods must end
-                _log.exception("telling the API fails in a way that was not foreseen")
-                await self._clock.sleep(next(delays))
-            else:
-                return
+                return await self._parts.kubelet.start()
+            except RuntimeFailed as error:
+                _log.error("the kubelet cannot be started again; trying on", error=str(error))
+            await self._clock.sleep(next(delays))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from typing import Final
 
 from fairlead.agent.shutdown.bus import BUS_ADDRESS, Bus, BusError, Peer, connected
@@ -18,6 +18,7 @@ _WHO: Final = "kubelet"
 _UNIT: Final = "org.freedesktop.systemd1.Unit"
 _ENDED: Final = frozenset({"inactive", "failed"})
 _STOP_SECONDS: Final = 3.0
+_START_SECONDS: Final = 10.0
 _POLL_SECONDS: Final = 0.05
 _SIGKILL: Final = 9
 
@@ -47,20 +48,27 @@ class SystemdKubelet:
             await bus.call(SYSTEMD, "StopUnit", "ss", self._unit, "replace")
             try:
                 async with self._clock.timeout(_STOP_SECONDS):
-                    await self._wait_ended(bus, unit)
+                    await self._wait(bus, unit, _ENDED)
             except TimeoutError:
                 await bus.call(SYSTEMD, "KillUnit", "ssi", self._unit, "all", _SIGKILL)
             _log.info("stopped the kubelet", unit=self._unit)
 
     async def start(self) -> None:
-        """Start the unit, if there is one."""
+        """Start the unit, if there is one, and see that it runs."""
         async with self._connected() as bus:
-            if await bus.get(await self._load(bus), "LoadState") == "loaded":
-                await bus.call(SYSTEMD, "StartUnit", "ss", self._unit, "replace")
-                _log.info("started the kubelet", unit=self._unit)
+            unit = await self._load(bus)
+            if await bus.get(unit, "LoadState") != "loaded":
+                return
+            await bus.call(SYSTEMD, "StartUnit", "ss", self._unit, "replace")
+            try:
+                async with self._clock.timeout(_START_SECONDS):
+                    await self._wait(bus, unit, {"active"})
+            except TimeoutError as error:
+                raise RuntimeFailed(f"{self._unit} does not run {_START_SECONDS:g} s after it was started") from error
+            _log.info("started the kubelet", unit=self._unit)
 
-    async def _wait_ended(self, bus: Bus, unit: Peer) -> None:
-        while await bus.get(unit, "ActiveState") not in _ENDED:
+    async def _wait(self, bus: Bus, unit: Peer, wanted: Collection[str]) -> None:
+        while await bus.get(unit, "ActiveState") not in wanted:
             await self._clock.sleep(_POLL_SECONDS)
 
     async def _load(self, bus: Bus) -> Peer:

@@ -83,7 +83,7 @@ def _linux(settings: ShutdownSettings, clock: Clock) -> _System:
         places = dataclasses.replace(places, bus_address=address)
     return _System(
         ear=LogindEar(clock, lock_keeper(environment, process_id=os.getpid()), places),
-        runtime=CriRuntime(CriCalls(unix_socket(config.runtime_endpoint)), clock),
+        runtime=CriRuntime(CriCalls(unix_socket(config.runtime_endpoint), clock), clock),
         kubelet=SystemdKubelet(clock, unit=config.kubelet_unit, bus_address=places.bus_address),
     )
 
@@ -97,7 +97,7 @@ def _windows(settings: ShutdownSettings, clock: Clock, service: Service) -> _Sys
     config, manager = settings.config, ServiceManager()
     return _System(
         ear=PreshutdownEar(service, manager, Registry()),
-        runtime=CriRuntime(CriCalls(named_pipe(config.runtime_endpoint)), clock),
+        runtime=CriRuntime(CriCalls(named_pipe(config.runtime_endpoint), clock), clock),
         kubelet=KubeletService(
             clock,
             manager,

@@ -1,6 +1,7 @@
 """Hearing a Linux machine go down, from systemd-logind over D-Bus.
 
-A delay lock makes logind wait, for `InhibitDelayMaxSec` at most; where that is too short a drop-in file raises it.
+A delay lock makes logind wait, for `InhibitDelayMaxSec` at most; where that is too short a drop-in file raises it. The
+lock comes first, so that there is no moment without one, and is asked for until it is had.
 The signal PrepareForShutdown tells of the beginning and of a cancellation. The property PreparingForShutdown tells the
 same to whoever comes later, and is read at every connection: a signal that nobody was there to hear is not lost.
 """
@@ -27,9 +28,12 @@ LOGIND: Final = Peer("org.freedesktop.login1", "/org/freedesktop/login1", "org.f
 SYSTEMD: Final = Peer("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 
 WHO: Final = "fairlead-agent"
+_LOST: Final = "the machine is going down and does not wait for us: the shutdown lock was lost"
 _WHY: Final = "Pods of this node end in order before it goes down"
 _DROP_IN: Final = "99-z-fairlead.conf"  # it must sort after the kubelet's 99-kubelet.conf
 _RECONNECT_SECONDS: Final = 1.0
+_AGAIN_FIRST_SECONDS: Final = 0.5
+_AGAIN_MOST_SECONDS: Final = 30.0
 _RELOAD_ATTEMPTS: Final = 5
 _RELOAD_FIRST_SECONDS: Final = 0.1
 _SIGHUP: Final = 1
@@ -54,6 +58,7 @@ class LogindEar:
         self._places = places or LogindPlaces()
         self._words: asyncio.Queue[bool] = asyncio.Queue()
         self._known = asyncio.Event()
+        self._stirred = asyncio.Event()  # something happened that may have cost us the lock
         self._preparing: bool | None = None
         self._lock: int | None = None
         self._released = False  # the machine was let go; it is not held up again before the shutdown is called off
@@ -122,35 +127,52 @@ class LogindEar:
             "NameOwnerChanged",
             lambda body: signals.put_nowait(None) if body[0] == LOGIND.service and body[2] else None,
         )
-        await self._introduce(bus, needed_seconds)
-        self._known.set()
+        await self._ask(bus)
         async with tasks.TaskScope("logind/connection", on_exit=tasks.OnExit.CANCEL) as scope:
-            serving = scope.start(self._obey(bus, signals, needed_seconds), name="signals")
+            serving = scope.start(self._obey(bus, signals), name="signals")
+            holding = scope.start(self._hold(bus, needed_seconds), name="hold")
             lost = scope.start(bus.wait_lost(), name="lost")
-            await asyncio.wait([serving, lost], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([serving, holding, lost], return_when=asyncio.FIRST_COMPLETED)
 
-    async def _obey(self, bus: Bus, signals: asyncio.Queue[bool | None], needed_seconds: float) -> None:
+    async def _obey(self, bus: Bus, signals: asyncio.Queue[bool | None]) -> None:
+        """Pass on what is heard. Returns when logind does not answer: then everything begins anew."""
         while True:
             word = await signals.get()
-            try:
-                if word is None:
-                    _log.info("logind was restarted")
-                    await self._introduce(bus, needed_seconds)
-                else:
-                    self._say(word)
-                    if not word:
-                        await self._hold_up(bus, needed_seconds)
-            except BusError as error:
-                self._trouble(str(error))
+            if word is None:
+                _log.info("logind was restarted")
+                try:
+                    await self._ask(bus)
+                except BusError as error:
+                    self._trouble(str(error))
+                    return
+            else:
+                self._say(word)
+                self._known.set()
+            self._stirred.set()
 
-    async def _introduce(self, bus: Bus, needed_seconds: float) -> None:
-        """Find out where things stand, and see to it that the machine waits for us."""
+    async def _ask(self, bus: Bus) -> None:
+        """Find out where things stand."""
         preparing = bool(await bus.get(LOGIND, "PreparingForShutdown"))
         if self._known.is_set():
             self._say(preparing)
         else:
             self._preparing = preparing  # whoever started us asks for it
-        await self._hold_up(bus, needed_seconds)
+
+    async def _hold(self, bus: Bus, needed_seconds: float) -> None:
+        """See to it that the machine waits for us, now and whenever something has stirred."""
+        pause = _AGAIN_FIRST_SECONDS
+        while True:
+            self._stirred.clear()
+            try:
+                await self._hold_up(bus, needed_seconds)
+                pause, again_seconds = _AGAIN_FIRST_SECONDS, None
+            except BusError as error:
+                self._trouble(str(error))
+                pause, again_seconds = min(2 * pause, _AGAIN_MOST_SECONDS), pause
+            self._known.set()
+            with contextlib.suppress(TimeoutError):
+                async with self._clock.timeout(again_seconds):
+                    await self._stirred.wait()
 
     def _say(self, preparing: bool) -> None:  # noqa: FBT001 - the one thing there is to say
         """Pass a word on, once."""
@@ -165,47 +187,54 @@ class LogindEar:
         self._words.put_nowait(preparing)
 
     async def _hold_up(self, bus: Bus, needed_seconds: float) -> None:
-        """Have the lock, and one that lasts long enough."""
-        self.problem = ""
+        """Have the lock, and one that lasts long enough.
+
+        Raises:
+            BusError: there is none to be had; it is worth trying again.
+        """
         if self._preparing:
             # No lock is to be had now, and none that we have is to be tried out.
-            if self._lock is None and not self._released:
-                self._trouble("the machine is going down and does not wait for us: the shutdown lock was lost")
+            self._trouble(_LOST if self._lock is None and not self._released else "")
             return
-        await self._lengthen(bus, needed_seconds)
-        if self._lock is not None and not await _is_listed(bus):
-            os.close(self._lock)
-            self._lock = None
-        if self._lock is None:
-            (self._lock,) = await bus.call(LOGIND, "Inhibit", "ssss", "shutdown", WHO, _WHY, "delay")
-            self._keeper.drop()
-            self._keeper.keep(self._lock)
-            _log.info("took the shutdown lock")
+        await self._take(bus)
+        trouble = await self._lengthen(bus, needed_seconds)
+        await self._take(bus)  # it may not have outlived what logind was told
+        self._trouble(trouble)
 
-    async def _lengthen(self, bus: Bus, needed_seconds: float) -> None:
-        """Have logind wait long enough; where it does not, say so and take what there is."""
-        if await _delay_seconds(bus) >= needed_seconds:
+    async def _take(self, bus: Bus) -> None:
+        """Take the lock, unless we have one that logind knows of."""
+        if self._lock is not None and await _is_listed(bus):
             return
+        (lock,) = await bus.call(LOGIND, "Inhibit", "ssss", "shutdown", WHO, _WHY, "delay")
+        if self._lock is not None:
+            os.close(self._lock)
+        self._lock = lock
+        self._keeper.drop()
+        self._keeper.keep(lock)
+        _log.info("took the shutdown lock")
+
+    async def _lengthen(self, bus: Bus, needed_seconds: float) -> str:
+        """Have logind wait long enough; where it does not, what is the matter."""
+        if await _delay_seconds(bus) >= needed_seconds:
+            return ""
         allowed = math.ceil(needed_seconds)
         try:
             await asyncio.to_thread(self._write_drop_in, allowed)
         except OSError as error:
-            self._trouble(f"cannot raise InhibitDelayMaxSec to {allowed} s: {error}")
-            return
+            return f"cannot raise InhibitDelayMaxSec to {allowed} s: {error}"
         try:
             await bus.call(SYSTEMD, "KillUnit", "ssi", "systemd-logind.service", "all", _SIGHUP)
         except BusError as error:
-            self._trouble(f"logind cannot be told to wait {allowed} s: {error}")
-            return
+            return f"logind cannot be told to wait {allowed} s: {error}"
         pause = _RELOAD_FIRST_SECONDS
         for _ in range(_RELOAD_ATTEMPTS):
             if await _delay_seconds(bus) >= needed_seconds:
                 _log.info("logind waits longer now", seconds=allowed)
-                return
+                return ""
             await self._clock.sleep(pause)
             pause *= 2
         delay = await _delay_seconds(bus)
-        self._trouble(
+        return (
             f"logind waits {delay:g} s at most and pods may need {needed_seconds:g} s; InhibitDelayMaxSec in "
             f"{self._places.drop_ins / _DROP_IN} did not change that after {_RELOAD_ATTEMPTS} attempts"
         )
@@ -218,7 +247,7 @@ class LogindEar:
         files.write_atomically(self._places.drop_ins / _DROP_IN, text.encode(), mode=0o644)
 
     def _trouble(self, what: str) -> None:
-        if what != self.problem and not self._released:  # a machine that was let go takes its bus down too
+        if what and what != self.problem and not self._released:  # a machine that was let go takes its bus down too
             _log.error("the machine may not wait for its pods", problem=what)
         self.problem = what
 

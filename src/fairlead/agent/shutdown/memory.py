@@ -46,7 +46,6 @@ class ShutdownState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     periods: tuple[Period, ...]  # as they were when it began; a changed configuration counts for the next one
     stage: Stage | None = None  # the group under way
     complete_time: dt.datetime | None = None
-    cordoned: bool = False  # by us; a cordon that was there before is not ours to lift
     kubelet_stopped: bool = False
     ended: tuple[EndedPod, ...] = ()  # what the API does not know yet
     outcomes: dict[str, int] = {}  # pods by how they ended

@@ -8,6 +8,7 @@ whether the machine really went down is seen by the next boot, or from elsewhere
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from fairlead.api.lifecycle_v1alpha1 import (
 )
 from fairlead.api.meta import ConditionStatus, ObjectMeta
 from fairlead.api.reserved import (
+    ANNOTATION_CORDONED_BY,
     CONDITION_GRACEFUL_NODE_SHUTDOWN_IN_PROGRESS,
     CONDITION_LIFECYCLE_TRANSITION,
     DRIVER_SHUTDOWN,
@@ -82,33 +84,35 @@ class Record:
         event = next((one for one in own if one.claim_status is ClaimStatus.CLAIMED), None)
         return _event_witness(event), _condition_witness(await self.node())
 
-    async def keep_pods_away(self) -> bool:
-        """Cordon and taint the node; whether the cordon is ours now (it may have been there before)."""
-        node = await self.node()
-        if node is None:
-            return False
-        spec: dict[str, Any] = {}
-        if not node.spec.unschedulable:
-            spec["unschedulable"] = True
-        if shutdown_status.TAINT not in [wire.replace(taint, time_added=None) for taint in node.spec.taints]:
-            spec["taints"] = [wire.to_dict(taint) for taint in shutdown_status.taints_with_ours(node)]
-        if spec:
-            await self._patch_spec(node, spec)
-        return not node.spec.unschedulable
-
-    async def let_pods_in(self, *, uncordon: bool) -> None:
-        """Take that back."""
+    async def keep_pods_away(self, state: ShutdownState) -> None:
+        """Cordon and taint the node. A cordon of ours says so in the same write: no lost answer makes it another's."""
         node = await self.node()
         if node is None:
             return
         spec: dict[str, Any] = {}
-        if uncordon and node.spec.unschedulable:
-            spec["unschedulable"] = None
+        annotations: dict[str, Any] = {}
+        if not node.spec.unschedulable:
+            spec["unschedulable"] = True
+            annotations[ANNOTATION_CORDONED_BY] = _event_name(self._node_name, state.start_time)
+        if shutdown_status.TAINT not in [wire.replace(taint, time_added=None) for taint in node.spec.taints]:
+            spec["taints"] = [wire.to_dict(taint) for taint in shutdown_status.taints_with_ours(node)]
+        await self._patch(node, spec, annotations)
+
+    async def let_pods_in(self) -> None:
+        """Take that back. A cordon that was there before is not ours to lift."""
+        node = await self.node()
+        if node is None:
+            return
+        spec: dict[str, Any] = {}
+        annotations: dict[str, Any] = {}
+        if _is_shutdowns(node.metadata.annotations.get(ANNOTATION_CORDONED_BY, ""), self._node_name):
+            annotations[ANNOTATION_CORDONED_BY] = None
+            if node.spec.unschedulable:
+                spec["unschedulable"] = None
         left = shutdown_status.taints_without_ours(node.spec.taints)
         if len(left) != len(node.spec.taints):
             spec["taints"] = [wire.to_dict(taint) for taint in left] or None
-        if spec:
-            await self._patch_spec(node, spec)
+        await self._patch(node, spec, annotations)
 
     async def publish(self, state: str, *, with_ready: bool) -> None:
         """Say on the node which state the shutdown has reached; and that it is not ready, where that is ours to say."""
@@ -241,10 +245,14 @@ class Record:
         if said:
             await self._patch_status(node, said)
 
-    async def _patch_spec(self, node: Node, spec: dict[str, Any]) -> None:
+    async def _patch(self, node: Node, spec: dict[str, Any], annotations: dict[str, Any]) -> None:
+        if not spec and not annotations:
+            return
         # Taints are one list to a merge patch, so the version guards those of others.
-        guard = {"uid": node.uid, "resourceVersion": node.metadata.resource_version}
-        await self._nodes.patch(node.name, MergePatch({"metadata": guard, "spec": spec}))
+        metadata: dict[str, Any] = {"uid": node.uid, "resourceVersion": node.metadata.resource_version}
+        if annotations:
+            metadata["annotations"] = annotations
+        await self._nodes.patch(node.name, MergePatch({"metadata": metadata, "spec": spec}))
 
     async def _patch_status(self, node: Node, said: list[dict[str, Any]]) -> None:
         body = {"metadata": {"uid": node.uid}, "status": {"conditions": said}}
@@ -253,7 +261,17 @@ class Record:
 
 def _event_name(node_name: str, started_at: dt.datetime) -> str:
     """The same for every process that knows of the same shutdown."""
-    return f"shutdown-{started_at:%Y%m%d-%H%M%S}-{node_name}"[:_NAME_MAX].rstrip(".-")
+    return _named(f"{started_at:%Y%m%d-%H%M%S}", node_name)
+
+
+def _named(moment: str, node_name: str) -> str:
+    return f"shutdown-{moment}-{node_name}"[:_NAME_MAX].rstrip(".-")
+
+
+def _is_shutdowns(cordoned_by: str, node_name: str) -> bool:
+    """Whether a cordon was made for a shutdown of the node, whichever it was: the disk that knew may be lost."""
+    found = re.match(r"shutdown-(\d{8}-\d{6})-", cordoned_by)
+    return found is not None and cordoned_by == _named(found[1], node_name)
 
 
 def _event_witness(event: LifecycleEvent | None) -> Witness | None:

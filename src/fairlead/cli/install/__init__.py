@@ -49,6 +49,11 @@ def _namespace(ctx: click.Context, parameter: click.Parameter, value: str) -> st
     default=False,
     text="The manager also claims events of nodes that have no agent, for drivers beside it, and may write to nodes.",
 )
+@managing.boolean(
+    "--shutdown-out-of-service-taint",
+    default=False,
+    text="The manager taints nodes that went down and that their cloud says are off, and may write to nodes.",
+)
 @click.option(
     "--fence",
     type=_MODES,
@@ -134,6 +139,7 @@ def _plan(flags: dict[str, Any]) -> Plan:
         lifecycle_group=flags["lifecycle_api_group"],
         lifecycle=flags["lifecycle"],
         claimer=flags["claimer"],
+        out_of_service_taint=flags["shutdown_out_of_service_taint"],
         fence=FenceMode(flags["fence"]),
         own_node=flags["own_node"],
         clouds=tuple(_cloud(text, flags) for text in flags["clouds"]),

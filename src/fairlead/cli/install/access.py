@@ -60,6 +60,8 @@ def access_manifests(plan: Plan) -> list[Json]:
             _rule(lifecycle, ["lifecycletransitions"], ["create"]),
             _rule("", ["nodes", "nodes/status"], ["patch"]),
         ]
+    elif plan.out_of_service_taint:
+        manager.append(_rule("", ["nodes"], ["patch"]))
     node_leases = [*_READ, "create", "update"] if plan.claimer else ["get"]
     return [
         *_account(AGENT, plan.namespace, agent),

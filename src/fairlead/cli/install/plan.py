@@ -29,6 +29,7 @@ class Plan:
     lifecycle_group: str = LIFECYCLE_GROUP
     lifecycle: bool = True
     claimer: bool = False  # the manager may claim for nodes that have no agent
+    out_of_service_taint: bool = False  # the manager may let volumes of machines that are off be detached
     fence: FenceMode = FenceMode.DENY
     own_node: OwnNodeMode = "deny"
     clouds: tuple[Manager, ...] = ()

@@ -58,6 +58,8 @@ def manager_deployment(plan: Plan) -> list[Json]:
         f"--leader-elect-resource-name={MANAGER}",
         f"--leader-elect-resource-namespace={plan.namespace}",
     ]
+    if plan.out_of_service_taint:
+        arguments.append("--shutdown-out-of-service-taint=true")
     if not plan.claimer:
         return _manager(MANAGER, plan, arguments, _MANAGER_PORT)
     deployment, budget = _manager(MANAGER, plan, [*arguments, "--controllers=*,claimer"], _MANAGER_PORT)

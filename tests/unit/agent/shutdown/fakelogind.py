@@ -50,6 +50,10 @@ class FakeLogind:
         self.delay_usec = 5_000_000
         self.obeys_reload = True
         self.refuses_reload = False
+        self.forgets_at_reload = False  # its locks
+        self.refuses_locks = 0  # so many requests for one
+        self.held_at_reload: list[str] = []
+        self.slow_units: set[str] = set()  # they are started, and do not run
         self.drop_in: pathlib.Path | None = None
         self.preparing = False
         self.calls: list[str] = []
@@ -113,6 +117,9 @@ class FakeLogind:
             case "Inhibit" if self.preparing:
                 words = "The operation inhibition has been requested for is already running"
                 return Message.new_error(message, "org.freedesktop.login1.OperationInProgress", words)
+            case "Inhibit" if self.refuses_locks:
+                self.refuses_locks -= 1
+                return Message.new_error(message, "org.freedesktop.DBus.Error.AccessDenied", "Permission denied")
             case "Inhibit":
                 ours, theirs = os.pipe()
                 self.locks.append((message.body[1], ours))
@@ -124,12 +131,17 @@ class FakeLogind:
             case "KillUnit" if self.refuses_reload:
                 return Message.new_error(message, "org.freedesktop.DBus.Error.AccessDenied", "Access denied")
             case "KillUnit":
+                self.held_at_reload = self.holders()
+                if self.forgets_at_reload:
+                    self.forgets_at_reload = False
+                    self.close()
                 if self.obeys_reload and self.drop_in is not None:
                     text = self.drop_in.read_text().rpartition("InhibitDelayMaxSec=")[2]
                     self.delay_usec = int(text) * 1_000_000
                 return Message.new_method_return(message)
             case "StopUnit" | "StartUnit":
-                self.units[message.body[0]] = "inactive" if message.member == "StopUnit" else "active"
+                started = "activating" if message.body[0] in self.slow_units else "active"
+                self.units[message.body[0]] = "inactive" if message.member == "StopUnit" else started
                 return Message.new_method_return(message, "o", ["/org/freedesktop/systemd1/job/1"])
             case "LoadUnit":
                 return Message.new_method_return(message, "o", ["/unit/" + message.body[0].replace(".", "_")])

@@ -8,18 +8,94 @@ import pytest
 from fairlead.agent.shutdown.ending import RunningPod
 from tests.unit.agent.shutdown.world import NodeWorld
 
+CRITICAL = 2000000000
+
+
+async def hang(*_pod: RunningPod) -> Any:
+    await asyncio.Event().wait()
+
+
+async def go_down(here: NodeWorld) -> None:
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+
 
 async def test_a_runtime_that_hangs_does_not_hold_the_machine_up(
     here: NodeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hang(*_pod: RunningPod) -> Any:
-        await asyncio.Event().wait()
-
     await here.pod("low")
     monkeypatch.setattr(here.machine, "running", hang)
     monkeypatch.setattr(here.machine, "ended", hang)
     here.start()
     await here.clock.advance(1)
+    await go_down(here)
+    assert here.clock.monotonic() - here.machine.began <= 42
+
+
+async def test_an_api_that_swallows_requests_delays_no_group_but_the_first_and_that_for_a_moment(
+    here: NodeWorld,
+) -> None:
+    await here.pod("low", needs=3)
+    await here.pod("middle", 1000, needs=5, exits=1)
+    await here.pod("critical", CRITICAL, 4, needs=99)
+    life = here.start()
+    await here.clock.advance(1)
+    life.swallow()
+    await go_down(here)
+    assert here.machine.log == [
+        "0 kubelet stopped",
+        "2 TERM low 18",
+        "5 exit low 0",
+        "5 TERM middle 10",
+        "10 exit middle 1",
+        "10 TERM critical 4",
+        "14 exit critical 137",
+        "19 released",
+    ]
+
+
+async def test_an_api_known_to_be_out_of_reach_is_not_waited_for_at_all(here: NodeWorld) -> None:
+    await here.pod("low", needs=3)
+    await here.pod("middle", 1000, needs=5)
+    life = here.start()
+    await here.clock.advance(1)
+    life.transport.go_down()
+    await go_down(here)
+    asked = {line.split(" ")[2]: float(line.split(" ")[0]) for line in here.machine.log if "TERM" in line}
+    ended = {line.split(" ")[2]: float(line.split(" ")[0]) for line in here.machine.log if "exit" in line}
+    assert asked["low"] <= 0.2
+    assert asked["middle"] == ended["low"]
+
+
+async def test_an_api_that_is_back_is_told_first_again(here: NodeWorld) -> None:
+    await here.pod("low", needs=6)
+    await here.pod("middle", 1000, needs=5)
+    life = here.start()
+    await here.clock.advance(1)
+    life.transport.go_down()
     here.machine.go_down()
+    await here.clock.advance(2)
+    life.transport.is_down = False
+    await here.clock.advance(5)
+    assert await here.status("low") == "Succeeded"
+    seen = [pod for pod in life.keeper.cache.current.values() if pod.name == "middle"]
+    assert [one.status for one in seen[0].status.conditions if one.type == "DisruptionTarget"] == ["True"]
     await here.wait(lambda: not here.machine.is_held)
-    assert here.clock.monotonic() - here.machine.began <= 45
+
+
+async def test_what_follows_the_last_group_has_one_deadline_together(
+    here: NodeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The runtime does not say how pods ended, the API takes no status: the lock is released in time all the same."""
+    await here.pod("low", needs=99)
+    await here.pod("middle", 1000, needs=99)
+    await here.pod("critical", CRITICAL, needs=99)
+    ended = await here.pod("ended")
+    here.machine.containers[ended.uid].code = 0
+    monkeypatch.setattr(here.machine, "ended", hang)
+    life = here.start()
+    await here.clock.advance(1)
+    life.swallow()
+    await go_down(here)
+    released = next(float(line.split(" ")[0]) for line in here.machine.log if line.endswith("released"))
+    assert 40 <= released <= here.machine.needed_seconds

@@ -19,6 +19,17 @@ async def test_the_unit_is_stopped_and_started(bus: str, logind: FakeLogind) -> 
     assert logind.units == {"kubelet.service": "active"}
 
 
+async def test_one_that_is_started_and_does_not_run_is_not_taken_for_running(
+    bus: str, logind: FakeLogind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.agent.shutdown.kubelet._START_SECONDS", 0.1)
+    kubelet = SystemdKubelet(RealClock(), bus_address=bus)
+    logind.units["kubelet.service"] = "inactive"
+    logind.slow_units.add("kubelet.service")
+    with pytest.raises(RuntimeFailed, match=r"kubelet\.service does not run"):
+        await kubelet.start()
+
+
 async def test_a_node_without_a_kubelet_is_fine(bus: str, logind: FakeLogind) -> None:
     kubelet = SystemdKubelet(RealClock(), bus_address=bus)
     await kubelet.stop()

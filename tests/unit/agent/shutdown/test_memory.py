@@ -19,7 +19,6 @@ STATE = ShutdownState(
     owner="agent",
     periods=(Period(0, 20), Period(2000000000, 10)),
     stage=Stage(0, 20, 0.25, 20.0),
-    cordoned=True,
     ended=(EndedPod(uid="u", namespace="n", name="p", containers={"c": ContainerEnd(137, START)}),),
     outcomes={"ended": 1},
 )

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from fairlead.agent.agent import Agent
-from fairlead.agent.shutdown.ending import RunningPod
+from fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
 from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Machine, Parts
 from fairlead.agent.shutdown.telling import Teller
 from fairlead.api import errors as api_errors
@@ -24,6 +24,7 @@ from fairlead.base.clock import VirtualClock
 from fairlead.base.metrics import PrometheusMetrics
 from fairlead.client import errors
 from fairlead.client.recorder import EventRecorder
+from fairlead.client.transport import Request, Response
 from fairlead.lifecycle.shutdown_config import Period, ShutdownConfig
 from fairlead.lifecycle.shutdown_status import ContainerEnd
 from tests.unit.claimant.world import NODE, Mortal, World, a_world
@@ -45,6 +46,7 @@ class Machinery:
         self.log: list[str] = []
         self.kubelet = "running"
         self.kubelet_holds = False
+        self.kubelet_refuses = 0  # so many starts fail
         self.problem = ""
 
     def note(self, text: str) -> None:
@@ -119,6 +121,9 @@ class Machinery:
         self.note("kubelet stopped")
 
     async def start(self) -> None:
+        if self.kubelet_refuses:
+            self.kubelet_refuses -= 1
+            raise RuntimeFailed("it does not start")
         self.kubelet = "running"
         self.note("kubelet started")
 
@@ -160,6 +165,29 @@ class Life:
     task: asyncio.Task[None]
     metrics: PrometheusMetrics
     interruptions: list[str]
+
+    def swallow(self) -> None:
+        """From now on the API server takes requests and never answers."""
+
+        async def send(request: Request) -> Response:
+            del request
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets it")
+
+        self.transport.send = send  # type: ignore[method-assign]  # a server that swallows
+
+    def lose_answer(self, method: str, path: str) -> None:
+        """The next such request is done, and its answer is lost."""
+        send, left = self.transport.send, [True]
+
+        async def lose(request: Request) -> Response:
+            response = await send(request)
+            if left and request.method == method and request.path.endswith(path):
+                left.clear()
+                raise errors.ConnectionBroken("the answer is lost")
+            return response
+
+        self.transport.send = lose  # type: ignore[method-assign]  # a connection that breaks
 
     async def kill(self) -> None:
         self.transport.died.set()

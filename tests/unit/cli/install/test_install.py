@@ -77,6 +77,23 @@ def test_a_manager_that_claims(capsys: pytest.CaptureFixture[str]) -> None:
     assert not any("claimer" in str(one) for one in printed(capsys))
 
 
+def may_write_nodes(made: list[Json]) -> bool:
+    [role] = [
+        one for one in made if (one["kind"], one["metadata"]["name"]) == ("ClusterRole", "fairlead-controller-manager")
+    ]
+    return any("nodes" in rule["resources"] and "patch" in rule["verbs"] for rule in role["rules"])
+
+
+def test_a_manager_that_lets_volumes_go(capsys: pytest.CaptureFixture[str]) -> None:
+    flag = "--shutdown-out-of-service-taint=true"
+    made = printed(capsys, "--shutdown-out-of-service-taint")
+    assert any(flag in one["args"] for manifest in made for one in containers_of(manifest))
+    assert may_write_nodes(made)
+    made = printed(capsys)
+    assert not any(flag in one["args"] for manifest in made for one in containers_of(manifest))
+    assert not may_write_nodes(made)
+
+
 def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) -> None:
     made = printed(
         capsys,

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable
 from typing import Any, Final
 
 from fairlead.agent.shutdown.ending import RuntimeFailed
+from fairlead.base.clock import Clock
 from fairlead.driverapi import http2, pipes
 from fairlead.driverapi.errors import DriverError
 
@@ -16,6 +17,8 @@ __all__ = ["CriCalls", "Dial", "named_pipe", "unix_socket"]
 
 _PACKAGE: Final = "runtime.v1"
 _SERVICE: Final = f"{_PACKAGE}.RuntimeService"
+# A runtime that does not answer is asked again; it holds nobody up. What it was told to wait for comes on top.
+_ANSWER_SECONDS: Final = 5.0
 
 Dial = Callable[[str, bytes, float | None], AsyncGenerator[bytes, None]]
 """How to send one call: method path, request, timeout in seconds; the messages of the answer."""
@@ -40,10 +43,11 @@ def named_pipe(path: str) -> Dial:
 
 
 class CriCalls:
-    """The methods of a runtime, each raising RuntimeFailed when it fails."""
+    """The methods of a runtime, each raising RuntimeFailed when it fails or takes longer than it may."""
 
-    def __init__(self, dial: Dial) -> None:
+    def __init__(self, dial: Dial, clock: Clock) -> None:
         self._dial = dial
+        self._clock = clock
 
     async def running_containers(self) -> list[Any]:
         """Every container that runs."""
@@ -67,12 +71,13 @@ class CriCalls:
     async def stop(self, container_id: str, timeout_seconds: int) -> None:
         """SIGTERM, and SIGKILL after so many seconds. Returns when it has ended."""
         request = _message("StopContainerRequest")(container_id=container_id, timeout=timeout_seconds)
-        await self._call("StopContainer", request, "StopContainerResponse")
+        await self._call("StopContainer", request, "StopContainerResponse", waits_seconds=timeout_seconds)
 
     async def execute(self, container_id: str, command: list[str], timeout_seconds: int) -> int:
         """Run a command in a container; its exit code."""
         request = _message("ExecSyncRequest")(container_id=container_id, cmd=command, timeout=timeout_seconds)
-        return int((await self._call("ExecSync", request, "ExecSyncResponse")).exit_code)
+        answer = await self._call("ExecSync", request, "ExecSyncResponse", waits_seconds=timeout_seconds)
+        return int(answer.exit_code)
 
     async def stop_sandbox(self, sandbox_id: str) -> None:
         """Take down what holds a pod's containers together: its network."""
@@ -85,16 +90,19 @@ class CriCalls:
         answer = await self._call("PodSandboxStatus", request, "PodSandboxStatusResponse")
         return str(answer.status.network.ip)
 
-    async def _call(self, method: str, request: Any, answer: str) -> Any:
+    async def _call(self, method: str, request: Any, answer: str, *, waits_seconds: float = 0.0) -> Any:
         from google.protobuf.message import DecodeError
 
+        allowed = waits_seconds + _ANSWER_SECONDS
         answers: list[bytes] = []
         try:
-            messages = self._dial(f"/{_SERVICE}/{method}", request.SerializeToString(), None)
-            async with contextlib.aclosing(messages):
+            messages = self._dial(f"/{_SERVICE}/{method}", request.SerializeToString(), allowed)
+            async with contextlib.aclosing(messages), self._clock.timeout(allowed):
                 async for data in messages:
                     answers.append(data)  # noqa: PERF401 - a comprehension would hide that the call may be cut short
             return _message(answer).FromString(answers[0])
+        except TimeoutError as error:
+            raise RuntimeFailed(f"{method}: no answer for {allowed:g} s") from error
         except DriverError as error:
             raise RuntimeFailed(f"{method}: {error}") from error
         except (DecodeError, IndexError) as error:

@@ -5,7 +5,7 @@ import json
 import pathlib
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import grpclib.server
@@ -14,7 +14,7 @@ import pytest
 from fairlead.agent.shutdown.cri.calls import CriCalls, unix_socket
 from fairlead.agent.shutdown.cri.runtime import CriRuntime
 from fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
-from fairlead.base.clock import RealClock
+from fairlead.base.clock import RealClock, VirtualClock
 from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
 
 
@@ -33,7 +33,7 @@ async def fake() -> AsyncIterator[FakeRuntime]:
 
 @pytest.fixture
 def runtime(fake: FakeRuntime) -> CriRuntime:
-    return CriRuntime(CriCalls(unix_socket(fake.path)), RealClock())
+    return CriRuntime(CriCalls(unix_socket(fake.path), RealClock()), RealClock())
 
 
 def a_pod(uid: str) -> RunningPod:
@@ -139,7 +139,7 @@ async def test_a_runtime_that_fails_is_said_to(fake: FakeRuntime, runtime: CriRu
     fake.refusal = "no disk"
     with pytest.raises(RuntimeFailed, match="ListContainers: no disk"):
         await runtime.running()
-    nobody = CriRuntime(CriCalls(unix_socket("/nowhere/cri.sock")), RealClock())
+    nobody = CriRuntime(CriCalls(unix_socket("/nowhere/cri.sock"), RealClock()), RealClock())
     with pytest.raises(RuntimeFailed, match="cannot connect"):
         await nobody.running()
 
@@ -171,3 +171,31 @@ async def test_a_pod_that_ends_by_itself_a_moment_before_keeps_its_exit_code(
     fake.containers["a"].state, fake.codes["a"] = 2, 7
     ends = await runtime.end(a_pod("1"), grace_seconds=30, hooks={})
     assert {name: end.exit_code for name, end in ends.items()} == {"a": 7}
+
+
+@pytest.mark.parametrize(
+    ("call", "seconds"),
+    [
+        (lambda calls: calls.running_containers(), 5),
+        (lambda calls: calls.status("a"), 5),
+        (lambda calls: calls.stop_sandbox("a"), 5),
+        (lambda calls: calls.stop("a", 30), 35),
+        (lambda calls: calls.execute("a", ["true"], 7), 12),
+    ],
+)
+async def test_every_call_has_a_time_of_its_own(
+    call: Callable[[CriCalls], Coroutine[Any, Any, object]], seconds: float
+) -> None:
+    """A runtime that takes calls and never answers."""
+    clock = VirtualClock()
+
+    async def hang(_method: str, _request: bytes, _timeout_seconds: float | None) -> AsyncGenerator[bytes, None]:
+        await asyncio.Event().wait()
+        yield b""
+
+    waiting = asyncio.ensure_future(call(CriCalls(hang, clock)))
+    await clock.advance(seconds - 0.1)
+    assert not waiting.done()
+    await clock.advance(0.2)
+    with pytest.raises(RuntimeFailed, match=f"no answer for {seconds:g} s"):
+        await waiting
