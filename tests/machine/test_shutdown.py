@@ -74,6 +74,39 @@ async def test_an_agent_that_is_killed_in_the_middle_is_started_again_and_goes_o
     assert len(await node.events()) == 1
 
 
+_SAMPLER = """exec >> /share/samples
+while [ -e /share/sampling ]; do systemd-inhibit --list --no-legend; echo -; done
+"""
+
+
+async def test_the_lock_has_no_gap_while_agents_are_killed(node: RealNode) -> None:
+    """systemd's file descriptor store: whoever looks, at any moment, sees the lock."""
+    await node.boot()
+    await node.pod("low")
+    await node.start_agent()
+    (node.machine.share / "sampling").touch()
+    samples = node.machine.share / "samples"
+
+    async def look_again() -> None:
+        seen = samples.read_text().count("-\n")
+        await node.until(lambda: samples.read_text().count("-\n") > seen + 3, "it is looked again")
+
+    await node.inside("systemd-run", "--unit=sampler", "bash", "-c", _SAMPLER)
+    for _ in range(3):
+        await node.kill_agent()
+        await look_again()
+    (node.machine.share / "sampling").unlink()
+    await node.until(
+        lambda: "inactive" in node.machine.run("systemctl", "is-active", "sampler", check=False).stdout, ""
+    )
+    *looks, rest = samples.read_text().split("-\n")
+    assert rest == ""
+    assert len(looks) > 12
+    assert all("fairlead-agent" in look for look in looks)
+    assert node.agent_log().count("took the shutdown lock") == 1
+    assert node.agent_log().count("has the shutdown lock of the agent before it") == 3
+
+
 async def test_killed_in_the_middle_with_the_api_out_of_reach_the_disk_is_enough(node: RealNode) -> None:
     await node.boot()
     await three_groups(node)
