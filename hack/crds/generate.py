@@ -1,7 +1,11 @@
-"""Write the CRD manifests of the lifecycle kinds to deploy/crds/, for both groups. Run from the repository's root."""
+"""Write the CRDs of the lifecycle kinds to deploy/crds/, for both groups, and for the embedded API server.
+
+Run from the repository's root.
+"""
 
 from __future__ import annotations
 
+import json
 import pathlib
 
 from fairlead.api import crds, reserved
@@ -14,6 +18,9 @@ def main() -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(path)
+    built_in = pathlib.Path("src/fairlead/apiserver/registry/lifecycle.json")
+    built_in.write_text(json.dumps(crds.crds(), separators=(",", ":")) + "\n", encoding="utf-8")
+    print(built_in)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fairlead.apiserver.launch import DATABASE, PKI
+from fairlead.apiserver.launch import DATABASE
+from fairlead.apiserver.security.pki.keyring import PKI
 from fairlead.apiserver.storage.interface import StorageError
 from fairlead.apiserver.storage.sqlite import copy_database, lock_database, read_enclosed
 from fairlead.base.files import write_atomically

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Awaitable, Callable, Mapping
+
+import msgspec
 
 from fairlead.api import errors
 from fairlead.apiserver.attributes import UserInfo
@@ -11,25 +14,23 @@ from fairlead.apiserver.http.messages import Request, Response, status_response
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.routing import RequestInfo
-from fairlead.apiserver.verbs import create, delete, get, patch, update, watch
 from fairlead.apiserver.verbs.call import Call
-from fairlead.apiserver.verbs.list import list_objects
 
-__all__ = ["Dispatcher", "SubresourceHandler"]
+__all__ = ["Dispatcher", "Handler", "Handlers"]
 
-Verb = Callable[[Call], Awaitable[Response]]
-SubresourceHandler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[Call], Awaitable[Response]]
 
-_VERBS: Mapping[str, Verb] = {
-    "get": get.get,
-    "list": list_objects,
-    "create": create.create,
-    "update": update.update,
-    "patch": patch.patch,
-    "delete": delete.delete,
-    "deletecollection": delete.delete_collection,
-}
-_SERVED_AS_OBJECT: Mapping[str, Verb] = {"get": get.get, "update": update.update, "patch": patch.patch}
+
+class Handlers(msgspec.Struct, frozen=True):
+    """What answers requests for resources."""
+
+    verbs: Mapping[str, Handler] = {}
+    subresources: Mapping[tuple[str, str], Handler] = {}  # with a behaviour of their own, by (resource, name)
+    asked: Mapping[str, Handler] = {}  # kinds that are asked and answered, never stored (reviews), by table
+
+
+_SERVED_AS_OBJECT = frozenset({"get", "update", "patch"})
+_OF_COLLECTIONS = frozenset({"create", "list", "deletecollection"})
 
 # As kube-apiserver. The number is ours: Python's http.client gives up at a hundred headers.
 _MAX_WARNINGS_CHARACTERS = 4096
@@ -38,19 +39,15 @@ _MAX_WARNINGS = 64
 
 
 class Dispatcher:
-    """Answers requests for resources. ``subresources`` are those with a behaviour of their own, by (resource, name)."""
+    """Answers requests for resources. `load` brings in what answers them, when the first request is there."""
 
-    def __init__(
-        self,
-        core: Core,
-        keeper: watch.WatchKeeper,
-        subresources: Mapping[tuple[str, str], SubresourceHandler],
-        creates: Mapping[str, Verb],
-    ) -> None:
+    def __init__(self, core: Core, load: Callable[[], Handlers]) -> None:
         self._core = core
-        self._keeper = keeper
-        self._subresources = subresources
-        self._creates = creates  # kinds that are asked and answered, never stored (reviews)
+        self._load = load
+
+    @functools.cached_property
+    def _handlers(self) -> Handlers:
+        return self._load()
 
     def roots(self) -> set[str]:
         """The paths below which resources are served, for whoever looks around."""
@@ -91,14 +88,12 @@ class Dispatcher:
             return await self._run_subresource(call)
         if resource.namespaced and not info.namespace and info.verb not in {"list", "watch"}:
             raise _not_allowed()
-        if info.verb == "create" and resource.table in self._creates:
-            return await self._creates[resource.table](call)
+        if info.verb == "create" and resource.table in self._handlers.asked:
+            return await self._handlers.asked[resource.table](call)
         if info.verb not in resource.verbs:
             raise errors.method_not_supported(resource.group_resource, info.verb)
-        if info.verb == "watch":
-            return await watch.watch(call, self._keeper)
-        verb = _VERBS.get(info.verb)
-        if verb is None or bool(info.name) == (info.verb in {"create", "list", "deletecollection"}):
+        verb = self._handlers.verbs.get(info.verb)
+        if verb is None or (info.verb != "watch" and bool(info.name) == (info.verb in _OF_COLLECTIONS)):
             raise _not_allowed()  # what is done to a collection is not done to an object, nor the other way round
         return await verb(call)
 
@@ -106,15 +101,13 @@ class Dispatcher:
         info, resource = call.info, call.resource
         if info.subresource not in resource.subresources:
             raise errors.NotFound("the server could not find the requested resource", details={})
-        handler = self._subresources.get((resource.plural, info.subresource)) or self._subresources.get(
-            ("*", info.subresource)
-        )
+        own = self._handlers.subresources
+        handler = own.get((resource.plural, info.subresource)) or own.get(("*", info.subresource))
         if handler is not None:
             return await handler(call)
-        verb = _SERVED_AS_OBJECT.get(info.verb)
-        if verb is None or info.verb not in resource.subresources[info.subresource].verbs:
+        if info.verb not in _SERVED_AS_OBJECT or info.verb not in resource.subresources[info.subresource].verbs:
             raise errors.method_not_supported(resource.group_resource, info.verb)
-        return await verb(call)
+        return await self._handlers.verbs[info.verb](call)
 
 
 def _not_allowed() -> errors.MethodNotSupported:

@@ -10,13 +10,11 @@ import msgspec
 from fairlead.apiserver.admission.interface import AdmissionPlugin, Operation
 from fairlead.apiserver.app import Authenticator, Authorizer, PathHandler
 from fairlead.apiserver.attributes import Attributes, UserInfo
-from fairlead.apiserver.dispatch import SubresourceHandler
+from fairlead.apiserver.dispatch import Handlers
 from fairlead.apiserver.http.messages import Json, Request, Response, json_response
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.operations.internal import Inside
 from fairlead.apiserver.registry.resource import decode_entry, split_key
-from fairlead.apiserver.reviews.access import AccessReviews
-from fairlead.apiserver.reviews.identity import IdentityReviews
 from fairlead.apiserver.security.authentication import Authentication
 from fairlead.apiserver.security.authorization import Authorization
 from fairlead.apiserver.security.bootstrap_policy import bootstrap_policy, node_rules
@@ -25,10 +23,8 @@ from fairlead.apiserver.security.impersonation import impersonate, read_imperson
 from fairlead.apiserver.security.nodes import NodeAuthorizer
 from fairlead.apiserver.security.pki.jose import TokenKey
 from fairlead.apiserver.security.rbac import Policy, Rbac
-from fairlead.apiserver.security.token_requests import TokenRequests
 from fairlead.apiserver.security.tokens import ServiceAccountTokens
 from fairlead.apiserver.storage.records import Change
-from fairlead.apiserver.subresources.token import token_handler
 from fairlead.base.clock import Clock
 from fairlead.base.identity import Ids
 
@@ -61,8 +57,7 @@ class Guard(msgspec.Struct, frozen=True):
     root_ca: str = ""
     impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
     policy: Sequence[Json] = ()  # the roles and bindings that a cluster begins with
-    subresources: Mapping[tuple[str, str], SubresourceHandler] = {}
-    asked: Mapping[str, SubresourceHandler] = {}
+    load_handlers: Callable[[], Handlers] = Handlers  # what answers questions about access, and makes tokens
     paths: Mapping[str, PathHandler] = {}
     opened: Callable[[], None] = lambda: None  # called once the stored objects are there
     # For expressions in policies: None when it is allowed, else why not.
@@ -85,22 +80,33 @@ def make_guard(
     authentication = Authentication(service_accounts=tokens, static_tokens=static_tokens)
     policy = Policy()
     rbac = Rbac(policy)
-    authorization = Authorization([NodeAuthorizer(node_rules(), lookup.pods_on_node, lookup.get), rbac])
-    reviews = AccessReviews(authorization, rbac)
+    authorization = Authorization([NodeAuthorizer(node_rules, lookup.pods_on_node, lookup.get), rbac])
 
     def opened() -> None:
         lookup.open()
         _follow_policy(core, policy)
 
-    identities = IdentityReviews(authentication, tokens.audiences)
+    def load_handlers() -> Handlers:
+        # Not before the first request: a server is ready without.
+        from fairlead.apiserver.reviews.access import AccessReviews
+        from fairlead.apiserver.reviews.identity import IdentityReviews
+        from fairlead.apiserver.security.token_requests import TokenRequests
+        from fairlead.apiserver.subresources.token import token_handler
+
+        access, identity = AccessReviews(authorization, rbac), IdentityReviews(authentication, tokens.audiences)
+        requests = token_handler(TokenRequests(tokens, lookup.get, clock))
+        return Handlers(
+            subresources={("serviceaccounts", "token"): requests},
+            asked={**access.handlers(), **identity.handlers()},
+        )
+
     return Guard(
         authenticator=authentication,
         authorizer=authorization,
         root_ca=authority.certificate_pem.decode(),
         impersonate=lambda request, user: _impersonated(request, user, authorization),
         policy=bootstrap_policy(),
-        subresources={("serviceaccounts", "token"): token_handler(TokenRequests(tokens, lookup.get, clock))},
-        asked={**reviews.handlers(), **identities.handlers()},
+        load_handlers=load_handlers,
         paths=_token_paths(tokens, url),
         opened=opened,
         authorize=authorization.authorize,

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-import re2
+if TYPE_CHECKING:
+    import re2
 
 __all__ = ["PatternError", "Regex", "compile_regex"]
 
@@ -38,6 +40,8 @@ class Regex:
     __slots__ = ("_regexp", "pattern")
 
     def __init__(self, pattern: str) -> None:
+        import re2  # with the first pattern: a server starts without
+
         self.pattern = pattern
         options = re2.Options()
         options.log_errors = False

@@ -16,7 +16,7 @@ from fairlead.apiserver.app import Application, Observer, PathHandler
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.bootstrap import bootstrap
 from fairlead.apiserver.discovery import Discovery
-from fairlead.apiserver.dispatch import Dispatcher
+from fairlead.apiserver.dispatch import Dispatcher, Handlers
 from fairlead.apiserver.guard import Guard
 from fairlead.apiserver.housekeeping.definitions import DefinitionKeeper
 from fairlead.apiserver.housekeeping.disruption import DisruptionKeeper
@@ -30,7 +30,7 @@ from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.observing.admission import AdmissionMetrics
 from fairlead.apiserver.observing.deletions import GracefulDeletions
 from fairlead.apiserver.observing.metrics import RequestMetrics
-from fairlead.apiserver.openapi.documents import OpenApi
+from fairlead.apiserver.openapi.endpoints import OpenApiEndpoints
 from fairlead.apiserver.operations import storing
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.builtin import builtin_resources
@@ -38,10 +38,10 @@ from fairlead.apiserver.registry.catalog import Catalog
 from fairlead.apiserver.registry.lifecycle import lifecycle_resources
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.registry.strategy import Json
+from fairlead.apiserver.settings import COMPACTION_SECONDS
 from fairlead.apiserver.storage.interface import DiskFull, Log
 from fairlead.apiserver.storage.store import Store
-from fairlead.apiserver.subresources import table as subresource_table
-from fairlead.apiserver.verbs.watch import WatchKeeper
+from fairlead.apiserver.verbs.keeper import WatchKeeper
 from fairlead.base import logs
 from fairlead.base.clock import Clock
 from fairlead.base.identity import Ids
@@ -49,19 +49,9 @@ from fairlead.base.metrics import CONTENT_TYPE, Metrics
 from fairlead.base.randomness import Randomness
 from fairlead.base.tasks import OnExit, TaskScope
 
-__all__ = ["COMPACTION_SECONDS", "CONTROLLERS", "ApiServer", "World"]
+__all__ = ["ApiServer", "World"]
 
 _log = logs.get_logger(__name__)
-COMPACTION_SECONDS = 300
-# The controllers that can be switched off, by the names that kube-controller-manager gives them.
-CONTROLLERS = (
-    "namespace-controller",
-    "serviceaccount-controller",
-    "root-ca-certificate-publisher-controller",
-    "garbage-collector-controller",
-    "disruption-controller",
-    "validatingadmissionpolicy-status-controller",
-)
 
 
 class World(msgspec.Struct, frozen=True):
@@ -139,7 +129,7 @@ class ApiServer:
     def _application(self) -> Application:
         checks = health.Health(live={"ping": lambda: None}, ready={"storage": self._storage_problem})
         discovery = Discovery(self.catalog, self._address)
-        openapi = OpenApi(self.catalog)
+        openapi = OpenApiEndpoints(self.catalog)
         paths: dict[str, PathHandler] = {
             **checks.paths(),
             **discovery.paths(),
@@ -148,11 +138,8 @@ class ApiServer:
         }
         paths.update(self._guard.paths)
         prefixes: dict[str, PathHandler] = {**checks.prefixes(), **discovery.prefixes(), **openapi.prefixes()}
-        subresources = {**subresource_table.SUBRESOURCES, **self._guard.subresources}
-        asked = {**subresource_table.ASKED, **self._guard.asked}
-        dispatcher = Dispatcher(self.core, self._keeper, subresources, asked)
         return Application(
-            dispatcher,
+            Dispatcher(self.core, self._load_handlers),
             self._guard.authenticator,
             self._guard.authorizer,
             paths,
@@ -161,6 +148,11 @@ class ApiServer:
             self._guard.impersonate,
             self._observers,
         )
+
+    def _load_handlers(self) -> Handlers:
+        from fairlead.apiserver.handlers import all_handlers  # not before the first request, as it says there
+
+        return all_handlers(self._keeper, self._guard.load_handlers())
 
     def _storage_problem(self) -> str | None:
         return None if self._ready.is_set() else "starting or stopping"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -35,19 +36,29 @@ _SECRET_ENDINGS = (
 _SECRET_KIND_FIELDS = frozenset({"data", "stringData"})
 _DEPTH_LIMIT = 12
 
-_WORD_BORDER = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
-_PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?(?:-----END \1PRIVATE KEY-----|\Z)", re.DOTALL), REDACTED),
-    (re.compile(r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?)(?:[a-z]+\s+)?[^\s\"',;]+"), rf"\1{REDACTED}"),
-    (re.compile(r"(?i)\b(bearer\s+)[a-z0-9\-._~+/]+=*"), rf"\1{REDACTED}"),
+# Compiled with the first line that is logged; most programs that start say nothing for a while.
+_PATTERNS: tuple[tuple[str, str], ...] = (
+    (r"(?s)-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?(?:-----END \1PRIVATE KEY-----|\Z)", REDACTED),
+    (r"(?i)\b(authorization[\"']?\s*[:=]\s*[\"']?)(?:[a-z]+\s+)?[^\s\"',;]+", rf"\1{REDACTED}"),
+    (r"(?i)\b(bearer\s+)[a-z0-9\-._~+/]+=*", rf"\1{REDACTED}"),
     # JSON Web Tokens, which is what service account tokens are, are recognised wherever they stand.
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), REDACTED),
-    (re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,15}://[^\s/:@]*:)[^\s/@]+@"), rf"\1{REDACTED}@"),
+    (r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", REDACTED),
+    (r"(?i)(\b[a-z][a-z0-9+.-]{0,15}://[^\s/:@]*:)[^\s/@]+@", rf"\1{REDACTED}@"),
     (
-        re.compile(r"(?i)([\"']?\b(?:password|passwd|client[-_]?secret|token)[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&}]+"),
+        r"(?i)([\"']?\b(?:password|passwd|client[-_]?secret|token)[\"']?\s*[:=]\s*[\"']?)[^\s\"',;&}]+",
         rf"\1{REDACTED}",
     ),
 )
+
+
+@functools.cache
+def _word_border() -> re.Pattern[str]:
+    return re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+
+
+@functools.cache
+def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern), replacement) for pattern, replacement in _PATTERNS)
 
 
 def redact(name: str, value: Any) -> Any:
@@ -62,7 +73,7 @@ def redact(name: str, value: Any) -> Any:
 
 def redact_text(text: str) -> str:
     """A text without the tokens, keys and passwords in it."""
-    for pattern, replacement in _PATTERNS:
+    for pattern, replacement in _patterns():
         text = pattern.sub(replacement, text)
     return text
 
@@ -87,5 +98,5 @@ def _redact(name: str, value: Any, depth: int) -> Any:
 
 
 def _is_secret(name: str) -> bool:
-    spelt = "_".join(filter(None, _WORD_BORDER.split(name))).lower()
+    spelt = "_".join(filter(None, _word_border().split(name))).lower()
     return any(spelt == ending or spelt.endswith(f"_{ending}") for ending in _SECRET_ENDINGS)

@@ -8,13 +8,12 @@ it was started.
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import enum
 import sys
 import weakref
 from collections.abc import Callable, Coroutine
 from types import FrameType, TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 __all__ = ["LiveTask", "OnExit", "TaskScope", "TaskSet", "cancel_and_wait", "live_tasks"]
 
@@ -31,8 +30,7 @@ class OnExit(enum.Enum):
     CANCEL = "cancel"  # they serve the block: cancel them, then wait until they are gone
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class LiveTask:
+class LiveTask(NamedTuple):
     """A task that has not ended, and where it was started (innermost frame first)."""
 
     owner: str

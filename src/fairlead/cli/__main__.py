@@ -1,7 +1,20 @@
-"""`python -m fairlead.cli` is `fairlead`, where scripts are not on the path."""
+"""The program's beginning, and `python -m fairlead.cli` where scripts are not on the path."""
 
+from __future__ import annotations
+
+import gc
 import sys
 
-from fairlead.cli.main import main
+__all__ = ["main"]
 
-sys.exit(main())
+
+def main() -> int:
+    """Load the program and run it."""
+    gc.disable()  # loading leaves no garbage behind; it is on again as soon as the command is there
+    from fairlead.cli.main import main as run
+
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

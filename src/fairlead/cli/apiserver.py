@@ -17,6 +17,7 @@ from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from fairlead.apiserver.launch import Running
+    from fairlead.apiserver.settings import Settings
 
 __all__ = ["backup", "command", "default_data_folder", "restore"]
 
@@ -98,16 +99,9 @@ def command(
     context.obj = folder
     if context.invoked_subcommand is not None:
         return
-    _tune_interpreter()  # first of all: loading the program makes no garbage worth looking for
-    from fairlead.apiserver import launch
-    from fairlead.apiserver.server import World
-    from fairlead.base import clock, identity, metrics, randomness
+    from fairlead.apiserver.settings import Settings
 
-    chance = randomness.SystemRandomness()
-    world = World(
-        clock.RealClock(), chance, identity.RandomIds(chance), metrics.PrometheusMetrics(process_metrics=True)
-    )
-    settings = launch.Settings(
+    settings = Settings(
         data_folder=folder,
         bind_address=bind_address,
         port=secure_port,
@@ -123,17 +117,36 @@ def command(
         compaction_seconds=compaction_interval,
         lifecycle_group=lifecycle_api_group,
     )
+    settings.check()
+    _run(settings)
+
+
+def _run(settings: Settings) -> None:
+    _tune_interpreter()
+    from fairlead.apiserver.security.pki.keyring import make_meanwhile, serving_names
+    from fairlead.base import clock, randomness
+
+    now, chance = clock.RealClock(), randomness.SystemRandomness()
+    names = serving_names(settings.bind_address, settings.extra_names)
+    wait_for_keys = make_meanwhile(settings.data_folder, names, now, chance)
+    from fairlead.apiserver import launch, server
+    from fairlead.base import identity, metrics
+
+    wait_for_keys()
+    world = server.World(now, chance, identity.RandomIds(chance), metrics.PrometheusMetrics(process_metrics=True))
     process.run(lambda: launch.serve(settings, world, _announce), loop_factory=_loop_factory())
 
 
 def _tune_interpreter() -> None:
     """Suit the interpreter to a server: requests leave few cycles behind, and its disk thread must not wait long."""
+    gc.disable()  # until it is ready: what is loaded leaves no garbage worth looking for
     gc.set_threshold(50_000, 20, 100)
     sys.setswitchinterval(0.0001)
 
 
 def _announce(running: Running) -> None:
     gc.freeze()  # what is there now stays; there is no use in looking for garbage in it
+    gc.enable()
     click.echo(f"fairlead apiserver is ready on {running.url}")
     click.echo(f"  export KUBECONFIG={running.kubeconfig}")
 

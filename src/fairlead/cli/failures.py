@@ -25,7 +25,7 @@ _FORESEEN: tuple[tuple[str, str, int], ...] = (
     ("fairlead.cli.nodes.asking", "AskError", EXIT_FAILED),
     ("fairlead.election.errors", "ElectionError", EXIT_FAILED),
     ("fairlead.apiserver.storage.interface", "StorageError", EXIT_FAILED),
-    ("fairlead.apiserver.launch", "SettingsError", EXIT_USAGE),
+    ("fairlead.apiserver.settings", "SettingsError", EXIT_USAGE),
     ("fairlead.apiserver.security.pki.credentials", "PkiError", EXIT_FAILED),
     ("fairlead.apiserver.security.authentication", "TokenFileError", EXIT_USAGE),
     ("builtins", "OSError", EXIT_FAILED),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import pathlib
@@ -32,6 +33,7 @@ class _LazyGroup(click.Group):
         for entry in commands.COMMANDS:
             if entry.name == cmd_name:
                 command = importlib.import_module(entry.module).command
+                gc.enable()  # off while the program was loaded
                 if not isinstance(command, click.Command):
                     raise TypeError(f"{entry.module}.command is not a click command")
                 return command

@@ -12,8 +12,9 @@ ever moves earlier, and an object without finalizers is not kept by a grace peri
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
+
+import msgspec
 
 __all__ = [
     "Decision",
@@ -28,8 +29,7 @@ __all__ = [
 ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """What the table looks at. ``finalizers`` counts after the propagation policy's own were added."""
 
     finalizers: int
@@ -37,21 +37,18 @@ class State:
     grace_seconds: int | None = None  # deletionGracePeriodSeconds as stored
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Remove:
+class Remove(msgspec.Struct, frozen=True):
     """The object goes now."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """The object stays, with this deadline and grace (None: the field is absent)."""
 
     deletion_timestamp: dt.datetime
     grace_seconds: int | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Unchanged:
+class Unchanged(msgspec.Struct, frozen=True):
     """Nothing is written: it is being deleted already, and this request does not hasten it."""
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,9 +35,46 @@ def test_bad_usage_is_one_line(
     said = capsys.readouterr().err
     assert words.format(**names) in said
     assert "Traceback" not in said
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_folder_that_is_none_can_not_be_backed_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["apiserver", f"--data-dir={tmp_path}", "backup", str(tmp_path / "copy")]
     assert main(arguments, environment=NO_ENVIRONMENT) == 1
     assert "name the server's --data-dir before `backup`" in capsys.readouterr().err
+
+
+STARTED = """
+import os, sys
+import fairlead.cli.apiserver as under_test
+
+def announce(running):
+    print(" ".join(sys.modules), flush=True)
+    os._exit(0)
+
+under_test._announce = announce
+from fairlead.cli.main import main
+main(["apiserver", "--data-dir", sys.argv[1], "--secure-port=0"])
+"""
+NOT_YET = (
+    "aiohttp",  # webhooks
+    "cryptography",  # keys, made beside it, and tokens
+    "fairlead.api.core_v1",  # the client's types
+    "fairlead.apiserver.cel",
+    "fairlead.apiserver.handlers",
+    "fairlead.apiserver.openapi.documents",
+    "fairlead.apiserver.printers",
+    "importlib.resources",
+    "re2",
+    "yaml",
+)
+
+
+def test_a_server_is_ready_without_what_only_requests_need(tmp_path: Path) -> None:
+    for start in ("first", "later"):
+        done = subprocess.run(
+            [sys.executable, "-c", STARTED, str(tmp_path)], capture_output=True, text=True, check=False, timeout=60
+        )
+        loaded = set(done.stdout.split())
+        assert "fairlead.apiserver.server" in loaded, done.stderr
+        assert not loaded & set(NOT_YET), start

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fairlead.api import names
-from fairlead.api.core_v1 import NodeSelector, NodeSelectorRequirement
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.validation import metadata
+
+if TYPE_CHECKING:
+    from fairlead.api.core_v1 import NodeSelector, NodeSelectorRequirement  # the API server has no other use for them
 
 __all__ = ["MAX_SELECTOR_ITEMS", "validate_label_selector", "validate_node_selector"]
 

@@ -6,14 +6,13 @@ A hash stands for everything its document is made of, so a client that knows the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 import fairlead
 from fairlead.api import errors
-from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.openapi.components import collect_schemas
 from fairlead.apiserver.openapi.gnostic import CONTENT_TYPE as GNOSTIC
@@ -27,8 +26,6 @@ from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.types.resources import source_version
 
 __all__ = ["OpenApi"]
-
-Handler = Callable[[Request, UserInfo], Awaitable[Response]]
 
 _JSON: Final = "application/json"
 _FOREVER: Final = ("cache-control", "public, immutable, max-age=31536000")
@@ -46,13 +43,14 @@ class OpenApi:
         self._bodies: dict[str, bytes] = {}
         self._hashes: dict[str, str] = {}
 
-    def paths(self) -> dict[str, Handler]:
-        """The exact paths this answers."""
-        return {"/openapi/v2": self._answer_v2, "/openapi/v3": self._answer_index}
-
-    def prefixes(self) -> dict[str, Handler]:
-        """Where the v3 documents are."""
-        return {"/openapi/v3/": self._answer_v3}
+    def answer(self, request: Request) -> Response:
+        """Answer a request for a document, or for the index of them."""
+        match request.path.rstrip("/"):
+            case "/openapi/v2":
+                return self._answer_v2(request)
+            case "/openapi/v3":
+                return self._answer_index(request)
+        return self._answer_v3(request)
 
     def document(self, group: str, version: str) -> Json:
         """The v3 document of a group and version."""
@@ -72,7 +70,7 @@ class OpenApi:
         """The v2 document of everything."""
         return to_swagger([self.document(group, version) for group, version in self._group_versions()])
 
-    async def _answer_index(self, request: Request, _user: UserInfo) -> Response:
+    def _answer_index(self, request: Request) -> Response:
         _accepts(request, (_JSON,))
         self._refresh()
         paths = {
@@ -82,7 +80,7 @@ class OpenApi:
         }
         return Response(200, msgspec.json.encode({"paths": dict(sorted(paths.items()))}))
 
-    async def _answer_v3(self, request: Request, _user: UserInfo) -> Response:
+    def _answer_v3(self, request: Request) -> Response:
         _accepts(request, (_JSON,))
         self._refresh()
         path = request.path.rstrip("/").removeprefix("/openapi/v3/")
@@ -103,7 +101,7 @@ class OpenApi:
         body = self._body(digest, lambda: msgspec.json.encode(self.document(group, version)))
         return Response(200, body, _JSON, headers)
 
-    async def _answer_v2(self, request: Request, _user: UserInfo) -> Response:
+    def _answer_v2(self, request: Request) -> Response:
         media = _accepts(request, (_JSON, GNOSTIC))
         self._refresh()
         parts = "".join(self._hash(group, version) for group, version in self._group_versions())

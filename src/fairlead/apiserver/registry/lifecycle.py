@@ -1,15 +1,33 @@
-"""The lifecycle kinds, built in: the same schema and rules that their CustomResourceDefinitions carry elsewhere."""
+"""The lifecycle kinds, built in: the same schema and rules that their CustomResourceDefinitions carry elsewhere.
+
+`make crds` writes the definitions into `lifecycle.json`. They could be made from the types at every start, but those
+are the client's: a server has no other use for them, and loading them would be a tenth of its start.
+"""
 
 from __future__ import annotations
 
-from fairlead.api.crds import crds
+import pathlib
+from typing import Any
+
+import msgspec
+
 from fairlead.apiserver.crd.definition import compile_kinds
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.registry.strategies.custom import custom_resource
 
-__all__ = ["lifecycle_resources"]
+__all__ = ["lifecycle_definitions", "lifecycle_resources"]
+
+
+def lifecycle_definitions(group: str) -> list[dict[str, Any]]:
+    """What the definitions say, in the group they are to be served under."""
+    found: list[dict[str, Any]] = msgspec.json.decode(pathlib.Path(__file__).with_suffix(".json").read_bytes())
+    for definition in found:
+        definition["spec"]["group"] = group
+        definition["metadata"]["name"] = f"{definition['spec']['names']['plural']}.{group}"
+    return found
 
 
 def lifecycle_resources(group: str) -> list[Resource]:
     """LifecycleTransition and LifecycleEvent, in the group they are to be served under."""
-    return [custom_resource(kind) for crd in crds(group) for kind in compile_kinds(crd).values() if kind.served]
+    definitions = lifecycle_definitions(group)
+    return [custom_resource(kind) for crd in definitions for kind in compile_kinds(crd).values() if kind.served]

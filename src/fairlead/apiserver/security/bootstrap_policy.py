@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-import importlib.resources
+import pathlib
 from typing import Any
 
 from fairlead.apiserver.security.rbac import aggregated_rules
@@ -42,7 +42,7 @@ def node_rules() -> tuple[Rule, ...]:
 
 
 def _read(name: str) -> str:
-    return (importlib.resources.files(__package__) / "data" / name).read_text("utf-8")
+    return (pathlib.Path(__file__).with_name("data") / name).read_text("utf-8")
 
 
 def _parse(source: str, text: str) -> list[Json]:

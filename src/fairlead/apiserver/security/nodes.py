@@ -6,6 +6,7 @@ name. For the rest the fixed rules of `system:node` apply. Changes of other node
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -32,12 +33,19 @@ _SELECTED = {("", "pods"): "spec.nodeName", ("", "nodes"): "metadata.name"}
 
 
 class NodeAuthorizer:
-    """Asks the pods of a node what it needs. `pods_on_node` gives those bound to a node by name."""
+    """Asks the pods of a node what it needs. `pods_on_node` gives those bound to a node by name.
 
-    def __init__(self, rules: Sequence[Rule], pods_on_node: PodsOnNode, lookup: Lookup) -> None:
-        self._rules = RuleSet(rules)
+    `rules` are the fixed ones, read when a kubelet first asks.
+    """
+
+    def __init__(self, rules: Callable[[], Sequence[Rule]], pods_on_node: PodsOnNode, lookup: Lookup) -> None:
+        self._read_rules = rules
         self._pods_on_node = pods_on_node
         self._lookup = lookup
+
+    @functools.cached_property
+    def _rules(self) -> RuleSet:
+        return RuleSet(self._read_rules())
 
     def decide(self, attributes: Attributes) -> Decision:
         """Whether a kubelet needs it for its own node; no opinion about anybody else."""

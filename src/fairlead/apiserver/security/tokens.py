@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import collections
 import datetime as dt
+import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -71,7 +72,7 @@ class ServiceAccountTokens:
         issuer: str,
         audiences: Sequence[str] = (),
     ) -> None:
-        self._keys = {key.key_id: key for key in keys}
+        self._given = keys
         self._signer = keys[0]
         self._lookup = lookup
         self._clock = clock
@@ -80,6 +81,11 @@ class ServiceAccountTokens:
         self.audiences = tuple(audiences) or (issuer,)
         # Claims whose signature has been verified, by the token's hash; everything else is checked on every use.
         self._remembered: collections.OrderedDict[bytes, Json] = collections.OrderedDict()
+
+    @functools.cached_property
+    def _keys(self) -> Mapping[str, TokenKey]:
+        # Not before the first token: telling a key's id means loading what reads keys.
+        return {key.key_id: key for key in self._given}
 
     def issue(
         self,

@@ -268,7 +268,7 @@ def lock_database(path: pathlib.Path) -> files.FileLock:
 
 def _open(path: pathlib.Path) -> apsw.Connection:
     if not path.exists():
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        _create(path)
     with _corruption_named(path):
         connection = apsw.Connection(str(path))
         try:
@@ -282,6 +282,22 @@ def _open(path: pathlib.Path) -> apsw.Connection:
             connection.close()
             raise
         return connection
+
+
+def _create(path: pathlib.Path) -> None:
+    """Make an empty log aside and put it in place whole: two waits for the disk, instead of several for each step."""
+    scratch = path.with_name(f".{path.name}.new")
+    for left_behind in (scratch, *(scratch.with_name(scratch.name + end) for end in ("-wal", "-shm", "-journal"))):
+        left_behind.unlink(missing_ok=True)
+    os.close(os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    with _corruption_named(path), contextlib.closing(apsw.Connection(str(scratch))) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute("PRAGMA journal_mode = WAL")
+        _migrate(connection, path)
+    with scratch.open("rb+") as file:
+        os.fsync(file.fileno())
+    scratch.replace(path)
+    files.sync_folder(path.parent)
 
 
 def require_writable(connection: apsw.Connection, path: pathlib.Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fairlead.api import errors
-from fairlead.apiserver.dispatch import SubresourceHandler
+from fairlead.apiserver.dispatch import Handler
 from fairlead.apiserver.http.messages import Response
 from fairlead.apiserver.subresources import binding, eviction, finalize, scale
 from fairlead.apiserver.verbs.call import Call
@@ -20,7 +20,7 @@ async def _no_kubelet(call: Call) -> Response:
 
 
 # By resource and subresource; "*" is any resource.
-SUBRESOURCES: Mapping[tuple[str, str], SubresourceHandler] = {
+SUBRESOURCES: Mapping[tuple[str, str], Handler] = {
     ("pods", "eviction"): eviction.evict,
     ("pods", "binding"): binding.bind,
     ("namespaces", "finalize"): finalize.finalize,
@@ -33,6 +33,6 @@ SUBRESOURCES: Mapping[tuple[str, str], SubresourceHandler] = {
 }
 
 # By table.
-ASKED: Mapping[str, SubresourceHandler] = {
+ASKED: Mapping[str, Handler] = {
     "bindings": binding.bind_by_body,
 }

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from fairlead.api import errors
 from fairlead.api.gvk import GroupVersionKind
-from fairlead.apiserver.dispatch import SubresourceHandler
+from fairlead.apiserver.dispatch import Handler
 from fairlead.apiserver.http.messages import Response, json_response
 from fairlead.apiserver.subresources.admission import admit_posted
 from fairlead.apiserver.types import schemas
@@ -26,7 +26,7 @@ class TokenIssuer(Protocol):
         ...
 
 
-def token_handler(issuer: TokenIssuer) -> SubresourceHandler:
+def token_handler(issuer: TokenIssuer) -> Handler:
     """The handler of POST serviceaccounts/NAME/token."""
 
     async def handle(call: Call) -> Response:

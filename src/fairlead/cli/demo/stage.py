@@ -15,6 +15,7 @@ import click
 from fairlead import client
 from fairlead.apiserver import launch
 from fairlead.apiserver.server import World
+from fairlead.apiserver.settings import Settings
 from fairlead.base.clock import Clock, RealClock
 from fairlead.base.environment import Environment
 from fairlead.base.identity import RandomIds
@@ -76,7 +77,7 @@ async def _control_plane(folder: pathlib.Path, clock: Clock) -> AsyncIterator[St
     world = World(clock, randomness, RandomIds(randomness), PrometheusMetrics())
     ready: asyncio.Future[launch.Running] = asyncio.get_running_loop().create_future()
     async with TaskScope("demo", on_exit=OnExit.CANCEL) as scope:
-        scope.start(launch.serve(launch.Settings(folder, port=0), world, ready.set_result), name="apiserver")
+        scope.start(launch.serve(Settings(folder, port=0), world, ready.set_result), name="apiserver")
         running = await ready
         connection = client.connect(
             kubeconfig_path=running.kubeconfig, component="fairlead-demo", environment=Environment({})

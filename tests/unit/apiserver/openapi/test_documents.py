@@ -8,7 +8,6 @@ import schemathesis
 from schemathesis.core.result import Err
 
 from fairlead.api import errors
-from fairlead.apiserver.attributes import ANONYMOUS
 from fairlead.apiserver.http.messages import Query, Request, Response
 from fairlead.apiserver.openapi.components import references
 from fairlead.apiserver.openapi.documents import OpenApi
@@ -28,8 +27,7 @@ async def ask(openapi: OpenApi, address: str, **headers: str) -> Response:
     names = {key.replace("_", "-"): value for key, value in headers.items()}
     method = names.pop("method", "GET")
     request = Request(method, path, Query({key: [value] for key, value in values.items()}), names, read_body)
-    handler = openapi.paths().get(path) or openapi.prefixes()["/openapi/v3/"]
-    return await handler(request, ANONYMOUS)
+    return openapi.answer(request)
 
 
 def body(response: Response) -> Any:

@@ -48,7 +48,7 @@ def nodes() -> NodeAuthorizer:
         known = {("persistentvolumeclaims", "ns", "data"): {"spec": {"volumeName": "pv-1"}}}
         return known.get((resource, namespace, name))
 
-    return NodeAuthorizer(node_rules(), lambda node: [POD] if node == "n1" else [], lookup)
+    return NodeAuthorizer(node_rules, lambda node: [POD] if node == "n1" else [], lookup)
 
 
 def ask(

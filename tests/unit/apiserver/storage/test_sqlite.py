@@ -28,6 +28,13 @@ async def test_only_its_owner_can_read_the_file(path: pathlib.Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+async def test_a_start_that_was_killed_leaves_nothing_that_matters(path: pathlib.Path) -> None:
+    for end in ("", "-wal", "-shm", "-journal"):
+        path.with_name(f".{path.name}.new{end}").write_bytes(b"half of something")
+    await SqliteLog(path).close()
+    assert [found.name for found in path.parent.iterdir() if found.name.startswith(".")] == []
+
+
 async def test_two_servers_never_share_a_file(path: pathlib.Path) -> None:
     first = SqliteLog(path)
     with pytest.raises(StorageError, match="in use by another API server"):

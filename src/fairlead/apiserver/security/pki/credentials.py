@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import msgspec
 
 __all__ = ["Credentials", "PkiError"]
 
@@ -11,9 +11,11 @@ class PkiError(Exception):
     """Raised when what is in the folder cannot be used; the message names the file and says what to do."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(msgspec.Struct, frozen=True):
     """A certificate and its key, both as PEM."""
 
     certificate: bytes
-    key: bytes = dataclasses.field(repr=False)
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"Credentials(certificate={self.certificate!r})"  # keys do not get into logs

@@ -9,7 +9,10 @@ from __future__ import annotations
 import datetime as dt
 import functools
 import hashlib
-from collections.abc import Mapping, Sequence
+import os
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +27,9 @@ from fairlead.base.randomness import Randomness
 if TYPE_CHECKING:
     from fairlead.apiserver.security.pki.signing import SigningKey
 
-__all__ = ["Keyring", "open_keyring"]
+__all__ = ["PKI", "Keyring", "make_meanwhile", "open_keyring", "serving_names"]
+
+PKI = "pki"  # the folder of the keys, below a server's data folder
 
 _RECORD = "checked.json"
 _SIGNING_KEY = "service-account.key"
@@ -90,6 +95,35 @@ def open_keyring(folder: Path, names: Sequence[str], clock: Clock, randomness: R
         administrator=Credentials(found["admin.crt"], found["admin.key"]),
         signing_key=_DeferredKey(found[_SIGNING_KEY]),
     )
+
+
+def make_meanwhile(
+    data_folder: Path, names: Sequence[str], clock: Clock, randomness: Randomness
+) -> Callable[[], object]:
+    """Begin to make missing keys in a process of its own, so that the caller can load the rest of the program.
+
+    Returns what waits for it. Whether that went well shows when the keyring is opened, which makes what is missing.
+    """
+    folder = data_folder / PKI
+    if (folder / _RECORD).exists() or not hasattr(os, "fork") or threading.active_count() > 1:
+        return lambda: None
+    child = os.fork()
+    if child:
+        return lambda: os.waitpid(child, 0)
+    try:
+        data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        open_keyring(folder, names, clock, randomness)
+    finally:
+        os._exit(0)  # not a word, and none of the clean-up that is the caller's
+
+
+def serving_names(bind_address: str, others: Sequence[str] = ()) -> list[str]:
+    """The names that a server answers to: its address, this machine's name, and its service in the cluster."""
+    names = ["127.0.0.1", "::1", "localhost", socket.gethostname()]
+    if bind_address not in {"0.0.0.0", "::", ""}:  # noqa: S104 - compared, not bound
+        names.append(bind_address)
+    names += ["10.0.0.1", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
+    return [*dict.fromkeys([*names, "kubernetes.default.svc.cluster.local", *others])]
 
 
 def _read(folder: Path) -> dict[str, bytes]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fairlead.apiserver.security.pki.credentials import PkiError
-from fairlead.apiserver.security.pki.keyring import Keyring, open_keyring
-from fairlead.base.clock import VirtualClock
-from fairlead.base.randomness import SeededRandomness
+from fairlead.apiserver.security.pki.keyring import PKI, Keyring, open_keyring, serving_names
+from fairlead.base.clock import RealClock, VirtualClock
+from fairlead.base.randomness import SeededRandomness, SystemRandomness
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 NAMES = ("127.0.0.1", "localhost")
@@ -62,19 +62,44 @@ def test_a_key_that_is_not_the_authoritys_is_refused(tmp_path: Path) -> None:
         keyring(tmp_path)
 
 
-def test_what_makes_keys_is_not_loaded_for_keys_that_are_there(tmp_path: Path) -> None:
-    """It would take longer than the rest of what a start needs of the PKI, and stay in memory."""
-    script = f"""
-import sys, pathlib
-from fairlead.apiserver import launch
-from fairlead.apiserver.security.pki.keyring import open_keyring
+MAKE_MEANWHILE = """
+import pathlib, sys
+from fairlead.apiserver.security.pki.keyring import make_meanwhile
 from fairlead.base.clock import RealClock
 from fairlead.base.randomness import SystemRandomness
-open_keyring(pathlib.Path({str(tmp_path)!r}), ["localhost"], RealClock(), SystemRandomness())
+wait = make_meanwhile(pathlib.Path(sys.argv[1]), ["localhost"], RealClock(), SystemRandomness())
+wait()
 print("cryptography" in sys.modules)
 """
-    said = [
-        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.strip()
-        for _ in range(2)
-    ]
-    assert said == ["True", "False"]
+
+
+def make_meanwhile(folder: Path) -> str:
+    """In a process of its own, because this one may have threads."""
+    command = [sys.executable, "-c", MAKE_MEANWHILE, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return (done.stdout + done.stderr).strip()
+
+
+def test_missing_keys_are_made_beside_the_caller(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    assert make_meanwhile(data) == "False"
+    before = contents(data / PKI)
+    assert stat.S_IMODE(data.stat().st_mode) == 0o700
+    assert make_meanwhile(data) == "False"
+    open_keyring(data / PKI, ["localhost"], RealClock(), SystemRandomness())
+    assert contents(data / PKI) == before
+
+
+def test_keys_that_cannot_be_made_are_the_openers_to_report(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.write_bytes(b"no folder")
+    assert make_meanwhile(data) == "False"
+    with pytest.raises(NotADirectoryError):
+        open_keyring(data / PKI, ["localhost"], RealClock(), SystemRandomness())
+
+
+def test_names_are_those_of_the_machine_and_the_service() -> None:
+    names = serving_names("192.0.2.7", ["api.example", "localhost"])
+    assert names == [*dict.fromkeys(names)]
+    assert {"127.0.0.1", "::1", "localhost", "192.0.2.7", "kubernetes.default.svc", "api.example"} <= set(names)
+    assert "0.0.0.0" not in serving_names("0.0.0.0")
