@@ -171,9 +171,9 @@ class Candidate:
                         await self._happens_within(next(delays))
         except TimeoutError:
             self._log.warning("could not release the lease; it expires by itself")
-        self.end(hold_off=hold_off)
         if released is not None:
             self._observe(released, released.metadata.resource_version)
+        self.end(hold_off=hold_off)
         return released is not None
 
     def end(self, *, hold_off: bool) -> None:

@@ -186,8 +186,14 @@ class Candidacy:
         return dataclasses.replace(self, stepping_down=True)
 
     def ended(self, now: float, *, hold_off: bool) -> Candidacy:
-        """The term is over. With `hold_off` others get the first chance at the next one."""
-        until = now + self.timing.hold_off_seconds if hold_off else float("-inf")
+        """The term is over. With `hold_off` others get the first chance at the next one.
+
+        A lease that was not given back is theirs only when it has run out.
+        """
+        theirs_from = now
+        if self.renewed is not None and self.holder == self.identity:
+            theirs_from = max(now, self.renewed + self.timing.written_seconds)
+        until = theirs_from + self.timing.hold_off_seconds if hold_off else float("-inf")
         return dataclasses.replace(self, renewed=None, stepping_down=False, hold_off=until)
 
     def next_step(self, now: float, wall: dt.datetime) -> Step:

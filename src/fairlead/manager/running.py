@@ -56,7 +56,9 @@ class Runner:
         *,
         clock: Clock,
     ) -> None:
-        self._controllers = controllers
+        self._controllers = [one for one in controllers if not one.gate or settings.gates.enabled(one.gate)]
+        for off in sorted({one.name for one in controllers} - {one.name for one in self._controllers}):
+            _log.warning("controller is off: so is its feature gate", controller=off)
         self._connect = connect
         self._settings = settings
         self._clock = clock
@@ -129,13 +131,16 @@ class Runner:
             await self._run_once(controller, context, whole, term)
             return
         async with controller.present.watched(context.client) as switch:
-            while await _comes(switch, term.stopping):
-                await self._run_while_present(controller, context, switch, whole, term)
+            while await _becomes(switch, term.stopping, is_on=True):
+                ended_by_itself = await self._run_while_present(controller, context, switch, whole, term)
+                # It has done its work on what is there; what comes after that is new work.
+                if ended_by_itself and not await _becomes(switch, term.stopping, is_on=False):
+                    return
 
     async def _run_while_present(
         self, controller: Controller, context: Context, switch: Switch, whole: leaks.Ledger, term: Term
-    ) -> None:
-        """One run, asked to stop when what it works on is gone, or with the term."""
+    ) -> bool:
+        """One run, asked to stop when what it works on is gone, or with the term; True when it ended before that."""
         stopping = asyncio.Event()
         own = dataclasses.replace(context, stopping=stopping)
         async with tasks.TaskScope(f"{term.owner}/{controller.name}", on_exit=tasks.OnExit.CANCEL) as scope:
@@ -144,9 +149,11 @@ class Runner:
             ended = scope.start(_wait(term.stopping), name="term")
             await asyncio.wait([run, gone, ended], return_when=asyncio.FIRST_COMPLETED)
             stopping.set()
+            ended_by_itself = not gone.done() and not ended.done()
             if gone.done():
                 _log.info("what the controller works on is gone", controller=controller.name)
             await self._see_it_end(run, controller)
+        return ended_by_itself
 
     async def _see_it_end(self, run: asyncio.Task[None], controller: Controller) -> None:
         seconds = self._settings.shutdown_timeout_seconds
@@ -189,12 +196,12 @@ class Runner:
         _log.error("leaked", kind=leak.kind, name=leak.name, made_at=list(leak.made_at), lock=str(term.lock))
 
 
-async def _comes(switch: Switch, stopping: asyncio.Event) -> bool:
-    """Wait until the switch is on; False when asked to stop first."""
+async def _becomes(switch: Switch, stopping: asyncio.Event, *, is_on: bool) -> bool:
+    """Wait until the switch is so; False when asked to stop first."""
     async with tasks.TaskScope("presence", on_exit=tasks.OnExit.CANCEL) as scope:
-        on = scope.start(switch.wait(is_on=True), name="on")
+        so = scope.start(switch.wait(is_on=is_on), name="so")
         stop = scope.start(_wait(stopping), name="stop")
-        await asyncio.wait([on, stop], return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([so, stop], return_when=asyncio.FIRST_COMPLETED)
     return not stopping.is_set()
 
 

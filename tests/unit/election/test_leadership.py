@@ -273,6 +273,27 @@ async def test_the_lease_names_who_should_lead(stage: Stage, world: World) -> No
     await stage.close()
 
 
+async def test_who_yields_without_releasing_leaves_the_lease_to_others_until_it_has_run_out(
+    stage: Stage, world: World
+) -> None:
+    keep = Rules(release=False)
+    first = stage.start("a", rules=keep)
+    await first.until_leading()
+    stage.start("b", rules=keep)
+    await world.clock.advance(5)
+    first.leadership.step_down()
+    await world.clock.advance(120)
+    assert stage.log == ["a begins 0", "a ends yield", "b begins 1"]
+    await world.admin.of(Lease).modify(
+        LOCK.name,
+        lambda found: wire.replace(found, spec=wire.replace(found.spec, preferred_holder="a", strategy="x.dev/any")),
+        namespace=LOCK.namespace,
+    )
+    await world.clock.advance(120)
+    assert stage.log[3:] == ["b ends preferred-holder", "a begins 2"]
+    await stage.close()
+
+
 async def test_a_preferred_holder_that_never_comes_is_not_waited_for_for_ever(stage: Stage, world: World) -> None:
     leader = stage.start("a")
     await leader.until_leading()

@@ -91,12 +91,17 @@ class TestFollower:
         assert isinstance(step(follower.seen(THEIRS, "7", 132), 132), Claim)
 
     def test_what_one_gave_up_is_left_to_others_for_a_while(self) -> None:
-        gave_up = leader(100).ended(103, hold_off=True).seen(FREE, "8", 103)
+        gave_up = leader(100).seen(FREE, "8", 103).ended(103, hold_off=True)
         assert step(gave_up, 104) == WaitUntil(109)  # 3 retry periods
         assert isinstance(step(gave_up, 109), Claim)
 
+    def test_what_one_gave_up_without_giving_it_back_is_left_to_others_once_it_has_run_out(self) -> None:
+        gave_up = leader(100).ended(103, hold_off=True)
+        assert step(gave_up, 104) == WaitUntil(121)  # renewed at 100 for 15 s, and 3 retry periods
+        assert isinstance(step(gave_up, 121), Claim)
+
     def test_once_others_led_there_is_nothing_to_leave_to_them(self) -> None:
-        gave_up = leader(100).ended(103, hold_off=True).seen(FREE, "8", 103)
+        gave_up = leader(100).seen(FREE, "8", 103).ended(103, hold_off=True)
         again = gave_up.seen(THEIRS, "9", 103.5).seen(FREE, "10", 104)
         assert isinstance(step(again, 104), Claim)
 

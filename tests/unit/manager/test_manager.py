@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
+
 from fairlead.api import core_v1, wire
 from fairlead.api.apiextensions_v1 import CustomResourceDefinition
+from fairlead.base import gates
+from fairlead.client import Client
 from fairlead.election import LeadershipLost
-from fairlead.manager import Context, Controller, ServedDefinition
+from fairlead.manager import Context, Controller, ServedDefinition, Switch
 from fairlead.testing.manifests import custom_resource_definition
 from tests.unit.election.world import LOCK, World
 from tests.unit.manager.site import Copier, Site, config_map, copied
@@ -185,3 +190,49 @@ async def test_a_controller_runs_while_its_resource_is_served(site: Site, world:
     await world.clock.advance(5)
     assert (copier.running, copier.most) == (0, 1)
     assert replica.leads == [LOCK.name]
+
+
+async def test_a_controller_that_ends_by_itself_runs_again_only_for_what_comes_anew(site: Site, world: World) -> None:
+    switch = Switch(is_on=True)
+    runs = 0
+
+    class Switched:
+        @contextlib.asynccontextmanager
+        async def watched(self, client: Client) -> AsyncIterator[Switch]:
+            yield switch
+
+    async def once(context: Context) -> None:
+        nonlocal runs
+        runs += 1
+
+    replica = site.start("a", Controller(name="once", run=once, present=Switched()))
+    await site.until_leads(replica)
+    for turn in range(1, 4):
+        await world.clock.advance(5)
+        assert runs == turn
+        switch.set(is_on=False)
+        await world.clock.advance(1)
+        switch.set(is_on=True)
+
+
+async def test_a_controller_whose_gate_is_off_does_not_run(site: Site, world: World) -> None:
+    gated, free = Copier(), Copier()
+    behind = Controller(name="gated", run=gated.run, gate=gates.SPECIALIZED_LIFECYCLE_MANAGEMENT)
+    replica = site.start("a", behind, free.controller(), gates="SpecializedLifecycleManagement=false")
+    await site.until_leads(replica)
+    await world.clock.advance(5)
+    assert (gated.running, free.running) == (0, 1)
+
+
+async def test_locks_are_spread_also_when_leases_are_not_released(site: Site, world: World) -> None:
+    def groups() -> dict[str, tuple[Controller, ...]]:
+        return {f"g{number}": (Copier().controller(f"copier-{number}"),) for number in range(2)}
+
+    keep = "ControllerManagerReleaseLeaderElectionLockOnExit=false"
+    first = site.start("a", groups=groups(), gates=keep)
+    await site.until_leads(first, 2)
+    second = site.start("b", groups=groups(), gates=keep)
+    await world.clock.advance(90)
+    for _ in range(60):
+        await world.clock.advance(5)
+        assert len(first.leads) == len(second.leads) == 1
