@@ -192,6 +192,21 @@ async def test_a_controller_runs_while_its_resource_is_served(site: Site, world:
     assert replica.leads == [LOCK.name]
 
 
+async def test_a_controller_stops_as_soon_as_its_resource_is_on_its_way_out(site: Site, world: World) -> None:
+    copier = Copier()
+    controller = Controller(name="copier", run=copier.run, present=ServedDefinition("widgets.example.com"))
+    await site.until_leads(site.start("a", controller))
+    manifest = custom_resource_definition("widgets", "example.com", kind="Widget")
+    manifest["metadata"]["finalizers"] = ["example.com/held"]
+    await world.admin.of(CustomResourceDefinition).create(wire.from_dict(CustomResourceDefinition, manifest))
+    await world.clock.advance(5)
+    assert copier.running == 1
+    await world.admin.of(CustomResourceDefinition).delete("widgets.example.com")
+    await world.clock.advance(5)
+    assert (await world.admin.of(CustomResourceDefinition).get("widgets.example.com")).deleting
+    assert copier.running == 0
+
+
 async def test_a_controller_that_ends_by_itself_runs_again_only_for_what_comes_anew(site: Site, world: World) -> None:
     switch = Switch(is_on=True)
     runs = 0
