@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import itertools
 import shutil
 import sys
 import tempfile
@@ -17,7 +18,7 @@ import pytest
 from fairlead.base import tasks
 from fairlead.base.clock import RealClock
 from fairlead.cli.install import bundle, removing
-from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, NAMESPACE, Plan
+from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, NAMESPACE, Plan, ShutdownPlan
 from fairlead.cloud.enforcement import Manager
 from fairlead.hollow import HollowCluster, HollowOptions, plan_nodes
 from fairlead.testing import Access, ControlPlane
@@ -32,7 +33,10 @@ from tests.spec.kep5683.site import EVENTS, NODES, Site, until
 
 Json = dict[str, Any]
 
-PLAN = Plan(clouds=(Manager(provider="aws", platforms=frozenset({"aws"}), namespace=NAMESPACE, services=True),))
+PLAN = Plan(
+    clouds=(Manager(provider="aws", platforms=frozenset({"aws"}), namespace=NAMESPACE, services=True),),
+    shutdown=ShutdownPlan(grace_period="60s", critical_pods="20s"),
+)
 CLOCK = RealClock()
 HERE, THERE = "node-here", "node-there"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
@@ -327,7 +331,36 @@ async def test_uninstalling_lets_claimed_events_come_to_their_end(isolated_contr
             removal = removing.remove(client, PLAN, patience_seconds=100, say=said.append)
             scope.start(removal, name="remove")
             await api.poll(f"{EVENTS}/under-way", lambda got: "deletionTimestamp" in got.json["metadata"])
+            # What users ask for meanwhile goes too.
+            await site.ask(api, "made-meanwhile")
+            await api.poll(f"{EVENTS}/made-meanwhile", lambda got: got.code == 404)
+            (await api.get(f"{EVENTS}/under-way")).expect(200)
             site.release("under-way")
             await story.until("under-way", "gone")
     assert "Succeeded" in story.seen["under-way"]
     assert not [line for line in said if "is ended" in line]
+
+
+async def test_uninstalling_ends_though_events_keep_coming(
+    isolated_control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await install(isolated_control_plane, pods=False)
+    monkeypatch.setattr(removing, "_LATE_SECONDS", 1.0)
+    spec = {"transitionName": "nothing", "bindingNode": HERE}
+
+    async def make_more(api: RawApi) -> None:
+        for number in itertools.count():
+            body = {"apiVersion": "lifecycle.k8s.io/v1alpha1", "kind": "LifecycleEvent", "spec": spec}
+            # Held by the finalizer of a claim, so that there is always one left.
+            metadata = {"name": f"more-{number}", "finalizers": ["lifecycle.k8s.io/claimed"]}
+            (await api.post(EVENTS, {**body, "metadata": metadata})).expect(201)
+
+    async with (
+        RawApi(isolated_control_plane.access(), timeout_seconds=120) as api,
+        isolated_control_plane.client() as client,
+        tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope,
+    ):
+        scope.start(make_more(api), name="user")
+        await api.poll(f"{EVENTS}/more-0", lambda got: got.code == 200)
+        with pytest.raises(removing.Leftovers, match="LifecycleEvents keep coming: more-"):
+            await removing.remove(client, PLAN, patience_seconds=0, say=lambda _line: None)

@@ -55,6 +55,26 @@ def _namespace(ctx: click.Context, parameter: click.Parameter, value: str) -> st
     text="The manager taints nodes that went down and that their cloud says are off, and may write to nodes.",
 )
 @click.option(
+    "--shutdown-grace-period",
+    metavar="DURATION",
+    default="",
+    help="Agents see pods out when their machine goes down, within this time; they may then delete pods [default: no].",
+)
+@click.option(
+    "--shutdown-grace-period-critical-pods",
+    metavar="DURATION",
+    default="0s",
+    show_default=True,
+    help="The part of it that is kept for critical pods.",
+)
+@click.option(
+    "--container-runtime-endpoint",
+    metavar="URL",
+    default="unix:///run/containerd/containerd.sock",
+    show_default=True,
+    help="Where agents that see pods out find the container runtime.",
+)
+@click.option(
     "--fence",
     type=_MODES,
     default="deny",
@@ -130,9 +150,16 @@ async def _uninstall(client: Client, plan: Plan, patience_seconds: float) -> Non
 
 
 def _plan(flags: dict[str, Any]) -> Plan:
-    from fairlead.cli.install.plan import Plan
+    from fairlead.cli.install.plan import Plan, ShutdownPlan
     from fairlead.election.fence import FenceMode
 
+    shutdown = None
+    if flags["shutdown_grace_period"]:
+        shutdown = ShutdownPlan(
+            grace_period=flags["shutdown_grace_period"],
+            critical_pods=flags["shutdown_grace_period_critical_pods"],
+            runtime_endpoint=flags["container_runtime_endpoint"],
+        )
     image = {"image": flags["image"]} if flags["image"] else {}
     return Plan(
         namespace=flags["namespace"],
@@ -140,6 +167,7 @@ def _plan(flags: dict[str, Any]) -> Plan:
         lifecycle=flags["lifecycle"],
         claimer=flags["claimer"],
         out_of_service_taint=flags["shutdown_out_of_service_taint"],
+        shutdown=shutdown,
         fence=FenceMode(flags["fence"]),
         own_node=flags["own_node"],
         clouds=tuple(_cloud(text, flags) for text in flags["clouds"]),

@@ -23,18 +23,21 @@ def access_manifests(plan: Plan) -> list[Json]:
     lifecycle = plan.lifecycle_group
     events = _rule("events.k8s.io", ["events"], ["create", "patch"])
     agent = [
-        # It creates the events that stand for shutdowns of its own node.
-        _rule(lifecycle, ["lifecycleevents"], [*_READ, "create", "update", "delete"]),
+        _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
         _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
         _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create"]),
         _rule("", ["nodes"], [*_READ, "patch"]),
         _rule("", ["nodes/status"], ["patch"]),
-        # At a shutdown: which pods there are, how they end, and that those that are replaced elsewhere go.
-        _rule("", ["pods"], [*_READ, "delete"]),
-        _rule("", ["pods/status"], ["patch"]),
-        _rule("discovery.k8s.io", ["endpointslices"], ["list"]),
         events,
     ]
+    if plan.shutdown:
+        agent += [
+            # The event that stands for it; which pods there are, how they end, that those replaced elsewhere go.
+            _rule(lifecycle, ["lifecycleevents"], ["create"]),
+            _rule("", ["pods"], [*_READ, "delete"]),
+            _rule("", ["pods/status"], ["patch"]),
+            _rule("discovery.k8s.io", ["endpointslices"], ["list"]),
+        ]
     drain = [
         _rule(lifecycle, ["lifecycleevents"], ["get"]),
         _rule("", ["nodes"], [*_READ, "patch"]),

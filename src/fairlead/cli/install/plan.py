@@ -9,8 +9,9 @@ import fairlead
 from fairlead.api.reserved import LIFECYCLE_GROUP
 from fairlead.cloud.enforcement import Manager
 from fairlead.election.fence import FenceMode
+from fairlead.lifecycle.shutdown_config import read_shutdown_config
 
-__all__ = ["AGENT", "DRAIN", "MANAGER", "NAMESPACE", "OwnNodeMode", "Plan"]
+__all__ = ["AGENT", "DRAIN", "MANAGER", "NAMESPACE", "OwnNodeMode", "Plan", "ShutdownPlan"]
 
 NAMESPACE = "fairlead-system"
 AGENT = "fairlead-agent"
@@ -18,6 +19,33 @@ DRAIN = "fairlead-drain"
 MANAGER = "fairlead-controller-manager"
 
 OwnNodeMode = Literal["off", "warn", "deny"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ShutdownPlan:
+    """How long pods get when their machine goes down: the kubelet's fields, in its spelling.
+
+    Raises:
+        ValueError: they contradict themselves, or end no pods.
+    """
+
+    grace_period: str
+    critical_pods: str = "0s"
+    runtime_endpoint: str = "unix:///run/containerd/containerd.sock"
+
+    def __post_init__(self) -> None:
+        if not read_shutdown_config(self.agent_config()).enabled:
+            raise ValueError(f"a shutdown grace period of {self.grace_period} leaves pods no time; name a longer one")
+        if not self.runtime_endpoint.startswith("unix:///"):
+            raise ValueError(f"{self.runtime_endpoint!r} must be a unix socket, such as unix:///run/crio/crio.sock")
+
+    def agent_config(self) -> dict[str, str]:
+        """What `fairlead agent --config` is to read."""
+        return {
+            "shutdownGracePeriod": self.grace_period,
+            "shutdownGracePeriodCriticalPods": self.critical_pods,
+            "containerRuntimeEndpoint": self.runtime_endpoint,
+        }
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +58,7 @@ class Plan:
     lifecycle: bool = True
     claimer: bool = False  # the manager may claim for nodes that have no agent
     out_of_service_taint: bool = False  # the manager may let volumes of machines that are off be detached
+    shutdown: ShutdownPlan | None = None  # agents see pods out when their machine goes down
     fence: FenceMode = FenceMode.DENY
     own_node: OwnNodeMode = "deny"
     clouds: tuple[Manager, ...] = ()

@@ -32,6 +32,7 @@ Json = dict[str, Any]
 _PLURALS: Final = {
     "Namespace": "namespaces",
     "CustomResourceDefinition": "customresourcedefinitions",
+    "ConfigMap": "configmaps",
     "ServiceAccount": "serviceaccounts",
     "ClusterRole": "clusterroles",
     "ClusterRoleBinding": "clusterrolebindings",
@@ -45,6 +46,7 @@ _PLURALS: Final = {
 }
 _MESSAGE: Final = "Fairlead was uninstalled"
 _LOOK_SECONDS: Final = 2.0
+_LATE_SECONDS: Final = 30.0  # how long events may keep coming when patience is at its end
 
 
 class Leftovers(Exception):
@@ -61,7 +63,7 @@ async def remove(client: Client, plan: Plan, *, patience_seconds: float, say: Ca
         say: is told each step.
 
     Raises:
-        Leftovers: others' finalizers hold some events; the kinds and whatever else is left stay.
+        Leftovers: others' finalizers hold some events, or new ones keep coming; the kinds and what else is left stay.
     """
     if plan.lifecycle:
         try:
@@ -81,28 +83,42 @@ async def remove(client: Client, plan: Plan, *, patience_seconds: float, say: Ca
 
 async def _end_events(client: Client, patience_seconds: float, say: Callable[[str], None]) -> None:
     events = client.of(LifecycleEvent)
-    for event in (await events.list_all()).items:
-        with contextlib.suppress(api_errors.NotFound, api_errors.Conflict):
-            await events.delete(event.name, uid=event.uid)
+    await events.list_all()  # says NotFound where the kinds are not served; a watch would wait for them
     changed = asyncio.Event()
     informer = Informer(events)
-    informer.add_handler(Handler(on_update=lambda _old, _new: changed.set(), on_delete=lambda _event: changed.set()))
+    informer.add_handler(
+        Handler(
+            on_add=lambda _event: changed.set(),
+            on_update=lambda _old, _new: changed.set(),
+            on_delete=lambda _event: changed.set(),
+        )
+    )
     limit = client.clock.monotonic() + patience_seconds
     async with informer.running():
         await informer.wait_synced()
         while left := list(informer.store):
-            late = client.clock.monotonic() >= limit
-            for event in left:
-                if FINALIZER_CLAIMED in event.metadata.finalizers and (late or not await _is_held(client, event)):
-                    say(f"LifecycleEvent {event.name} is ended: nobody brings it to an end by itself")
-                    await _release(client, event)
-            foreign = [event.name for event in left if set(event.metadata.finalizers) - {FINALIZER_CLAIMED}]
-            if late and foreign:
-                raise Leftovers(f"LifecycleEvents are held by others' finalizers: {', '.join(sorted(foreign))}")
             changed.clear()
+            late_seconds = client.clock.monotonic() - limit
+            for event in left:
+                await _end(client, event, late=late_seconds >= 0, say=say)
+            foreign = [event.name for event in left if set(event.metadata.finalizers) - {FINALIZER_CLAIMED}]
+            if late_seconds >= 0 and foreign:
+                raise Leftovers(f"LifecycleEvents are held by others' finalizers: {', '.join(sorted(foreign))}")
+            if late_seconds >= _LATE_SECONDS:
+                raise Leftovers(f"LifecycleEvents keep coming: {', '.join(sorted(event.name for event in left))}")
             with contextlib.suppress(TimeoutError):
                 async with client.clock.timeout(_LOOK_SECONDS):
                     await changed.wait()
+
+
+async def _end(client: Client, event: LifecycleEvent, *, late: bool, say: Callable[[str], None]) -> None:
+    """Take an event one step towards its end. Users may go on making some all the while."""
+    if event.metadata.deletion_timestamp is None:
+        with contextlib.suppress(api_errors.NotFound, api_errors.Conflict):
+            await client.of(LifecycleEvent).delete(event.name, uid=event.uid)
+    if FINALIZER_CLAIMED in event.metadata.finalizers and (late or not await _is_held(client, event)):
+        say(f"LifecycleEvent {event.name} is ended: nobody brings it to an end by itself")
+        await _release(client, event)
 
 
 async def _is_held(client: Client, event: LifecycleEvent) -> bool:

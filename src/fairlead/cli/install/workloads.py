@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pathlib
 from typing import Any
 
-from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, Plan
+from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, Plan, ShutdownPlan
 from fairlead.cloud.enforcement import Manager
 
 __all__ = ["cloud_manager", "manager_deployment", "node_daemon_sets"]
@@ -13,6 +14,8 @@ Json = dict[str, Any]
 
 _NAME = "app.kubernetes.io/name"
 _STATE = "/var/lib/fairlead"
+_CONFIG = "/etc/fairlead"
+_CONFIG_FILE = "agent.yaml"
 _AGENT_PORT = 10259
 _MANAGER_PORT = 10257
 _CLOUD_PORT = 10258
@@ -28,10 +31,40 @@ def node_daemon_sets(plan: Plan) -> list[Json]:
     group = f"--lifecycle-api-group={plan.lifecycle_group}"
     agent = ["agent", "--node-name=$(NODE_NAME)", group]
     drain = ["driver", "drain", "--node-name=$(NODE_NAME)", "--instance=$(POD_UID)", group]
-    return [
-        _on_every_node(AGENT, plan, _container("agent", plan, agent, port=_AGENT_PORT)),
-        _on_every_node(DRAIN, plan, _container("driver", plan, drain)),
-    ]
+    drain_set = _on_every_node(DRAIN, plan, _container("driver", plan, drain))
+    if plan.shutdown is None:
+        return [_on_every_node(AGENT, plan, _container("agent", plan, agent, port=_AGENT_PORT)), drain_set]
+    agent.append(f"--config={_CONFIG}/{_CONFIG_FILE}")
+    agent_set = _on_every_node(AGENT, plan, _container("agent", plan, agent, port=_AGENT_PORT))
+    return [_agent_config(plan, plan.shutdown), _reaching_the_machine(agent_set, plan.shutdown), drain_set]
+
+
+def _agent_config(plan: Plan, shutdown: ShutdownPlan) -> Json:
+    text = "".join(f"{name}: {value}\n" for name, value in shutdown.agent_config().items())
+    metadata = {"name": AGENT, "namespace": plan.namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {_CONFIG_FILE: text}}
+
+
+def _reaching_the_machine(agent: Json, shutdown: ShutdownPlan) -> Json:
+    """Give the agent what it sees pods out with: logind and systemd over D-Bus, logind's drop-ins, the runtime."""
+    pod = agent["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    # Whole folders: a socket that is made anew when its service restarts would not be seen.
+    runtime = str(pathlib.PurePosixPath(shutdown.runtime_endpoint.removeprefix("unix://")).parent)
+    folders = {"bus": "/run/dbus", "logind": "/etc/systemd/logind.conf.d", "runtime": runtime}
+    for name, path in folders.items():
+        kind = "DirectoryOrCreate" if name == "logind" else "Directory"
+        pod["volumes"].append({"name": name, "hostPath": {"path": path, "type": kind}})
+        container["volumeMounts"].append({"name": name, "mountPath": path})
+    pod["volumes"].append({"name": "config", "configMap": {"name": AGENT}})
+    container["volumeMounts"].append({"name": "config", "mountPath": _CONFIG, "readOnly": True})
+    # What confines containers by default keeps them from the machine's bus and its sockets.
+    container["securityContext"] = {
+        **_LEAST,
+        "appArmorProfile": {"type": "Unconfined"},
+        "seLinuxOptions": {"type": "spc_t"},
+    }
+    return agent
 
 
 def _on_every_node(name: str, plan: Plan, container: Json) -> Json:

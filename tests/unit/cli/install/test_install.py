@@ -9,10 +9,12 @@ import click
 import pytest
 import yaml
 
+from fairlead.agent.shutdown.configuration import AgentConfig, read_config
+from fairlead.agent.shutdown.linux import LogindPlaces
 from fairlead.api import crds
 from fairlead.base.environment import Environment
 from fairlead.cli.install import bundle
-from fairlead.cli.install.plan import Plan
+from fairlead.cli.install.plan import Plan, ShutdownPlan
 from fairlead.cli.invocation import Invocation
 from fairlead.cli.main import main, program
 from fairlead.cloud.enforcement import Manager
@@ -94,6 +96,48 @@ def test_a_manager_that_lets_volumes_go(capsys: pytest.CaptureFixture[str]) -> N
     assert not may_write_nodes(made)
 
 
+def rules_of(made: list[Json], name: str) -> set[tuple[str, str]]:
+    [role] = [one for one in made if (one["kind"], one["metadata"]["name"]) == ("ClusterRole", name)]
+    return {(resource, verb) for rule in role["rules"] for resource in rule["resources"] for verb in rule["verbs"]}
+
+
+SHUTDOWN_RIGHTS = {
+    ("lifecycleevents", "create"),
+    *(("pods", verb) for verb in ("get", "list", "watch", "delete")),
+    ("pods/status", "patch"),
+    ("endpointslices", "list"),
+}
+
+
+def test_agents_that_see_pods_out(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    made = printed(capsys, "--shutdown-grace-period=60s", "--shutdown-grace-period-critical-pods=20s")
+    [config] = [one for one in made if one["kind"] == "ConfigMap"]
+    file = tmp_path / "agent.yaml"
+    file.write_text(config["data"]["agent.yaml"])
+    assert read_config(file).shutdown.budget_seconds == 60
+    [agent, drain] = [one["spec"]["template"]["spec"] for one in made if one["kind"] == "DaemonSet"]
+    [container] = agent["containers"]
+    assert "--config=/etc/fairlead/agent.yaml" in container["args"]
+    mounted = {one["name"]: one["mountPath"] for one in container["volumeMounts"]}
+    assert mounted == {
+        "state": "/var/lib/fairlead",
+        "bus": "/run/dbus",
+        "logind": str(LogindPlaces().drop_ins),
+        "runtime": str(Path(AgentConfig().runtime_endpoint).parent),
+        "config": "/etc/fairlead",
+    }
+    assert [one["name"] for one in agent["volumes"]] == list(mounted)
+    assert [one["name"] for one in drain["volumes"]] == ["state"]
+    assert rules_of(made, "fairlead-agent") >= SHUTDOWN_RIGHTS
+
+
+def test_agents_that_do_not_may_not(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(capsys)
+    assert not rules_of(made, "fairlead-agent") & SHUTDOWN_RIGHTS
+    assert names(made, "ConfigMap") == []
+    assert not any("--config" in argument for one in made for found in containers_of(one) for argument in found["args"])
+
+
 def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) -> None:
     made = printed(
         capsys,
@@ -124,6 +168,10 @@ def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) ->
         (["--ccm=aws", "--ccm-controllers=routes"], "--ccm-controllers knows route and service, not routes"),
         (["--lifecycle-api-group=example.com"], "is not one of"),
         (["--fence=maybe"], "is not one of"),
+        (["--shutdown-grace-period=soon"], "shutdownGracePeriod"),
+        (["--shutdown-grace-period=0s"], "leaves pods no time"),
+        (["--shutdown-grace-period=10s", "--shutdown-grace-period-critical-pods=20s"], "must be <="),
+        (["--shutdown-grace-period=10s", "--container-runtime-endpoint=tcp://here"], "must be a unix socket"),
     ],
 )
 def test_bad_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,10 +190,13 @@ def test_every_container_runs_a_command_that_there_is(tmp_path: Path) -> None:
     config = tmp_path / "cloud.conf"
     config.touch()
     context = click.Context(program, obj=Invocation(NO_ENVIRONMENT))
-    for manifest in bundle.manifests(Plan(clouds=(cloud,), fence=FenceMode.DENY)):
+    plan = Plan(clouds=(cloud,), fence=FenceMode.DENY, shutdown=ShutdownPlan(grace_period="1m"))
+    for manifest in bundle.manifests(plan):
         for container in containers_of(manifest):
             arguments = [
-                one.replace("$(NODE_NAME)", "node-1").replace("/etc/cloud/cloud.conf", str(config))
+                one.replace("$(NODE_NAME)", "node-1")
+                .replace("/etc/cloud/cloud.conf", str(config))
+                .replace("/etc/fairlead/agent.yaml", str(config))
                 for one in container["args"]
             ]
             group: click.Command = program
