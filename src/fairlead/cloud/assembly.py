@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from fairlead import manager
 from fairlead.api.core_v1 import Node, Service
@@ -114,14 +114,28 @@ class CloudManager:
         """All of them, as one controller of a manager: they share what they watch, and begin and end together."""
 
         async def run(context: manager.Context) -> None:
-            await self.run(context.client, context.metrics, context.stopping, instance=instance)
+            await self.run(context.client, context.metrics, context.stopping, instance=instance, check=context.check)
 
         return manager.Controller(name="cloud-controllers", run=run)
 
     async def run(
-        self, client: Client, metrics: Metrics, stopping: asyncio.Event, *, instance: str = "fairlead"
+        self,
+        client: Client,
+        metrics: Metrics,
+        stopping: asyncio.Event,
+        *,
+        instance: str = "fairlead",
+        check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run them until asked to stop. What they share ends with them: nobody watches who does not lead."""
+        """Run them until asked to stop. What they share ends with them: nobody watches who does not lead.
+
+        Args:
+            client: to the API server.
+            metrics: where they count.
+            stopping: set when they are to end.
+            instance: who reports Events.
+            check: raises when the lease cannot be relied on; asked before every change in the cloud.
+        """
         context = CloudContext(
             client=client,
             nodes=Informer(client.of(Node, keep=False)),
@@ -133,6 +147,7 @@ class CloudManager:
                 randomness=client.randomness,
                 metrics=metrics,
                 stopping=stopping,
+                check=check,
             ),
             stopping=stopping,
             metrics=metrics,

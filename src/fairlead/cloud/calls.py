@@ -1,4 +1,4 @@
-"""Care for the cloud's API: not too fast, slower after failures, counted."""
+"""Care for the cloud's API: not too fast, slower after failures, counted; and no change without the lease."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from fairlead.base.metrics import Metrics
 from fairlead.base.randomness import Randomness
 from fairlead.client.throttle import Throttle
 from fairlead.cloud.errors import CloudError, CloudUnavailable
+from fairlead.cloud.requests import requests_by
 from fairlead.cloud.stopping import pause
 
 __all__ = ["CloudCalls"]
@@ -28,11 +29,20 @@ _GRACE_SECONDS = 5.0
 _BACKOFF = Backoff(initial_seconds=1.0, factor=2.0, cap_seconds=60.0, jitter=0.2)
 
 
+def _unchecked() -> None:
+    """Where there is no election there is no lease to lose."""
+
+
+class _GivenUp(CloudUnavailable):
+    """Raised when the manager is stopping: that says nothing about the cloud."""
+
+
 class CloudCalls:
     """Every call to the cloud goes through here.
 
     After a call that got no answer, the next one waits, each time longer, whoever makes it: a cloud that is down is
-    not helped by being asked. The first answer ends that.
+    not helped by being asked. The first answer ends that. Calls that were under way together fail together, and that
+    is one failure.
     """
 
     def __init__(
@@ -45,13 +55,28 @@ class CloudCalls:
         per_second: float = _PER_SECOND,
         burst: int = _BURST,
         stopping: asyncio.Event | None = None,
+        check: Callable[[], None] = _unchecked,
     ) -> None:
+        """All calls of one term.
+
+        Args:
+            provider: for the metrics.
+            clock: to wait by.
+            randomness: to spread what waits.
+            metrics: where calls are counted.
+            per_second: requests, once the burst is used up.
+            burst: requests at once.
+            stopping: set when nothing new is to be begun.
+            check: raises when the lease cannot be relied on; asked before every request of a change.
+        """
         self._provider = provider
         self._clock = clock
         self._stopping = stopping or asyncio.Event()
+        self._check = check
         self._throttle = Throttle(clock, per_second=per_second, burst=burst)
         self._delays = _BACKOFF.delays(randomness)
         self._quiet_until = clock.monotonic()
+        self._last_outage = float("-inf")
         self._counter = metrics.counter(
             "fairlead_cloud_calls_total", "Calls to the cloud, by outcome.", ("provider", "call", "outcome")
         )
@@ -67,18 +92,20 @@ class CloudCalls:
 
         Raises:
             CloudError: the cloud did not do it.
+            NotLeading: it is a change, and the lease cannot be relied on any more.
         """
         while (wait := self._quiet_until - self._clock.monotonic()) > 0:
             if await pause(self._clock, wait, self._stopping):
                 break
-        if self._stopping.is_set():
-            raise CloudUnavailable("not asked: the manager is stopping")
-        await self._throttle.wait_turn()
+        await self._wait_turn(changes=changes)
         started = self._clock.monotonic()
         try:
-            answer = await self._unless_stopping(work(), _GRACE_SECONDS if changes else 0.0)
+            with requests_by(_Requests(self, changes=changes).before_each):
+                answer = await self._unless_stopping(work(), _GRACE_SECONDS if changes else 0.0)
+        except _GivenUp:
+            raise
         except CloudUnavailable:
-            self._quiet_until = max(self._quiet_until, self._clock.monotonic() + next(self._delays))
+            self._slow_down(started)
             self._count(name, "unavailable")
             raise
         except CloudError as error:
@@ -88,6 +115,23 @@ class CloudCalls:
         self._count(name, "ok")
         self._seconds.labels(provider=self._provider, call=name).observe(self._clock.monotonic() - started)
         return answer
+
+    async def wait_for_request(self, *, changes: bool) -> None:
+        """The turn of a further request of a call that has begun."""
+        if not changes:
+            await self._wait_turn(changes=False)
+            return
+        # Asked to stop, a change is still completed as far as its few seconds go.
+        await self._throttle.wait_turn()
+        self._check()
+
+    async def _wait_turn(self, *, changes: bool) -> None:
+        if not self._stopping.is_set():
+            await self._unless_stopping(self._throttle.wait_turn(), 0.0)
+        if self._stopping.is_set():
+            raise _GivenUp("not asked: the manager is stopping")
+        if changes:
+            self._check()
 
     async def _unless_stopping(self, work: Coroutine[Any, Any, _T], grace_seconds: float) -> _T:
         owned = tasks.TaskSet("cloud-call", on_failure=lambda _failure: None)
@@ -102,8 +146,28 @@ class CloudCalls:
         finally:
             await owned.close()
         if running.cancelled():
-            raise CloudUnavailable("given up: the manager is stopping")
+            raise _GivenUp("given up: the manager is stopping")
         return running.result()
+
+    def _slow_down(self, started: float) -> None:
+        if started <= self._last_outage:
+            return  # it was under way when the outage was noticed: the same one
+        self._last_outage = self._clock.monotonic()
+        self._quiet_until = max(self._quiet_until, self._last_outage + next(self._delays))
 
     def _count(self, call: str, outcome: str) -> None:
         self._counter.labels(provider=self._provider, call=call, outcome=outcome).inc()
+
+
+class _Requests:
+    """The requests of one call. The first had its turn with the call itself."""
+
+    def __init__(self, calls: CloudCalls, *, changes: bool) -> None:
+        self._calls = calls
+        self._changes = changes
+        self._begun = False
+
+    async def before_each(self) -> None:
+        if self._begun:
+            await self._calls.wait_for_request(changes=self._changes)
+        self._begun = True

@@ -128,10 +128,6 @@ class Routes(Protocol):
 class LoadBalancers(Protocol):
     """Load balancers for Services of that type."""
 
-    async def get_load_balancer(self, cluster_name: str, service: Service) -> LoadBalancerStatus | None:
-        """The load balancer of a service, if there is one."""
-        ...
-
     async def ensure_load_balancer(
         self, cluster_name: str, service: Service, nodes: Sequence[Node]
     ) -> LoadBalancerStatus:
@@ -143,7 +139,7 @@ class LoadBalancers(Protocol):
         ...
 
     async def ensure_load_balancer_deleted(self, cluster_name: str, service: Service) -> None:
-        """Remove every part of it that is there."""
+        """Remove every part of it that is there, also when a removal was interrupted and only parts are."""
         ...
 
 

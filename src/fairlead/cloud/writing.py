@@ -4,27 +4,38 @@ Invariants:
 1. A write carries the resource version of the node that the decision was about; a node that has changed since, and so
    might be somebody else's by now, is not written.
 2. A node that is Foreign is refused here once more, whoever asks; one that is Unknown may only be initialised.
+
+A refusal, by the API server or by invariant 2, concerns one node: controllers go on to the next (`NOT_WRITTEN`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
+from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node, NodeAddress, NodeCondition, Taint
+from fairlead.base import logs
+from fairlead.client import errors as client_errors
 from fairlead.client import patches
 from fairlead.client.client import Client
 from fairlead.cloud.decisions.initialisation import Initialise
 from fairlead.cloud.ownership import Ownership, ownership
 
-__all__ = ["InvariantBroken", "NodeWriter"]
+__all__ = ["NOT_WRITTEN", "InvariantBroken", "NodeWriter"]
 
 Json = dict[str, Any]
+
+_log = logs.get_logger(__name__)
 
 
 class InvariantBroken(RuntimeError):
     """Raised when something asks for a write to a node that is not this manager's: a bug, found before the write."""
+
+
+NOT_WRITTEN: Final = (api_errors.ApiError, client_errors.ClientError, InvariantBroken)
+"""Why one node is not written."""
 
 
 class NodeWriter:
@@ -85,4 +96,6 @@ class NodeWriter:
     def _check(self, node: Node, *allowed: Ownership) -> None:
         whose = ownership(node, self._platforms)
         if whose not in allowed:
-            raise InvariantBroken(f"node {node.name} is {whose} to platforms {sorted(self._platforms)}; not written")
+            refusal = f"node {node.name} is {whose} to platforms {sorted(self._platforms)}; not written"
+            _log.error("a write was asked for that must not be", node=node.name, refusal=refusal)
+            raise InvariantBroken(refusal)

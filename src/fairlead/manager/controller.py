@@ -24,11 +24,16 @@ __all__ = ["Context", "Controller"]
 _K = TypeVar("_K", bound=Hashable)
 
 
+def _no_lease() -> None:
+    """Without an election there is no lease to lose."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What a controller gets for one run. Everything in it ends with the term.
 
-    `client` refuses writes once the lease cannot be relied on. `stopping`: take nothing new, finish, return.
+    `client` refuses writes once the lease cannot be relied on; for changes elsewhere `check` does, which raises then.
+    `stopping`: take nothing new, finish, return.
     """
 
     name: str
@@ -39,6 +44,7 @@ class Context:
     gates: FeatureGates
     health: HealthChecks
     workers: int = 1
+    check: Callable[[], None] = _no_lease
 
     def queue(self) -> WorkQueue[_K]:
         """A queue for this run."""

@@ -8,10 +8,11 @@ from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node, Service, ServicePort, ServiceSpec
 from fairlead.api.meta import ObjectMeta
 from fairlead.base import tasks
-from fairlead.base.metrics import PrometheusMetrics
+from fairlead.base.metrics import DiscardedMetrics, PrometheusMetrics
 from fairlead.cloud.assembly import CONTROLLERS, CloudManager, CloudSettings, enabled_controllers, lease_name
 from fairlead.cloud.errors import ProviderError
 from fairlead.cloud.providers.fake import FakeCloud
+from fairlead.election import Lock, Term, guarded
 from tests.unit.cloud.world import UNINITIALIZED, World, node
 
 NODE, LIFECYCLE, ROUTE, SERVICE = [known.name for known in CONTROLLERS]
@@ -93,3 +94,25 @@ async def test_the_whole_manager(world: World) -> None:
         stopping.set()
     assert not any("foreign" in path for path in world.written)
     assert tasks.live_tasks("cloud-controller-manager") == ()
+
+
+async def test_a_manager_that_cannot_rely_on_its_lease_changes_nothing_in_the_cloud(world: World) -> None:
+    reliable = True
+    term = Term(Lock("kube-system", "ccm"), identity="x", number=0, clock=world.clock, is_reliable=lambda: reliable)
+    cloud = FakeCloud("aws", name="aws")
+    settings = CloudSettings(controllers=["route"], cluster_cidr="10.244.0.0/16")
+    manager = CloudManager(cloud, frozenset({"aws"}), settings)
+    await world.create(node("n1", "aws://1", pod_cidrs=["10.244.1.0/24"]))
+    failures: list[BaseException] = []
+    owned = tasks.TaskSet("test", on_failure=failures.append)
+    owned.start(
+        manager.run(guarded(world.manager, term), DiscardedMetrics(), term.stopping, check=term.check), name="manager"
+    )
+    await world.clock.advance(1)
+    assert len(cloud.table) == 1
+    reliable = False  # it slept past its lease, and nobody has told the controllers yet
+    await world.admin.of(Node).delete("n1")
+    await world.clock.advance(30)
+    assert cloud.count("delete_route") == 0
+    assert len(cloud.table) == 1
+    assert len(failures) == 1

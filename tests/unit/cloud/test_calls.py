@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from fairlead.base import tasks
@@ -8,6 +11,8 @@ from fairlead.base.metrics import PrometheusMetrics
 from fairlead.base.randomness import SeededRandomness
 from fairlead.cloud.calls import CloudCalls
 from fairlead.cloud.errors import CloudRefused, CloudUnavailable
+from fairlead.cloud.requests import before_request
+from fairlead.election import NotLeading
 
 
 class Cloud:
@@ -23,9 +28,11 @@ class Cloud:
         return "answer"
 
 
-def make() -> tuple[VirtualClock, Cloud, CloudCalls, PrometheusMetrics]:
+def make(**more: Any) -> tuple[VirtualClock, Cloud, CloudCalls, PrometheusMetrics]:
     clock, metrics = VirtualClock(), PrometheusMetrics()
-    calls = CloudCalls("aws", clock=clock, randomness=SeededRandomness(1), metrics=metrics, per_second=2, burst=4)
+    calls = CloudCalls(
+        "aws", clock=clock, randomness=SeededRandomness(1), metrics=metrics, per_second=2, burst=4, **more
+    )
     return clock, Cloud(clock), calls, metrics
 
 
@@ -76,3 +83,108 @@ async def test_an_outage_slows_everybody_down_until_the_first_answer() -> None:
     async with tasks.TaskScope("test") as scope:
         scope.start(calls.call("describe", cloud.ask), name="asking")
         await clock.advance(1)
+
+
+async def test_every_request_of_a_call_has_its_turn() -> None:
+    clock, cloud, calls, _ = make()
+
+    async def ask_in_pages() -> None:
+        for _ in range(8):
+            await before_request()
+            await cloud.ask()
+
+    async with tasks.TaskScope("test") as scope:
+        scope.start(calls.call("describe", ask_in_pages), name="asking")
+        await clock.advance(10)
+    assert cloud.asked == [0, 0, 0, 0, 0.5, 1, 1.5, 2]
+
+
+async def test_outside_of_a_call_requests_are_not_held_up() -> None:
+    async with asyncio.timeout(30):
+        for _ in range(100):
+            await before_request()
+
+
+async def test_calls_that_fail_together_are_one_failure() -> None:
+    clock, cloud, calls, _ = make()
+    cloud.failure = CloudUnavailable("a blip")
+
+    async def ask_slowly() -> None:
+        await clock.sleep(0.1)
+        await cloud.ask()
+
+    failures: list[BaseException] = []
+    owned = tasks.TaskSet("test", on_failure=failures.append)
+    for number in range(4):
+        owned.start(calls.call("create_route", ask_slowly, changes=True), name=str(number))
+    await clock.advance(1)
+    assert len(failures) == 4
+    cloud.failure = None
+    async with tasks.TaskScope("test") as scope:
+        scope.start(calls.call("describe", cloud.ask), name="asking")
+        await clock.advance(10)
+    assert cloud.asked[-1] <= 1.1  # a second of silence, not as many steps of it as there were calls
+
+
+async def test_nothing_is_begun_once_asked_to_stop() -> None:
+    stopping = asyncio.Event()
+    clock, _, calls, _ = make(stopping=stopping)
+    begun: list[bool] = []
+
+    async def change() -> None:
+        begun.append(stopping.is_set())
+        await clock.sleep(3)
+
+    failures: list[BaseException] = []
+    owned = tasks.TaskSet("test", on_failure=failures.append)
+    for number in range(8):
+        owned.start(calls.call("delete_route", change, changes=True), name=str(number))
+    await clock.advance(0.1)
+    stopping.set()
+    await clock.advance(20)
+    assert begun == [False] * 4  # those that were under way
+    assert len(failures) == 4
+
+
+async def test_a_question_is_given_up_between_requests() -> None:
+    stopping = asyncio.Event()
+    clock, cloud, calls, _ = make(stopping=stopping)
+
+    async def ask_in_pages() -> None:
+        for _ in range(40):
+            await before_request()
+            await cloud.ask()
+
+    failures: list[BaseException] = []
+    owned = tasks.TaskSet("test", on_failure=failures.append)
+    owned.start(calls.call("describe", ask_in_pages), name="asking")
+    await clock.advance(1)
+    stopping.set()
+    await clock.settle()
+    assert len(failures) == 1
+    assert len(cloud.asked) < 8
+
+
+async def test_without_the_lease_nothing_is_changed() -> None:
+    leads = True
+
+    def check() -> None:
+        if not leads:
+            raise NotLeading("lost")
+
+    _, cloud, calls, _ = make(check=check)
+
+    async def change_in_steps() -> None:
+        nonlocal leads
+        for _ in range(3):
+            await before_request()
+            await cloud.ask()
+            leads = False  # e.g. the machine was asleep
+
+    with pytest.raises(NotLeading):
+        await calls.call("ensure_load_balancer", change_in_steps, changes=True)
+    assert len(cloud.asked) == 1
+    with pytest.raises(NotLeading):
+        await calls.call("delete_route", cloud.ask, changes=True)
+    assert len(cloud.asked) == 1
+    assert await calls.call("describe", cloud.ask) == "answer"  # to ask is harmless

@@ -11,7 +11,6 @@ from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
 from fairlead.base import logs, tasks
 from fairlead.base.backoff import Backoff
-from fairlead.client import errors as client_errors
 from fairlead.client.informer import Handler
 from fairlead.client.workqueue import QueueShutDown, WorkQueue
 from fairlead.cloud import wellknown
@@ -23,6 +22,7 @@ from fairlead.cloud.ownership import Ownership, ownership
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.provider import Instance
 from fairlead.cloud.stopping import pause, shut_down_on, synced
+from fairlead.cloud.writing import NOT_WRITTEN
 
 __all__ = ["NodeController"]
 
@@ -135,7 +135,7 @@ class NodeController:
     async def _relabel(self, node: Node, step: Relabel) -> None:
         try:
             await self._context.writer.set_labels(node, step.labels)
-        except (api_errors.ApiError, client_errors.ClientError) as error:
+        except NOT_WRITTEN as error:
             self._try_again(node, error)
         else:
             self._queue.forget(node.name)
@@ -151,7 +151,7 @@ class NodeController:
         except (CannotInitialise, AddressMismatch, CloudError) as error:
             _log.warning("node cannot be initialised", node=node.name, error=str(error))
             self._queue.add_rate_limited(node.name)
-        except (api_errors.ApiError, client_errors.ClientError) as error:
+        except NOT_WRITTEN as error:
             self._try_again(node, error)
         else:
             self._queue.forget(node.name)
@@ -202,7 +202,7 @@ class NodeController:
             await self._write_addresses(node, instance)
         except AddressMismatch as error:
             _log.warning("node addresses cannot be updated", node=node.name, error=str(error))
-        except (api_errors.ApiError, client_errors.ClientError) as error:
+        except NOT_WRITTEN as error:
             # The next round looks again.
             _log.info("node addresses cannot be written", node=node.name, error=str(error))
 
@@ -215,8 +215,11 @@ class NodeController:
             try:
                 await writer.set_addresses(node, addresses)
             except api_errors.Conflict:
-                # The kubelet writes the status too. The writer judges whose node it is anew.
-                node = await writer.read(node.name)
+                # The kubelet writes the status too. But it may also be another node by now, of the same name.
+                judged, node = node, await writer.read(node.name)
+                if node.uid != judged.uid or ownership(node, self._context.platforms) is not Ownership.OWNED:
+                    _log.info("node is another one by now", node=node.name)
+                    return
             else:
                 return
 

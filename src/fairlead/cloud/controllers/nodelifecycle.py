@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable, Iterable
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
 from fairlead.base import logs
-from fairlead.client import errors as client_errors
 from fairlead.cloud import wellknown
 from fairlead.cloud.context import CloudContext
 from fairlead.cloud.decisions.lifecycle import Limits, Stop, first_look, judge
 from fairlead.cloud.errors import CloudError
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.stopping import pause, synced
+from fairlead.cloud.writing import NOT_WRITTEN
 
 __all__ = ["NodeLifecycleController"]
 
@@ -115,7 +115,7 @@ class NodeLifecycleController:
         taints = wellknown.without_taint(node, wellknown.SHUTDOWN_TAINT.key)
         try:
             await self._context.writer.set_taints(node, (*taints, wellknown.SHUTDOWN_TAINT) if present else taints)
-        except (api_errors.ApiError, client_errors.ClientError) as error:
+        except NOT_WRITTEN as error:
             # The next pass sees the node as it is then.
             _log.info("node taints cannot be written", node=node.name, error=str(error))
 
@@ -134,7 +134,7 @@ class NodeLifecycleController:
             # Somebody else was quicker, or the node has changed and is judged anew.
             _log.info("node has changed meanwhile", node=node.name, error=str(error))
             return False
-        except (api_errors.ApiError, client_errors.ClientError) as error:
+        except NOT_WRITTEN as error:
             self._recorder.event(
                 node,
                 type="Warning",

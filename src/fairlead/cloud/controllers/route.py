@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node, NodeCondition
 from fairlead.base import logs
-from fairlead.client import errors as client_errors
 from fairlead.cloud.context import CloudContext
-from fairlead.cloud.decisions.routes import Network, NewRoute, RoutePlan, plan_routes, pod_ranges_of_owned
+from fairlead.cloud.decisions.routes import Network, NewRoute, RoutePlan, forget, plan_routes, remember
 from fairlead.cloud.errors import CloudError, ProviderError
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.provider import Route, Routes
 from fairlead.cloud.stopping import pause, synced
+from fairlead.cloud.writing import NOT_WRITTEN
 
 __all__ = ["RouteController"]
 
@@ -65,7 +64,7 @@ class RouteController:
         self._syncs.inc()
         context = self._context
         nodes = list(context.nodes.store)
-        self._ours |= pod_ranges_of_owned(nodes, context.platforms)
+        self._ours = remember(self._ours, nodes, context.platforms)
         try:
             routes = await context.calls.call(
                 "list_routes", lambda: self._routes.list_routes(context.cluster_name, nodes)
@@ -77,7 +76,7 @@ class RouteController:
             nodes, routes, platforms=context.platforms, cluster_cidrs=self._cluster_cidrs, ours=self._ours
         )
         await self._carry_out(plan)
-        self._forget(nodes, routes)
+        self._ours = forget(self._ours, nodes, routes, context.platforms)
 
     async def _carry_out(self, plan: RoutePlan) -> None:
         failed: set[tuple[str, str]] = set()
@@ -97,10 +96,6 @@ class RouteController:
     async def _each(self, items: Iterable[_T], work: Callable[[_T], Awaitable[None]]) -> None:
         stopping = self._context.stopping
         await for_each(items, work, workers=_CONCURRENT_OPERATIONS, owner=self.name, stopping=stopping)
-
-    def _forget(self, nodes: Sequence[Node], routes: Sequence[Route]) -> None:
-        # A range that no node has and no route leads to any more may be given to anybody.
-        self._ours &= pod_ranges_of_owned(nodes, self._context.platforms) | {route.destination_cidr for route in routes}
 
     async def _remove(self, route: Route) -> None:
         context = self._context
@@ -147,6 +142,6 @@ class RouteController:
         )
         try:
             await self._context.writer.set_condition(node, condition)
-        except (api_errors.ApiError, client_errors.ClientError) as error:
+        except NOT_WRITTEN as error:
             # The next pass looks again.
             _log.info("condition cannot be written", node=node.name, error=str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import LoadBalancerStatus, Node, Service
@@ -17,6 +18,7 @@ from fairlead.cloud.decisions.services import (
     ServiceStep,
     balanced_nodes,
     changes_targets,
+    is_looked_after_by_another,
     needs_cleanup,
     needs_update,
     same_targets,
@@ -24,7 +26,6 @@ from fairlead.cloud.decisions.services import (
     wants_load_balancer,
 )
 from fairlead.cloud.errors import CloudError, ImplementedElsewhere, NotReadyYet, ProviderError
-from fairlead.cloud.parallel import for_each
 from fairlead.cloud.provider import LoadBalancers
 from fairlead.cloud.servicewriting import ServiceWriter
 from fairlead.cloud.stopping import pause, shut_down_on, synced
@@ -33,13 +34,29 @@ __all__ = ["ServiceController"]
 
 _RETRY = Backoff(initial_seconds=5.0, factor=2.0, cap_seconds=300.0, jitter=0.0)
 _RESYNC_SECONDS = 30.0
+_NODE_RESYNC_SECONDS = 100.0
 _NODES_TO_NAME = 20
 
 _log = logs.get_logger(__name__)
 
 
+@dataclasses.dataclass(eq=False)
+class _Balanced:
+    """A Service that has a load balancer here, or parts of one."""
+
+    service: Service  # as the cloud was last told
+    targets: list[Node] | None = None  # where it leads for certain; None: it is not known to be in line
+
+    def needs_ensuring(self, service: Service) -> bool:
+        return self.targets is None or needs_update(self.service, service)
+
+
 class ServiceController:
-    """Works through Services as they come and change, and brings all load balancers in line when nodes do."""
+    """Works through Services as they come and change, and brings all load balancers in line when nodes do.
+
+    Everything that is done about a Service goes through the queue, where a key is never worked on twice at once: no
+    two of its calls to the cloud can overtake each other.
+    """
 
     name = "service-lb-controller"
 
@@ -55,8 +72,7 @@ class ServiceController:
         self._writer = ServiceWriter(context.client, context.provider.name, claims=bool(context.platforms))
         self._queue: WorkQueue[Key] = WorkQueue(self._clock, context.client.randomness, backoff=_RETRY)
         self._node_changes: WorkQueue[str] = WorkQueue(self._clock, context.client.randomness, backoff=_RETRY)
-        self._balanced: dict[Key, Service] = {}  # those that have a load balancer here, as last seen
-        self._targets: dict[Key, list[Node]] = {}
+        self._known: dict[Key, _Balanced] = {}
 
     async def run(self) -> None:
         """Ensure, update and remove until asked to stop."""
@@ -76,6 +92,7 @@ class ServiceController:
                 scope.start(self._work(), name=f"services-{number}")
             scope.start(self._follow_nodes(), name="nodes")
             scope.start(self._resync(), name="resync")
+            scope.start(self._resync_nodes(), name="resync-nodes")
 
     def _added(self, service: Service) -> None:
         if wants_load_balancer(service) or needs_cleanup(service):
@@ -91,7 +108,7 @@ class ServiceController:
 
     def _deleted(self, service: Service) -> None:
         # Only one that lost our finalizer by force comes here with a load balancer left.
-        if key_of(service) in self._balanced:
+        if key_of(service) in self._known:
             self._queue.add(key_of(service))
 
     def _node_changed(self, node: Node) -> None:
@@ -125,17 +142,28 @@ class ServiceController:
                 if needs_cleanup(service):
                     self._queue.add(key_of(service))
 
+    async def _resync_nodes(self) -> None:
+        while not await pause(self._clock, _NODE_RESYNC_SECONDS, self._context.stopping):
+            self.look_at_nodes()
+
     async def sync(self, key: Key) -> None:
         """Bring one Service in line."""
         service = self._services.store.by_key(key)
-        before = self._balanced.get(key)
-        if before is not None and (service is None or service.uid != before.uid):
-            await self._delete_orphan(before)
+        known = self._known.get(key)
+        if known is not None and (service is None or service.uid != known.service.uid):
+            await self._delete_orphan(known.service)
+            known = None
         if service is None:
             return
         step = self._step(service)
-        if step is ServiceStep.LEAVE_ALONE and key in self._balanced and not wants_load_balancer(service):
-            step = ServiceStep.REMOVE  # somebody took our finalizer off
+        if step is ServiceStep.LEAVE_ALONE and known is not None and _is_unwanted(service):
+            if is_looked_after_by_another(service, self._context.provider.name):
+                await self._delete_orphan(known.service)
+                return
+            step = ServiceStep.REMOVE  # somebody took our finalizer or our note off
+        if step is ServiceStep.ENSURE and known is not None and not known.needs_ensuring(service):
+            await self._retarget(service, known)
+            return
         try:
             if step is ServiceStep.ENSURE:
                 await self._ensure(service)
@@ -151,11 +179,10 @@ class ServiceController:
         self._tell(service, "EnsuringLoadBalancer", "Ensuring load balancer")
         # Before anything exists in the cloud: the Service cannot go without it any more, and no other manager takes it.
         service = await self._writer.claim(service)
-        nodes = balanced_nodes(context.nodes.store, context.platforms)
+        nodes = self._nodes()
         if not nodes:
             self._warn(service, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
-        self._balanced[key] = service
-        self._targets[key] = nodes
+        known = self._known[key] = _Balanced(service)
         try:
             status = await context.calls.call(
                 "ensure_load_balancer",
@@ -163,25 +190,24 @@ class ServiceController:
                 changes=True,
             )
         except ImplementedElsewhere:
+            known.targets = nodes
             return
         self._tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
         await self._writer.set_status(service, status)
+        known.targets = nodes
+        if not same_targets(nodes, self._nodes()):
+            self._queue.add(key)
 
     async def _remove(self, service: Service) -> None:
-        context, key = self._context, key_of(service)
-        existing = await context.calls.call(
-            "get_load_balancer", lambda: self._balancers.get_load_balancer(context.cluster_name, service)
-        )
-        if existing is not None:
-            self._tell(service, "DeletingLoadBalancer", "Deleting load balancer")
-            with contextlib.suppress(ImplementedElsewhere):
-                await self._delete_balancer(service)
+        self._tell(service, "DeletingLoadBalancer", "Deleting load balancer")
+        # Whether or not there seems to be one: an attempt that stopped half way may have left parts of it.
+        with contextlib.suppress(ImplementedElsewhere):
+            await self._delete_balancer(service)
         with contextlib.suppress(api_errors.NotFound):
             service = await self._writer.set_status(service, LoadBalancerStatus())
             await self._writer.release(service)
         self._tell(service, "DeletedLoadBalancer", "Deleted load balancer")
-        self._balanced.pop(key, None)
-        self._targets.pop(key, None)
+        self._known.pop(key_of(service), None)
 
     async def _delete_orphan(self, service: Service) -> None:
         self._tell(service, "DeletingLoadBalancer", "Deleting load balancer")
@@ -191,8 +217,7 @@ class ServiceController:
             self._warn(service, "DeleteLoadBalancerFailed", f"Error deleting load balancer: {error}")
             raise
         self._tell(service, "DeletedLoadBalancer", "Deleted load balancer")
-        self._balanced.pop(key_of(service), None)
-        self._targets.pop(key_of(service), None)
+        self._known.pop(key_of(service), None)
 
     async def _delete_balancer(self, service: Service) -> None:
         context = self._context
@@ -209,28 +234,24 @@ class ServiceController:
                 names = [await self._node_changes.get()]
                 while len(self._node_changes):
                     names.append(await self._node_changes.get())
-                try:
-                    await self.sync_nodes()
-                finally:
-                    for name in names:
-                        self._node_changes.done(name)
+                self.look_at_nodes()
+                for name in names:
+                    self._node_changes.done(name)
 
-    async def sync_nodes(self) -> None:
-        """Bring the targets of all load balancers in line."""
-        await for_each(
-            list(self._balanced.items()),
-            lambda one: self._retarget(*one),
-            workers=self._workers,
-            owner=self.name,
-            stopping=self._context.stopping,
-        )
+    def look_at_nodes(self) -> None:
+        """Have every load balancer brought in line whose targets are not those that it should have."""
+        nodes = self._nodes()
+        for key, known in self._known.items():
+            # One that is not in line yet is on its way, with its own delays.
+            if known.targets is not None and not same_targets(known.targets, nodes):
+                self._queue.add(key)
 
-    async def _retarget(self, key: Key, service: Service) -> None:
-        context = self._context
-        nodes = balanced_nodes(context.nodes.store, context.platforms)
-        if not wants_load_balancer(service) or same_targets(self._targets.get(key, ()), nodes):
+    async def _retarget(self, service: Service, known: _Balanced) -> None:
+        context, nodes = self._context, self._nodes()
+        if known.targets is not None and same_targets(known.targets, nodes):
             return
-        self._targets[key] = nodes
+        # Until it is known to have worked, nobody knows where the load balancer leads.
+        known.targets = None
         try:
             await context.calls.call(
                 "update_load_balancer",
@@ -238,6 +259,7 @@ class ServiceController:
                 changes=True,
             )
         except ImplementedElsewhere:
+            known.targets = nodes
             return
         except CloudError as error:
             names = [node.name for node in nodes[:_NODES_TO_NAME]]
@@ -247,15 +269,24 @@ class ServiceController:
                 f"Error updating load balancer with new hosts {names} [node names limited, total number of nodes: "
                 f"{len(nodes)}], error: {error}",
             )
-            self._queue.add_rate_limited(key)
-            return
+            raise
+        known.targets = nodes
+        if not same_targets(nodes, self._nodes()):
+            self._queue.add(key_of(service))
         if nodes:
             self._tell(service, "UpdatedLoadBalancer", "Updated load balancer with new hosts")
         else:
             self._warn(service, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
+
+    def _nodes(self) -> list[Node]:
+        return balanced_nodes(self._context.nodes.store, self._context.platforms)
 
     def _tell(self, service: Service, reason: str, note: str) -> None:
         self._recorder.event(service, reason=reason, note=note)
 
     def _warn(self, service: Service, reason: str, note: str) -> None:
         self._recorder.event(service, type="Warning", reason=reason, note=note)
+
+
+def _is_unwanted(service: Service) -> bool:
+    return needs_cleanup(service) or not wants_load_balancer(service)

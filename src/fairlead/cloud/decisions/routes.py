@@ -6,8 +6,8 @@ removed only if it is known to be ours.
 
 Invariants, with platforms:
 1. A route that leads to a node that is not Owned, or whose range touches the pod range of one, is left as it is.
-2. A route is removed only if its range was given to an Owned node before (`ours`), or it is a dead end (a blackhole:
-   its machine was one of this cloud's and is gone).
+2. A route is removed only if its range was given to an Owned node before (`ours`), and to no other's since. A dead end
+   (a blackhole) is no exception: it does not tell whose traffic its machine took.
 3. Routes are made, and the condition is written, for Owned nodes only.
 """
 
@@ -21,7 +21,7 @@ from fairlead.api.core_v1 import Node
 from fairlead.cloud.ownership import Ownership, ownership
 from fairlead.cloud.provider import Route
 
-__all__ = ["Network", "NewRoute", "RoutePlan", "parse_networks", "plan_routes", "pod_ranges_of_owned"]
+__all__ = ["Network", "NewRoute", "RoutePlan", "forget", "parse_networks", "plan_routes", "remember"]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -62,7 +62,7 @@ def plan_routes(
         routes: all routes of this cloud that could be the cluster's.
         platforms: those of this manager; empty for a single cloud.
         cluster_cidrs: the ranges that pods get addresses from.
-        ours: pod ranges that Owned nodes have had since this manager began to look.
+        ours: pod ranges that Owned nodes have had since this manager began to look (`remember`, `forget`).
     """
     owned = [node for node in nodes if ownership(node, platforms) is Ownership.OWNED]
     others = [node for node in nodes if ownership(node, platforms) is not Ownership.OWNED]
@@ -90,9 +90,26 @@ def plan_routes(
     return RoutePlan(remove=tuple(remove), make=tuple(make), report=tuple(report))
 
 
-def pod_ranges_of_owned(nodes: Iterable[Node], platforms: Collection[str]) -> set[str]:
-    """The pod ranges of Owned nodes: what a controller remembers for `ours`."""
-    return {cidr for node in nodes if ownership(node, platforms) is Ownership.OWNED for cidr in node.spec.pod_cidrs}
+def remember(ours: Collection[str], nodes: Iterable[Node], platforms: Collection[str]) -> set[str]:
+    """What to remember for `ours` from now on: the ranges of Owned nodes too, and none that another's node has."""
+    known = set(ours)
+    others: list[Network] = []
+    for node in nodes:
+        if ownership(node, platforms) is Ownership.OWNED:
+            known.update(node.spec.pod_cidrs)
+        else:
+            others += _networks(node)
+    # A range that has passed to another's node is that node's, also when it is gone.
+    return {cidr for cidr in known if not _touches(_parse(cidr), others)}
+
+
+def forget(
+    ours: Collection[str], nodes: Iterable[Node], routes: Iterable[Route], platforms: Collection[str]
+) -> set[str]:
+    """Drop ranges that no Owned node has and no route leads to any more: they may be given to anybody."""
+    in_use = {cidr for node in nodes if ownership(node, platforms) is Ownership.OWNED for cidr in node.spec.pod_cidrs}
+    in_use |= {route.destination_cidr for route in routes}
+    return set(ours) & in_use
 
 
 def parse_networks(text: str) -> tuple[Network, ...]:
@@ -112,7 +129,7 @@ class _OwnRoutes:
 
     def __init__(self, others: Sequence[Node], ours: Collection[str], make: Sequence[NewRoute]) -> None:
         self._names = {node.name for node in others}
-        self._ranges = [network for node in others for cidr in node.spec.pod_cidrs if (network := _parse(cidr))]
+        self._ranges = [network for node in others for network in _networks(node)]
         self._ours = set(ours)
         # The addresses of a node changed: its own route is made anew.
         self._stale = {(new.node.name, new.route.destination_cidr) for new in make}
@@ -121,10 +138,10 @@ class _OwnRoutes:
         network = _parse(route.destination_cidr)
         if network is None or route.target_node in self._names:
             return False
-        if any(_overlap(network, taken) for taken in self._ranges):
+        if _touches(network, self._ranges):
             return False
         is_stale = (route.target_node, route.destination_cidr) in self._stale
-        return route.blackhole or is_stale or route.destination_cidr in self._ours
+        return is_stale or route.destination_cidr in self._ours
 
 
 def _serves(route: Route, node: Node) -> bool:
@@ -154,6 +171,14 @@ def _parse(cidr: str) -> Network | None:
         return ipaddress.ip_network(cidr, strict=False)
     except ValueError:
         return None
+
+
+def _networks(node: Node) -> list[Network]:
+    return [network for cidr in node.spec.pod_cidrs if (network := _parse(cidr))]
+
+
+def _touches(network: Network | None, taken: Iterable[Network]) -> bool:
+    return network is not None and any(_overlap(network, other) for other in taken)
 
 
 def _overlap(one: Network, other: Network) -> bool:

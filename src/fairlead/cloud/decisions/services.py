@@ -14,6 +14,7 @@ __all__ = [
     "ServiceStep",
     "balanced_nodes",
     "changes_targets",
+    "is_looked_after_by_another",
     "needs_cleanup",
     "needs_update",
     "same_targets",
@@ -35,17 +36,28 @@ class ServiceStep(enum.Enum):
 
 
 def service_step(service: Service, *, provider: str, platforms: Collection[str]) -> ServiceStep:
-    """What to do about a Service."""
-    if platforms and _looked_after_by_another(service, provider):
+    """What to do about a Service.
+
+    With platforms there may be other managers, which hold a Service by the same finalizer, and not all of them note
+    themselves on it. So only one that bears this manager's own note is let go; one without may have a load balancer in
+    another cloud.
+    """
+    if platforms and is_looked_after_by_another(service, provider):
         return ServiceStep.LEAVE_ALONE
     if needs_cleanup(service):
-        return ServiceStep.REMOVE
+        is_ours = not platforms or service.metadata.annotations.get(_NOTE) == provider
+        return ServiceStep.REMOVE if is_ours else ServiceStep.LEAVE_ALONE
     return ServiceStep.ENSURE if wants_load_balancer(service) else ServiceStep.LEAVE_ALONE
 
 
 def wants_load_balancer(service: Service) -> bool:
     """A class of its own says that somebody else looks after it."""
     return service.spec.type == "LoadBalancer" and service.spec.load_balancer_class is None
+
+
+def is_looked_after_by_another(service: Service, provider: str) -> bool:
+    """Whether another manager noted itself on it."""
+    return service.metadata.annotations.get(_NOTE, provider) != provider
 
 
 def needs_cleanup(service: Service) -> bool:
@@ -89,10 +101,6 @@ def changes_targets(old: Node, new: Node, platforms: Collection[str]) -> bool:
 def same_targets(before: Iterable[Node], after: Iterable[Node]) -> bool:
     """Whether a load balancer would notice no difference."""
     return {node.name: node.spec.provider_id for node in before} == {node.name: node.spec.provider_id for node in after}
-
-
-def _looked_after_by_another(service: Service, provider: str) -> bool:
-    return service.metadata.annotations.get(_NOTE, provider) != provider
 
 
 def _is_included(node: Node) -> bool:

@@ -12,6 +12,7 @@ from fairlead.base.clock import Clock
 from fairlead.cloud.errors import CloudError, ForeignId
 from fairlead.cloud.ownership import platform_of_provider_id
 from fairlead.cloud.provider import Instance, InstanceQuery, Instances, LoadBalancers, Route, Routes, Zone, Zones
+from fairlead.cloud.requests import before_request
 
 __all__ = ["Call", "FakeCloud"]
 
@@ -127,12 +128,6 @@ class FakeCloud:
         await self._called("delete_route", [route.target_node, route.destination_cidr])
         self.table = [kept for kept in self.table if kept != route]
 
-    async def get_load_balancer(self, cluster_name: str, service: Service) -> LoadBalancerStatus | None:
-        """Its status, if it is there."""
-        del cluster_name
-        await self._called("get_load_balancer", [service.key])
-        return self._status(service) if service.key in self.balancers else None
-
     async def ensure_load_balancer(
         self, cluster_name: str, service: Service, nodes: Sequence[Node]
     ) -> LoadBalancerStatus:
@@ -158,6 +153,7 @@ class FakeCloud:
         return LoadBalancerStatus(ingress=(LoadBalancerIngress(hostname=f"{service.name}.{self.name}.example"),))
 
     async def _called(self, name: str, about: Iterable[str] = ()) -> None:
+        await before_request()
         self.calls.append(Call(name, tuple(about)))
         if self._clock is not None and self._latency_seconds:
             await self._clock.sleep(self._latency_seconds)

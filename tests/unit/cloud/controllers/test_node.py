@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from fairlead.api.core_v1 import NodeAddress, Taint
+from fairlead.api.core_v1 import Node, NodeAddress, Taint
 from fairlead.cloud import wellknown
 from fairlead.cloud.controllers.node import NodeController
 from fairlead.cloud.errors import CloudUnavailable
@@ -182,3 +182,21 @@ async def test_zones_are_asked_for_when_instances_do_not_say(world: World) -> No
     context = world.context(cloud, "aws")
     async with world.running(NodeController(context), informers=[context.nodes]):
         assert (await world.get()).metadata.labels[wellknown.LABEL_ZONE] == "zone-of-fake"
+
+
+async def test_a_node_that_registers_anew_while_the_cloud_is_asked_is_not_written_and_breaks_nothing(
+    world: World,
+) -> None:
+    cloud = FakeCloud("aws", clock=world.clock, latency_seconds=2)
+    cloud.add("n1", "aws://n1", addresses=ADDRESSES)
+    cloud.add("n2", "aws://n2", addresses=ADDRESSES)
+    await world.create(node("n1", "aws://n1"))
+    await world.create(node("n2", "aws://n2"))
+    context = world.context(cloud, "aws")
+    async with world.running(NodeController(context), informers=[context.nodes]) as advance:
+        await advance(1)  # the cloud is asked about addresses
+        await world.admin.of(Node).delete("n1")
+        registered = await world.create(node("n1"))  # names nothing yet
+        await advance(3)
+        assert await world.get("n1") == registered
+        assert (await world.get("n2")).status.addresses == ADDRESSES

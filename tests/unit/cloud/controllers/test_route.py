@@ -63,14 +63,44 @@ async def test_routes_of_foreign_nodes_survive_even_their_removal(world: World) 
 async def test_routes_of_our_own_nodes_go_with_them(world: World) -> None:
     cloud = FakeCloud("aws")
     made = await world.create(node("n1", "aws://1", pod_cidrs=["10.244.1.0/24"]))
-    cloud.table = [route("10.244.9.0/24", "", blackhole=True), route("192.168.0.0/24", "", blackhole=True)]
+    # A dead end does not say whose it was, unless it is in the way.
+    cloud.table = [route("10.244.9.0/24", "", blackhole=True), route("10.244.1.0/24", "", blackhole=True)]
     routes, informers = controller(world, cloud, "aws")
     async with world.running(routes, informers=informers) as advance:  # type: ignore[arg-type]  # informers they are
         await advance(5)
-        assert table(cloud) == {("n1", "10.244.1.0/24"), ("", "192.168.0.0/24")}
+        assert table(cloud) == {("n1", "10.244.1.0/24"), ("", "10.244.9.0/24")}
         await world.admin.of(type(made)).delete("n1")
         await advance(20)
-    assert table(cloud) == {("", "192.168.0.0/24")}
+    assert table(cloud) == {("", "10.244.9.0/24")}
+
+
+async def test_a_range_that_passed_to_anothers_node_is_not_ours_any_more(world: World) -> None:
+    cloud = FakeCloud("aws")
+    made = await world.create(node("n1", "aws://1", pod_cidrs=["10.244.5.0/24"]))
+    routes, informers = controller(world, cloud, "aws")
+    async with world.running(routes, informers=informers) as advance:  # type: ignore[arg-type]  # informers they are
+        await advance(1)
+        await world.admin.of(type(made)).delete("n1")
+        await world.create(node("foreign", "gce://2", pod_cidrs=["10.244.5.0/24"]))
+        cloud.table = [route("10.244.5.0/24", "router")]  # the administrator leads it there
+        await advance(60)
+        await world.admin.of(type(made)).delete("foreign")
+        await advance(60)
+    assert table(cloud) == {("router", "10.244.5.0/24")}
+
+
+async def test_a_range_that_nobody_has_any_more_is_forgotten(world: World) -> None:
+    cloud = FakeCloud("aws")
+    made = await world.create(node("n1", "aws://1", pod_cidrs=["10.244.5.0/24"]))
+    routes, informers = controller(world, cloud, "aws")
+    async with world.running(routes, informers=informers) as advance:  # type: ignore[arg-type]  # informers they are
+        await advance(1)
+        await world.admin.of(type(made)).delete("n1")
+        await advance(30)
+        assert table(cloud) == set()
+        cloud.table = [route("10.244.5.0/24", "router")]  # the administrator's, for something that is no node
+        await advance(60)
+    assert table(cloud) == {("router", "10.244.5.0/24")}
 
 
 async def test_without_platforms_orphans_go_as_before(world: World) -> None:

@@ -1,18 +1,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
 
 from fairlead.api import errors as api_errors
-from fairlead.api.core_v1 import Node, Service, ServicePort, ServiceSpec
+from fairlead.api.core_v1 import LoadBalancerStatus, Node, Service, ServicePort, ServiceSpec
 from fairlead.api.meta import ObjectMeta
 from fairlead.client import patches
 from fairlead.cloud import wellknown
 from fairlead.cloud.controllers.service import ServiceController
-from fairlead.cloud.errors import CloudUnavailable, NotReadyYet
+from fairlead.cloud.errors import CloudRefused, CloudUnavailable, NotReadyYet
 from fairlead.cloud.providers.fake import FakeCloud
 from tests.unit.cloud.world import World, node
 
@@ -159,3 +159,89 @@ async def test_nodes_that_change_in_other_ways_do_not_disturb(world: World) -> N
         await advance(200)
     assert cloud.count("update_load_balancer") == 0
     assert cloud.count("ensure_load_balancer") == 1
+
+
+async def test_nodes_that_come_while_a_load_balancer_is_made_become_targets(world: World) -> None:
+    class Slow(FakeCloud):
+        async def ensure_load_balancer(
+            self, cluster_name: str, service: Service, nodes: Sequence[Node]
+        ) -> LoadBalancerStatus:
+            await world.clock.sleep(4)
+            return await super().ensure_load_balancer(cluster_name, service, nodes)
+
+    cloud = Slow("aws", name="aws")
+    await world.create(node("n1", "aws://1"))
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        await world.create(node("n2", "aws://2"))
+        await advance(1)
+        assert cloud.count("update_load_balancer") == 0  # never two at once for one Service
+        await advance(5)
+        assert cloud.balancers == {"default/web": ("n1", "n2")}
+
+
+async def test_targets_that_could_not_be_set_are_not_taken_for_set(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    await world.create(node("n1", "aws://1"))
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        cloud.failure = CloudRefused("not now")
+        await world.create(node("n2", "aws://2"))
+        await advance(30)
+        assert cloud.balancers == {"default/web": ("n1",)}
+        [event] = await world.events("UpdateLoadBalancerFailed")
+        assert "total number of nodes: 2" in event["note"]
+        cloud.failure = None
+        await advance(100)
+        assert cloud.balancers == {"default/web": ("n1", "n2")}
+
+
+async def test_a_removal_that_stopped_half_way_is_taken_up_again(world: World) -> None:
+    groups = ["group"]
+
+    class Parts(FakeCloud):
+        async def ensure_load_balancer_deleted(self, cluster_name: str, service: Service) -> None:
+            is_first = service.key in self.balancers
+            await super().ensure_load_balancer_deleted(cluster_name, service)
+            if is_first:
+                raise NotReadyYet("a group is still in use", retry_after_seconds=10)
+            groups.clear()
+
+    cloud = Parts("aws", name="aws")
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        await world.admin.of(Service).delete("web")
+        await advance(5)
+        assert (await world.admin.of(Service).get("web")).deleting  # held as long as there is something left
+        await advance(20)
+        with pytest.raises(api_errors.NotFound):
+            await world.admin.of(Service).get("web")
+    assert groups == []
+
+
+async def test_a_service_that_another_manager_may_hold_is_not_let_go(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    await world.admin.of(Service).create(service())
+    held = patches.MergePatch({"metadata": {"finalizers": [wellknown.FINALIZER_LOAD_BALANCER]}})
+    await world.admin.of(Service).patch("web", held)  # by a manager that does not note itself
+    await world.admin.of(Service).delete("web")
+    async with running(world, cloud, "aws") as advance:
+        await advance(60)
+    assert (await world.admin.of(Service).get("web")).metadata.finalizers == (wellknown.FINALIZER_LOAD_BALANCER,)
+    assert cloud.calls == []
+
+
+async def test_a_note_that_was_taken_off_does_not_leave_a_service_stuck(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        await world.admin.of(Service).patch("web", patches.MergePatch({"metadata": {"annotations": None}}))
+        await world.admin.of(Service).delete("web")
+        await advance(1)
+        with pytest.raises(api_errors.NotFound):
+            await world.admin.of(Service).get("web")
+    assert cloud.balancers == {}

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.core_v1 import Node, NodeAddress
-from fairlead.cloud.decisions.routes import parse_networks, plan_routes, pod_ranges_of_owned
+from fairlead.cloud.decisions.routes import forget, parse_networks, plan_routes, remember
 from fairlead.cloud.ownership import Ownership, ownership
 from fairlead.cloud.provider import Route
 from tests.unit.cloud.world import node
@@ -92,7 +92,8 @@ def test_invariants_of_any_plan(nodes: list[Node], routes: list[Route], ours: se
         network = ipaddress.ip_network(route.destination_cidr)
         assert route.target_node not in {one.name for one in others}
         assert not any(network.overlaps(other) for other in taken)
-        assert route.blackhole or route.destination_cidr in ours
+        made = {(new.node.name, new.route.destination_cidr) for new in plan.make}
+        assert (route.target_node, route.destination_cidr) in made or route.destination_cidr in ours
         assert network.subnet_of(CLUSTER[0])  # type: ignore[arg-type]  # both are IPv4
     assert {new.node.name for new in plan.make} <= mine
     assert {one.name for one in plan.report} <= mine
@@ -104,6 +105,15 @@ def test_invariants_of_any_plan(nodes: list[Node], routes: list[Route], ours: se
     assert again.remove == ()
 
 
-def test_what_is_remembered_is_of_owned_nodes() -> None:
-    nodes = [node("n1", "aws://1", pod_cidrs=[CIDRS[0]]), node("n2", "gce://2", pod_cidrs=[CIDRS[1]])]
-    assert pod_ranges_of_owned(nodes, PLATFORMS) == {CIDRS[0]}
+def test_what_is_remembered_is_of_owned_nodes_and_of_no_others() -> None:
+    mine, theirs = node("n1", "aws://1", pod_cidrs=[CIDRS[0]]), node("n2", "gce://2", pod_cidrs=[CIDRS[1]])
+    assert remember((), [mine, theirs], PLATFORMS) == {CIDRS[0]}
+    assert remember({CIDRS[1], CIDRS[2]}, [mine, theirs], PLATFORMS) == {CIDRS[0], CIDRS[2]}
+    half = node("n3", pod_cidrs=["10.244.2.128/25"])  # Unknown is not Owned either
+    assert remember({CIDRS[2], CIDRS[3]}, [half], PLATFORMS) == {CIDRS[3]}
+
+
+def test_what_nobody_uses_is_forgotten() -> None:
+    mine, theirs = node("n1", "aws://1", pod_cidrs=[CIDRS[0]]), node("n2", "gce://2", pod_cidrs=[CIDRS[1]])
+    left = [Route(destination_cidr=CIDRS[2], target_node="gone")]
+    assert forget(CIDRS, [mine, theirs], left, PLATFORMS) == {CIDRS[0], CIDRS[2]}

@@ -44,9 +44,11 @@ GOING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", **HELD}
         (service(), ServiceStep.ENSURE),
         (service({"loadBalancerClass": "x.com/y"}), ServiceStep.LEAVE_ALONE),
         (service({"type": "NodePort"}), ServiceStep.LEAVE_ALONE),
-        (service({"type": "NodePort"}, **HELD), ServiceStep.REMOVE),
+        (service({"type": "NodePort"}, annotations=OURS, **HELD), ServiceStep.REMOVE),
+        (service({"type": "NodePort"}, **HELD), ServiceStep.LEAVE_ALONE),  # held, but by whom?
         (service(**HELD), ServiceStep.ENSURE),
-        (service(**GOING), ServiceStep.REMOVE),
+        (service(annotations=OURS, **GOING), ServiceStep.REMOVE),
+        (service(**GOING), ServiceStep.LEAVE_ALONE),
         (service(annotations=OURS), ServiceStep.ENSURE),
         (service(annotations=THEIRS), ServiceStep.LEAVE_ALONE),
         (service(annotations=THEIRS, **GOING), ServiceStep.LEAVE_ALONE),
@@ -58,6 +60,7 @@ def test_steps(made: Service, expected: ServiceStep) -> None:
 
 def test_a_single_cloud_looks_after_all_of_them() -> None:
     assert service_step(service(annotations=THEIRS), provider="aws", platforms=()) is ServiceStep.ENSURE
+    assert service_step(service(**GOING), provider="aws", platforms=()) is ServiceStep.REMOVE
 
 
 @pytest.mark.parametrize(
