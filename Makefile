@@ -63,7 +63,11 @@ sim: $(READY) ## Play fresh seeds of the simulation on all cores (SIM_FOR=1h for
 
 .PHONY: e2e
 e2e: $(READY) kube ## Drain a real node: two of them, with systemd, containerd and kubelet (root; skipped with the reason)
-	@hack/e2e/run.sh $(BIN)/pytest -q -rs tests/e2e $(PYTEST_ARGS)
+	@hack/e2e/run.sh $(BIN)/pytest -q -rs -m "not long" tests/e2e $(PYTEST_ARGS)
+
+.PHONY: e2e-long
+e2e-long: $(READY) kube ## Take two real nodes down twenty times for each failure of a kubelet alone (root; most of an hour)
+	@hack/e2e/run.sh $(BIN)/pytest -q -rs -s -m long tests/e2e $(PYTEST_ARGS)
 
 .PHONY: test-windows
 test-windows: $(READY) ## Run the agent as a Windows service, under Wine (fetched by apt; skipped with the reason)

@@ -22,7 +22,7 @@ from fairlead.testing.binaries import KubeBinaries
 from fairlead.testing.rawhttp import RawApi
 from tests.e2e.node import Node
 
-__all__ = ["Cluster", "cluster"]
+__all__ = ["Cluster", "are_ready", "cluster", "start"]
 
 Json = dict[str, Any]
 
@@ -174,8 +174,8 @@ async def cluster() -> AsyncIterator[Cluster]:
         subprocess.run(["ip", "link", "set", "nodes", "up"], check=True)  # noqa: ASYNC221 - at once
         for number, name in enumerate(NAMES, 1):
             made.nodes[name] = _prepare(plane, folder, name, number)
-        await asyncio.gather(*(asyncio.to_thread(_start, node) for node in made.nodes.values()))
-        await made.until("both nodes are ready", lambda: _are_ready(made))
+        await asyncio.gather(*(asyncio.to_thread(start, node) for node in made.nodes.values()))
+        await made.until("both nodes are ready", lambda: are_ready(made))
         yield made
     finally:
         for node in made.nodes.values():
@@ -228,7 +228,8 @@ def _prepare(plane: KubeControlPlane, folder: pathlib.Path, name: str, number: i
     return node
 
 
-def _start(node: Node) -> None:
+def start(node: Node) -> None:
+    """Boot a node, the first time or again, with all that runs on it."""
     node.boot()
     node.run("systemctl", "start", "containerd")
     ctr = f"{parts_folder()}/root/usr/bin/ctr"
@@ -245,7 +246,8 @@ async def _install_kinds(plane: KubeControlPlane) -> None:
             await api.poll(kinds, lambda answer: answer.code == 200)
 
 
-async def _are_ready(made: Cluster) -> bool:
+async def are_ready(made: Cluster) -> bool:
+    """Whether all nodes take pods."""
     nodes = json.loads(await made.kubectl("get", "nodes", "-o", "json"))["items"]
     ready = [
         node

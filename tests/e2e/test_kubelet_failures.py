@@ -1,0 +1,161 @@
+"""Four things that go wrong when a kubelet alone ends the pods of a machine that goes down, and do not with the agent.
+
+1. Killed in the middle it loses its lock, and the later groups get no turn (kubernetes#122674).
+2. Killed in the middle while somebody else holds the machine up, its successor says that the node is ready and starts
+   again what was ended, and new pods are bound to a machine that goes down.
+3. When that shutdown is called off, it holds no lock, and the next shutdown is not graceful.
+4. The last status of a pod may not reach the API before the machine is off (kubernetes#112443).
+
+Each is done to two machines at once, one of them with the agent. Once in `make e2e`, twenty times in `make e2e-long`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import json
+
+import pytest
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.shutdowns import AGENT, GROUPS, KUBELET, NODES, Pair, late_pod, watching
+
+ROUNDS = [1, pytest.param(20, marks=pytest.mark.long)]
+HOLD = ("systemd-inhibit", "--what=shutdown", "--mode=delay", "--who=other", "--why=test", "sleep", "infinity")
+
+Counts = collections.Counter[tuple[str, str]]
+
+
+def tell(counts: Counts, rounds: int, *failures: str) -> None:
+    print(f"{'of ' + str(rounds):42}  kubelet alone  with the agent")  # noqa: T201 - the counts are the result
+    for failure in failures:
+        print(f"{failure:42}  {counts[KUBELET, failure]:<13}  {counts[AGENT, failure]}")  # noqa: T201 - the counts are the result
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.timeout(3600)
+async def test_later_groups_get_their_turn_after_a_kill(real: Cluster, rounds: int) -> None:
+    """Whoever ends the pods is killed when the first is asked to end."""
+    failure, counts = "later groups skipped", Counts()
+    pair = Pair(real, {AGENT: "agent"})
+    await pair.set_up()
+    for number in range(rounds):
+        turn = f"-{number}"
+        await pair.start_pods(turn)
+        await pair.power_off()
+        for node, unit in ((AGENT, "fairlead-agent"), (KUBELET, "kubelet")):
+            await pair.until_asked("low", node, turn)
+            await pair.kill(node, unit)
+        await pair.until_off()
+        for node in NODES:
+            counts[node, failure] += not pair.is_in_order(node, turn)
+        counts[AGENT, "status lost"] += not await pair.ended_well(AGENT, turn)
+        if number < rounds - 1:
+            await pair.boot()
+    tell(counts, rounds, failure)
+    assert counts[KUBELET, failure] > 0, "the kubelet alone does not fail any more: is this test still of use?"
+    assert counts[AGENT, failure] == counts[AGENT, "status lost"] == 0
+
+
+@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.timeout(3600)
+async def test_a_node_that_goes_down_stays_down_and_one_that_does_not_is_held_up_again(
+    real: Cluster, rounds: int
+) -> None:
+    """Both kubelets are killed while somebody else holds the machines up; then the shutdown is called off."""
+    failures = (
+        "ready again",
+        "pods started again",
+        "new pods bound",
+        "no lock after it was called off",
+        "next not graceful",
+    )
+    counts = Counts()
+    pair = Pair(real, {AGENT: "auto"})
+    await pair.set_up()
+    for number in range(rounds):
+        turn = f"-{number}"
+        await forget(pair, turn, counts)
+        await call_off(pair, counts)
+        await pair.start_pods(f"{turn}b")
+        await pair.power_off()
+        await pair.until_off()
+        for node in NODES:
+            counts[node, "next not graceful"] += not pair.is_in_order(node, f"{turn}b")
+        if number < rounds - 1:
+            await pair.boot()
+    tell(counts, rounds, *failures)
+    for failure in failures:
+        assert counts[KUBELET, failure] > 0, f"{failure}: the kubelet alone does not fail any more"
+        assert counts[AGENT, failure] == 0
+
+
+async def forget(pair: Pair, turn: str, counts: Counts) -> None:
+    """Kill both kubelets in the middle, and see what their nodes do in the time that somebody else gives them."""
+    await pair.start_pods(turn)
+    for node in NODES:
+        await asyncio.to_thread(pair.run, node, "systemd-run", "--unit=other", *HOLD)
+        await pair.real.until(f"somebody holds {node} up", lambda node=node: pair.is_held(node, "other"))
+    async with watching(pair.real) as sights:
+        await pair.see("nodes are watched", lambda: all(sights.readiness.values()))
+        await pair.power_off()
+        for node in NODES:
+            await pair.until_asked("low", node, turn)
+            await pair.kill(node, "kubelet")
+        await pair.real.apply(*(late_pod(node, turn) for node in NODES))
+        # The kubelet alone shows all that there is to see; the agent has had as long then.
+        await pair.see("the kubelet says it is ready", lambda: sights.was_ready_again(KUBELET))
+        await pair.real.until("a new pod is bound", lambda: is_bound(pair, KUBELET, turn))
+        await pair.see("low is started again", lambda: is_started_again(pair, KUBELET, turn))
+        await pair.see("the agent has ended its pods", lambda: pair.is_in_order(AGENT, turn))
+        for node in NODES:
+            counts[node, "ready again"] += sights.was_ready_again(node)
+            counts[node, "new pods bound"] += await is_bound(pair, node, turn)
+            counts[node, "pods started again"] += any(is_started_again(pair, node, turn, group) for group in GROUPS)
+
+
+async def call_off(pair: Pair, counts: Counts) -> None:
+    """logind gives up a shutdown whose target cannot be reached."""
+    for node in NODES:
+        await asyncio.to_thread(pair.run, node, "systemctl", "mask", "--runtime", "poweroff.target")
+        await asyncio.to_thread(pair.run, node, "systemctl", "stop", "other")
+    for node in NODES:
+        await pair.until_called_off(node)
+    await pair.until_taken_back(AGENT)
+    await pair.until_held(AGENT)
+    for node in NODES:
+        counts[node, "no lock after it was called off"] += not await pair.is_held(node, "kubelet")
+        await asyncio.to_thread(pair.run, node, "systemctl", "unmask", "--runtime", "poweroff.target")
+
+
+def is_started_again(pair: Pair, node: str, turn: str, group: str = "low") -> bool:
+    words = pair.said(group, node, turn)
+    return "TERM" in words and words["up"] > words["TERM"]
+
+
+async def is_bound(pair: Pair, node: str, turn: str) -> bool:
+    shown = json.loads(await pair.real.kubectl("get", "pod", f"late-{node}{turn}", "-o", "json"))
+    return "nodeName" in shown["spec"]
+
+
+@pytest.mark.parametrize("owner", ["agent", "kubelet"])
+@pytest.mark.parametrize("rounds", ROUNDS)
+@pytest.mark.timeout(3600)
+async def test_the_last_status_is_known_before_the_machine_is_off(real: Cluster, rounds: int, owner: str) -> None:
+    """Nobody is killed. Beside a kubelet that ends the pods, the agent writes what the kubelet owes."""
+    failure, cut, counts = "last status lost", "last status cut short, sent again or lost", Counts()
+    pair = Pair(real, {AGENT: owner})
+    await pair.set_up()
+    for number in range(rounds):
+        turn = f"-{number}"
+        await pair.start_pods(turn)
+        await pair.power_off()
+        await pair.until_off()
+        for node in NODES:
+            counts[node, failure] += not await pair.ended_well(node, turn)
+            assert pair.is_in_order(node, turn)
+        counts[KUBELET, cut] += "Failed to update status for pod" in pair.last_log(KUBELET, "kubelet")
+        if number < rounds - 1:
+            await pair.boot()
+    tell(counts, rounds, failure, cut)
+    assert counts[AGENT, failure] == 0
