@@ -44,6 +44,28 @@ PRIORITY = {
     "metadata": {"name": "middle"},
     "value": 1000,
 }
+DAEMONS: Json = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "daemon", "namespace": "default"},
+    "spec": {
+        "selector": {"matchLabels": {"app": "daemon"}},
+        "template": {
+            "metadata": {"labels": {"app": "daemon"}},
+            "spec": {
+                "automountServiceAccountToken": False,
+                "containers": [
+                    {
+                        "name": "c",
+                        "image": "registry.local/busybox:1",
+                        "imagePullPolicy": "Never",
+                        "command": ["/bin/sh", "-c", OBEYS],
+                    }
+                ],
+            },
+        },
+    },
+}
 LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
 
 
@@ -69,9 +91,10 @@ def late_pod(node: str, turn: str) -> Json:
 
 
 class Sights:
-    """What a watcher saw: the nodes' readiness, and when the endpoints of a pod stopped being ready."""
+    """What a watcher saw: the nodes' readiness, when the endpoints of a pod stopped being ready, pods of DaemonSets."""
 
     def __init__(self) -> None:
+        self.daemons: dict[str, set[str]] = {node: set() for node in NODES}  # their uids
         self.readiness: dict[str, list[str]] = {node: [] for node in NODES}
         self.unlisted: dict[str, dt.datetime] = {}
         self._listed: set[str] = set()
@@ -84,6 +107,14 @@ class Sights:
                     seen = self.readiness[node["metadata"]["name"]]
                     if one["type"] == "Ready" and seen[-1:] != [one["status"]]:
                         seen.append(one["status"])
+
+    async def pods(self, api: RawApi) -> None:
+        async with api.watch("/api/v1/namespaces/default/pods", labelSelector="app=daemon") as watch:
+            while True:
+                found = (await watch.next())["object"]
+                affinity = found["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+                (node,) = affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"]
+                self.daemons[node].add(found["metadata"]["uid"])
 
     async def slices(self, api: RawApi) -> None:
         async with api.watch("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices") as watch:
@@ -110,8 +141,10 @@ async def watching(real: Cluster) -> AsyncIterator[Sights]:
     async with (
         RawApi(real.plane.access(), timeout_seconds=600) as one,
         RawApi(real.plane.access(), timeout_seconds=600) as two,
+        RawApi(real.plane.access(), timeout_seconds=600) as three,
     ):
-        watches = [asyncio.create_task(sights.nodes(one)), asyncio.create_task(sights.slices(two))]
+        work = (sights.nodes(one), sights.slices(two), sights.pods(three))
+        watches = [asyncio.create_task(watch) for watch in work]
         yield sights
         for watch in watches:
             watch.cancel()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.shutdowns import AGENT, GROUPS, KUBELET, NODES, Pair, Sights, watching
+from tests.e2e.shutdowns import AGENT, DAEMONS, GROUPS, KUBELET, NODES, Pair, Sights, watching
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -29,6 +29,11 @@ async def go_down(pair: Pair, *, killed: dict[str, str]) -> Sights:
             await pair.kill(node, unit)
         await pair.until_off()
     return sights
+
+
+async def daemons_run(real: Cluster) -> bool:
+    found = await real.pods(app="daemon")
+    return [one["status"]["phase"] for one in found] == ["Running"] * len(NODES)
 
 
 async def print_table(pair: Pair) -> None:
@@ -52,9 +57,12 @@ async def test_beside_the_kubelet_the_agent_does_the_same_and_does_not_forget(re
     """Owner agent, killed in the middle (kubernetes#122674); the kubelet, left in peace, is the reference."""
     pair = Pair(real, {AGENT: "agent"})
     await pair.set_up()
+    await real.apply(DAEMONS)
     await pair.start_pods()
+    await real.until("the daemons run", lambda: daemons_run(real))
     sights = await go_down(pair, killed={AGENT: "fairlead-agent"})
     await print_table(pair)
+    print(f"pods made for the DaemonSet: {', '.join(f'{len(sights.daemons[node])} on {node}' for node in NODES)}")  # noqa: T201 - the comparison itself
     assert await pair.ended_well(AGENT)
     assert not sights.was_ready_again(AGENT)
     assert pair.is_in_order(AGENT)
@@ -68,6 +76,7 @@ async def test_beside_the_kubelet_the_agent_does_the_same_and_does_not_forget(re
     # What traffic gets to leave in comes out of the first group's time; the later ones begin early enough.
     assert 0 < ours["low"] <= 40
     assert {group: round(ours[group]) for group in ("middle", "critical")} == {"middle": 40, "critical": 3}
+    assert len(sights.daemons[AGENT]) == 1, "its controller made no other for a node that goes down"
     assert sights.unlisted[f"low-{AGENT}"] <= pair.said("low", AGENT)["TERM"], "traffic had left before the signal"
 
 
