@@ -59,7 +59,12 @@ test-long: $(READY) kube ## Run what takes minutes: soak, many seeds, hundreds o
 
 .PHONY: sim
 sim: $(READY) ## Play fresh seeds of the simulation on all cores (SIM_FOR=1h for longer)
-	@$(BIN)/fairlead sim --for $(SIM_FOR) --jobs "$$(nproc)" 2>/dev/null
+	@$(BIN)/fairlead sim --for $(SIM_FOR) --jobs "$$(nproc)" --shrink
+
+.PHONY: sim-ci
+sim-ci: $(READY) ## Play a fixed set of seeds twice each, then fresh ones for three minutes; what fails is cut down
+	@$(BIN)/fairlead sim --seed 1 --seeds 16 --twice --jobs "$$(nproc)"
+	@$(BIN)/fairlead sim --for 3m --jobs "$$(nproc)" --shrink
 
 .PHONY: e2e
 e2e: $(READY) kube ## Drain a real node: two of them, with systemd, containerd and kubelet (root; skipped with the reason)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from fairlead.sim.running import run
 from fairlead.sim.scenario import Scenario
-from tests.sim.mutants import MUTANTS, Mutant
+from tests.sim.mutants.registry import MUTANTS, Mutant
+
+for part in ("lifecycle", "pods", "server"):
+    importlib.import_module(f"tests.sim.mutants.{part}")
 
 SEEDS = 8
 

@@ -26,6 +26,7 @@ _LAST_LINES = 60
 @click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Play so many.")
 @click.option("--for", "seconds", metavar="DURATION", callback=options.optional_duration, help="Play for so long.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that play at once.")
+@click.option("--twice", is_flag=True, help="Play each seed twice, in two processes, and compare their histories.")
 @click.option("--scenario", "scenario_file", type=_FILE, help="A file of sizes and fault rates. Docs: simulation.md.")
 @click.option("--steps", type=click.IntRange(min=0), help="Only so many of the things that a seed would bring.")
 @click.option("--shrink", is_flag=True, help="Cut a failure down to the few things that bring it about.")
@@ -36,6 +37,7 @@ def command(
     seeds: int,
     seconds: float | None,
     jobs: int,
+    twice: bool,
     scenario_file: pathlib.Path | None,
     steps: int | None,
     shrink: bool,
@@ -54,16 +56,13 @@ def command(
     except ScenarioError as error:
         raise click.UsageError(str(error)) from error
     first = campaign.fresh_seed() if seed is None else seed
-    if seconds is not None or seeds > 1:
-        if steps is not None or shrink or history:
-            raise click.UsageError(
-                "--steps, --shrink and --history are for one seed; give --seed and no --seeds or --for"
-            )
-        first = campaign.fresh_seed() if seed is None else seed
-        return _tell(
-            campaign.play(first, scenario, seeds=None if seconds is not None else seeds, seconds=seconds, jobs=jobs)
-        )
-    return _one(campaign.fresh_seed() if seed is None else seed, scenario, steps, is_shrunk=shrink, is_told=history)
+    if seconds is None and seeds == 1 and not twice:
+        return _one(first, scenario, steps, is_shrunk=shrink, is_told=history)
+    if steps is not None or history:
+        raise click.UsageError("--steps and --history are for one seed; give --seed and no --seeds, --for or --twice")
+    count = None if seconds is not None else seeds
+    report = campaign.play(first, scenario, seeds=count, seconds=seconds, jobs=jobs, twice=twice)
+    return _tell(report, scenario, is_shrunk=shrink)
 
 
 def _one(seed: int, scenario: Scenario, steps: int | None, *, is_shrunk: bool, is_told: bool) -> int:
@@ -103,8 +102,18 @@ def _summary(outcome: Outcome) -> str:
     )
 
 
-def _tell(report: Report) -> int:
+def _tell(report: Report, scenario: Scenario, *, is_shrunk: bool) -> int:
+    from fairlead.sim.plan import plan
+
     for failed in report.failures:
         click.echo(_summary(failed))
     click.echo(str(report))
-    return 1 if report.failures else 0
+    if not report.failures:
+        return 0
+    first = report.failures[0]
+    click.echo(f"\nseed {first.seed}:")
+    if is_shrunk and first.violation is not None and first.violation.rule != "determinism":
+        _shrink(first, scenario, plan(first.seed, scenario))
+    else:
+        click.echo("\n".join(first.history[-_LAST_LINES:]))
+    return 1

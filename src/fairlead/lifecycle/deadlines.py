@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime as dt
 
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEventStatus
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventStatus
 
 __all__ = ["deadline_after", "driver_wait_ends", "expired", "whole_seconds"]
 
@@ -33,6 +33,13 @@ def expired(status: LifecycleEventStatus, at: dt.datetime) -> bool:
     return status.sla is not None and at >= status.sla
 
 
-def driver_wait_ends(status: LifecycleEventStatus, wait: dt.timedelta) -> dt.datetime | None:
-    """When a pending event that has no driver fails; None as long as nobody has recorded seeing it."""
-    return None if status.first_seen_time is None else deadline_after(status.first_seen_time, wait)
+def driver_wait_ends(event: LifecycleEvent, wait: dt.timedelta, now: dt.datetime) -> dt.datetime | None:
+    """When a pending event that has no driver fails; None as long as nobody has recorded seeing it.
+
+    Seen at a time that has not come yet: that clock was ahead. Then the wait counts from the event's creation, or an
+    event would wait for as long as the clock was wrong.
+    """
+    seen, created = event.status.first_seen_time, event.metadata.creation_timestamp
+    if seen is None:
+        return None
+    return deadline_after(seen if seen <= now or created is None else min(seen, created), wait)

@@ -201,7 +201,7 @@ def _is_interrupted(event: LifecycleEvent, facts: Facts) -> bool:
 
 
 def _wait_for_driver(event: LifecycleEvent, facts: Facts, reason: str, now: dt.datetime) -> Decision:
-    ends = deadlines.driver_wait_ends(event.status, facts.settings.driver_wait)
+    ends = deadlines.driver_wait_ends(event, facts.settings.driver_wait, now)
     if ends is None:
         seen = deadlines.whole_seconds(now)
         return MarkSeen(

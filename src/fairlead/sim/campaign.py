@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import logging
 import multiprocessing
+import sys
 
 from fairlead.base.clock import RealClock
 from fairlead.base.randomness import SystemRandomness
 from fairlead.sim.plan import FAULTS
 from fairlead.sim.running import Outcome, run
 from fairlead.sim.scenario import Scenario
+from fairlead.sim.stage import Violation
 
 __all__ = ["Report", "fresh_seed", "play"]
 
@@ -29,6 +32,8 @@ _MOVES = frozenset(
         "SlaExpired -> gone",
     }
 )
+
+_DEEDS = ("handovers", "evictions", "machines shut down", "graceful deletions", "condition moves")
 
 
 @dataclasses.dataclass(slots=True)
@@ -61,10 +66,12 @@ class Report:
         speed = self.seeds / max(self.seconds, 1e-9)
         broken, counted = len(self.failures), self.counted
         events, faults = self.counts["finished events"], self.faults.total()
+        done = ", ".join(f"{self.counts[what]} {what}" for what in _DEEDS)
         lines = [
             f"{self.seeds} seeds from {self.first_seed}: {broken} broken, {counted} with enough going on",
             f"{speed:.2f} seeds/s, {self.virtual_seconds / 3600:.1f} virtual hours in {self.seconds:.0f} s",
             f"{events} events finished, {faults} faults, {len(kinds)} of {len(FAULTS)} kinds beside the network's own",
+            done,
             f"state moves: {len(_MOVES & moves)} of {len(_MOVES)}{', never ' if missing else ''}{', '.join(missing)}",
         ]
         return "\n".join(lines)
@@ -76,29 +83,51 @@ def fresh_seed() -> int:
 
 
 def play(
-    first_seed: int, scenario: Scenario, *, seeds: int | None, seconds: float | None = None, jobs: int = 1
+    first_seed: int,
+    scenario: Scenario,
+    *,
+    seeds: int | None,
+    seconds: float | None = None,
+    jobs: int = 1,
+    twice: bool = False,
 ) -> Report:
-    """Play one seed after the other: so many, or for so long (a seed that has begun is finished)."""
+    """Play one seed after the other: so many, or for so long (a seed that has begun is finished).
+
+    With `twice` each is played again in a process that hashes differently, and must be the same to the last step.
+    """
     clock = RealClock()
     began = clock.monotonic()
     report = Report(first_seed)
-    # Spawned, not forked: each begins with a clean interpreter, wherever this one stands.
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_quiet) as pool:
-        running: set[concurrent.futures.Future[Outcome]] = set()
+    with contextlib.ExitStack() as stack:
+        pools = [stack.enter_context(_pool(jobs)) for _ in range(2 if twice else 1)]
+        running: dict[concurrent.futures.Future[Outcome], list[concurrent.futures.Future[Outcome]]] = {}
         begun = 0
         while True:
             over = seconds is not None and clock.monotonic() - began >= seconds
             while len(running) < jobs and not over and (seeds is None or begun < seeds):
-                running.add(pool.submit(_play_one, first_seed + begun, scenario))
+                first, *others = [pool.submit(_play_one, first_seed + begun, scenario) for pool in pools]
+                running[first] = others
                 begun += 1
             if not running:
                 break
-            done, running = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+            done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
             for one in done:
-                report.add(one.result())
+                report.add(_compared(one.result(), [other.result() for other in running.pop(one)]))
     report.seconds = clock.monotonic() - began
     return report
+
+
+def _pool(jobs: int) -> concurrent.futures.ProcessPoolExecutor:
+    # Spawned, not forked: each begins with a clean interpreter, wherever this one stands, and a hash seed of its own.
+    context = multiprocessing.get_context("spawn")
+    return concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_quiet)
+
+
+def _compared(first: Outcome, others: list[Outcome]) -> Outcome:
+    if all(other.digest == first.digest for other in others):
+        return first
+    what = f"seed {first.seed} played again was another history: {first.digest} and {others[0].digest}"
+    return dataclasses.replace(first, violation=Violation("determinism", what))
 
 
 def _play_one(seed: int, scenario: Scenario) -> Outcome:
@@ -109,3 +138,5 @@ def _play_one(seed: int, scenario: Scenario) -> Outcome:
 
 def _quiet() -> None:
     logging.disable(logging.CRITICAL)
+    # What killed processes left behind is taken apart at the end, and complains of it.
+    sys.unraisablehook = lambda _what: None

@@ -28,6 +28,7 @@ class Disk:
         self._compacted = 0
         self.is_full = False
         self.slowness = 1.0
+        self.well_since = 0.0
         self.newest = 0
         self.on_commit: Callable[[Row], None] = lambda _row: None
 

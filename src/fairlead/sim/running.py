@@ -6,6 +6,7 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+import functools
 import gc
 import sys
 import threading
@@ -141,15 +142,14 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     await workloads.set_up()
     drivers = _populate_nodes(stage, commits, scenario, machines)
     _populate_managers(stage, scenario, leaders, clouds)
-    stage.loop.start(stage.loop.world, leaders.audit(), name="audit")
+    stage.loop.start(stage.loop.world, leaders.audit(), name="audit of leaders")
+    stage.loop.start(stage.loop.world, claimants.audit(), name="audit of claims")
     stage.loop.start(stage.loop.world, workloads.run(), name="workloads")
     weather = Weather(stage, users, leaders, clouds, drivers, machines)
     await weather.rage(deeds, scenario.network)
     weather.calm()
-    calm_since = stage.clock.now()
     end = stage.clock.monotonic() + scenario.calm_minutes * 60
     while (commits.of(EVENTS) or not shutdowns.is_over) and stage.clock.monotonic() < end:
-        claimants.check_in_time(calm_since)
         await users.mend_nodes()
         await stage.clock.sleep(10.0)
     claims.at_end()
@@ -219,7 +219,7 @@ def _undisturbed(graveyard: list[object]) -> Iterator[None]:
     hook, start = sys.unraisablehook, threading.Thread.start
     was_enabled = gc.isenabled()
     gc.disable()
-    gc.freeze()  # what is here already is not looked at again and again
+    _set_aside_what_is_here()
     try:
         yield
     finally:
@@ -227,8 +227,14 @@ def _undisturbed(graveyard: list[object]) -> Iterator[None]:
         with warnings.catch_warnings(action="ignore"):
             graveyard.clear()
             gc.collect()
-            gc.unfreeze()
         sys.unraisablehook = hook
         threading.Thread.start = start  # type: ignore[method-assign]  # managers that were killed could not put it back
         if was_enabled:
             gc.enable()
+
+
+@functools.cache
+def _set_aside_what_is_here() -> None:
+    """The program itself is no garbage, and need not be looked through after every seed."""
+    gc.collect()
+    gc.freeze()

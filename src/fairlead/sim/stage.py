@@ -64,6 +64,7 @@ class Actor:
         self.lives = 0
         self.process: Process | None = None
         self.is_wanted = True
+        self.disturbed_at = 0.0  # when it last was other than well
 
 
 class Stage:
@@ -90,7 +91,7 @@ class Stage:
     def add(self, name: str, main: Main, *, allowed: tuple[type[BaseException], ...] = ()) -> Actor:
         """A process of its own machine, whose clock is never quite right. Not started yet."""
         drift = self.chance.uniform(-0.001, 0.001)
-        clock = SimClock(self.loop, rate=1.0 + drift, offset_seconds=self.chance.uniform(-1.0, 1.0))
+        clock = SimClock(self.loop, rate=1.0 + drift, offset_seconds=self.chance.uniform(-0.9, 0.9))
         actor = self.actors[name] = Actor(name, main, clock, allowed=allowed)
         return actor
 
@@ -100,6 +101,7 @@ class Stage:
         process = Process(f"{actor.name}#{actor.lives}")
         actor.process = process
         self.processes.append(process)
+        actor.disturbed_at = self.loop.time()
         chance = SeededRandomness(int(self.chance.random() * 2**53))
         life = Life(actor.name, actor.lives, process, actor.clock, chance)
         self.trace.add(actor.name, f"starts, life {actor.lives}")
@@ -165,6 +167,7 @@ class Stage:
     def _resume(self, actor: Actor, process: Process) -> None:
         if process.is_alive:
             self.trace.add(actor.name, "wakes")
+            actor.disturbed_at = self.loop.time()
             self.loop.resume(process)
 
     def exit_on_overrun(self, name: str) -> Callable[[TermOverrun], None]:
@@ -176,6 +179,16 @@ class Stage:
             raise overrun
 
         return exit_now
+
+    def well_since(self, name: str) -> float | None:
+        """Since when a process runs, sees the server and has the right time, as far as it can; None: it does not."""
+        actor, server = self.actors[name], self.actors["apiserver"]
+        process, serving = actor.process, self.network.server()
+        if process is None or not process.is_alive or process.is_paused or self.network.is_cut(name):
+            return None
+        if serving is None or self.disk.is_full or self.disk.slowness > 1.0 or abs(actor.clock.offset_seconds) > 1.0:
+            return None
+        return max(actor.disturbed_at, server.disturbed_at, self.disk.well_since)
 
     # ---- what processes need
 

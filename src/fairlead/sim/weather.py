@@ -19,8 +19,11 @@ __all__ = ["Weather"]
 
 Act = Callable[[Randomness], Awaitable[None] | None]
 
-_PAUSES = (1.0, 5.0, 12.0, 20.0, 40.0, 90.0)
-_CUTS = (0.5, 3.0, 11.0, 20.0, 60.0)
+_PAUSES = (1.0, 6.0, 15.0, 35.0, 70.0, 90.0)
+_CUTS = (0.5, 3.0, 12.0, 35.0, 70.0)
+_AT_LEADERS = 0.6  # what happens to one of several replicas mostly happens to the one that matters
+_KINDS = ("agent-", "agent-", "kubelet-", "driver-", "drain-", "manager-", "ccm-")
+_ON_THE_NETWORK = ("agent-", "agent-", "kubelet-", "drain-", "manager-", "manager-", "ccm-", "ccm-")
 _JUMPS = (-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)
 
 
@@ -101,13 +104,16 @@ class Weather:
                 stage.kill(actor, "restarted")
 
     def _actor(self, prefix: str, chance: Randomness) -> Actor:
+        leading = [name for name in self._leaders.leading() if name.startswith(prefix)]
+        if prefix and leading and chance.random() < _AT_LEADERS:
+            return self._stage.actors[chance.choice(leading)]
         return self._stage.actors[chance.choice([name for name in self._stage.actors if name.startswith(prefix)])]
 
     def _kill(self, prefix: str, chance: Randomness) -> None:
         self._stage.kill(self._actor(prefix, chance))
 
     def _yield(self, chance: Randomness) -> None:
-        name = chance.choice(sorted(self._leaders.managers))
+        name = self._actor(chance.choice(["manager-", "ccm-"]), chance).name
         process = self._stage.actors[name].process
         if process is not None and process.is_alive:
             self._stage.trace.add(name, "is asked to yield")
@@ -115,19 +121,17 @@ class Weather:
             self._stage.loop.call_soon(self._leaders.managers[name].step_down, context=process.context.copy())
 
     def _pause(self, chance: Randomness) -> None:
-        actor = self._actor("", chance)
-        if actor.name != SERVER:
-            self._stage.pause(actor, chance.choice(_PAUSES))
+        self._stage.pause(self._actor(chance.choice(_KINDS), chance), chance.choice(_PAUSES))
 
     async def _partition(self, chance: Randomness) -> None:
-        actor, stage = self._actor("", chance), self._stage
-        if actor.name == SERVER:
-            return
+        stage = self._stage
+        actor = self._actor(chance.choice(_ON_THE_NETWORK), chance)
         seconds = chance.choice(_CUTS)
         stage.trace.add(actor.name, f"is cut off for {seconds} s")
         stage.network.cut(actor.name)
         await stage.clock.sleep(seconds)
         stage.network.heal(actor.name)
+        actor.disturbed_at = stage.loop.time()
 
     async def _clock_jump(self, chance: Randomness) -> None:
         actor = self._actor("", chance)
@@ -136,13 +140,17 @@ class Weather:
         actor.clock.jump(seconds)
         await self._stage.clock.sleep(60.0)
         actor.clock.jump(-seconds)  # somebody has noticed
+        actor.disturbed_at = self._stage.loop.time()
 
     async def _machine_shutdown(self, chance: Randomness) -> None:
         machine = self._machine(chance)
         machine.go_down()
-        if chance.random() < 0.3:
-            await self._stage.clock.sleep(chance.uniform(0.0, 15.0))
+        draw = chance.random()
+        await self._stage.clock.sleep(chance.uniform(0.0, 12.0))
+        if draw < 0.25:
             machine.call_off()
+        elif draw < 0.7 and machine.preparing:
+            self._stage.kill(self._stage.actors[f"agent-{machine.node_name}"])
 
     async def _machine_disk_full(self, chance: Randomness) -> None:
         machine = self._machine(chance)
@@ -159,11 +167,13 @@ class Weather:
         self._stage.disk.is_full = True
         await self._stage.clock.sleep(chance.uniform(0.1, 5.0))
         self._stage.disk.is_full = False
+        self._stage.disk.well_since = self._stage.loop.time()
 
     async def _disk_slow(self, chance: Randomness) -> None:
         self._stage.disk.slowness = 300.0
         await self._stage.clock.sleep(chance.uniform(1.0, 20.0))
         self._stage.disk.slowness = 1.0
+        self._stage.disk.well_since = self._stage.loop.time()
 
     async def _cloud_silence(self, chance: Randomness) -> None:
         cloud = self._clouds[chance.choice(sorted(self._clouds))]

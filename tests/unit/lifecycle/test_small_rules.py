@@ -70,6 +70,18 @@ def finished(**metadata: object) -> LifecycleEvent:
     return wire.replace_metadata(wire.replace(event(), status=status), **metadata)
 
 
+def test_the_wait_for_a_driver() -> None:
+    wait, hour = 60 * SECOND, 3600 * SECOND
+    assert deadlines.driver_wait_ends(event(), wait, START) is None
+    seen = wire.replace(event(), status=LifecycleEventStatus(first_seen_time=START + SECOND))
+    assert deadlines.driver_wait_ends(seen, wait, START + SECOND) == START + SECOND + wait
+    # Seen by a clock that ran an hour ahead and has been set right: the event's own age counts.
+    future = wire.replace(event(), status=LifecycleEventStatus(first_seen_time=START + hour))
+    assert deadlines.driver_wait_ends(future, wait, START + SECOND) == START + wait
+    ageless = wire.replace_metadata(future, creation_timestamp=None)
+    assert deadlines.driver_wait_ends(ageless, wait, START) == START + hour + wait
+
+
 def test_retention() -> None:
     assert retention.collectable_at(event(), SECOND) is None
     assert retention.collectable_at(finished(), SECOND) == START + SECOND

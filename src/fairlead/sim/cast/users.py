@@ -127,17 +127,22 @@ class Users:
                 await things.patch(name, _NO_FINALIZERS, namespace="default")
 
     async def lose_a_machine(self, chance: Randomness) -> None:
-        """A machine is gone from its cloud; its node stops being ready."""
+        """A machine is gone from its cloud, or unplugged for a while where there is none; its node is not ready."""
         node = self._any(NODES, chance)
-        cloud = self._cloud_of(node)
-        if node is None or cloud is None or node not in cloud.machines:
+        if node is None:
             return
+        cloud = self._cloud_of(node)
+        if cloud is not None:
+            if node not in cloud.machines:
+                return
+            cloud.remove(node)
         self._stage.trace.add("user", f"the machine of {node} is gone")
-        cloud.remove(node)
-        if node in self._machines:
-            self._machines[node].has_power = False
+        self._machines[node].has_power = False
         async with self._tolerant():
             await self._client.of(_NODES).patch(node, _ready("Unknown"), subresource="status")
+        if cloud is None:
+            await self._stage.clock.sleep(chance.uniform(30.0, 90.0))
+            self._machines[node].has_power = True
 
     async def recreate_a_node(self, chance: Randomness) -> None:
         """A node is deleted, or was, and comes back under the same name."""
@@ -164,11 +169,12 @@ class Users:
         provider_id = f"{platform}://{name}" if platform else ""
         if cloud is not None:
             cloud.add(name, provider_id)
-        if name in self._machines:
-            self._machines[name].has_power = True
+        self._machines[name].has_power = True
         nodes = self._client.of(_NODES)
         spec = {"providerID": provider_id} if provider_id else {}
-        await nodes.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec})
+        # An old label, which a cloud's manager would bring up to date if the node were its own.
+        metadata = {"name": name, "labels": {"failure-domain.beta.kubernetes.io/zone": "attic"}}
+        await nodes.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
         await nodes.patch(name, _ready("True"), subresource="status")
 
     def _cloud_of(self, node: str | None) -> SimCloud | None:

@@ -45,6 +45,10 @@ class Leaders:
                     del working[process]
                 self._stage.trace.add(process.name, f"controllers of {lock} ended")
 
+    def leading(self) -> list[str]:
+        """The names of those whose controllers run now."""
+        return sorted({process.name.partition("#")[0] for working in self._at_work.values() for process in working})
+
     async def audit(self) -> None:
         """Look again and again: of two that run, one may have been asleep, but then it has a moment to notice."""
         while True:

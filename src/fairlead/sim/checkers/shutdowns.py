@@ -22,12 +22,22 @@ _ORDER_SECONDS: Final = 1.0  # the pods of one group are not asked in one moment
 _IN_FLIGHT_SECONDS: Final = 5.0  # what a kubelet sent before it was stopped arrives by then
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Asked:
+    """When a pod was first asked to end, and by when it must have."""
+
+    at: float
+    group: int
+    ends: float
+
+
 @dataclasses.dataclass(slots=True)
 class _Shutdown:
     """One shutdown of one machine, as it truly is."""
 
     heard_at: float
-    asked: dict[str, tuple[float, int]] = dataclasses.field(default_factory=dict)  # pod uid -> when first, its group
+    asked: dict[str, _Asked] = dataclasses.field(default_factory=dict)  # by the pod's uid
+    is_on_disk: bool = True  # nothing could keep the agent from remembering
     node_uid: str = ""  # of the node that has said so
     state: str = ""
     is_tainted: bool = False
@@ -65,20 +75,24 @@ class Shutdowns:
         if elapsed + grace_seconds > _BUDGET_SECONDS + _SLACK_SECONDS:
             what = f"{grace_seconds:.1f} s after {elapsed:.1f} s, and all have {_BUDGET_SECONDS} s"
             self._break(f"pod {pod.name} of {machine.node_name} is given {what}")
+        shutdown.is_on_disk = shutdown.is_on_disk and not machine.is_disk_full
+        before = shutdown.asked.get(pod.uid)
+        if before is not None and shutdown.is_on_disk and now + grace_seconds > before.ends + _SLACK_SECONDS:
+            self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s more than it had")
         known = None if machine.cache is None else machine.cache.pods.get(pod.uid)
-        if known is None or known.runtime_uid in shutdown.asked:
+        if known is None or before is not None:
             return
         group = group_of(PERIODS, known.priority)
         allowed = min(PERIODS[group].seconds, known.grace_seconds or 0)
         if grace_seconds > allowed + 0.01:
             self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s, and may have {allowed}")
-        shutdown.asked[pod.uid] = (now, group)
-        for at, other in shutdown.asked.values():
-            sandbox = machine.kubelet.runtime.get(pod.uid)
-            began_before = (
-                sandbox is not None and (sandbox.started - self._stage.clock.now()).total_seconds() < at - now
-            )
-            if other > group and at < now - _ORDER_SECONDS and began_before:
+        shutdown.asked[pod.uid] = _Asked(now, group, now + allowed)
+        sandbox = machine.kubelet.runtime.get(pod.uid)
+        if sandbox is None:
+            return
+        ran_for = (self._stage.clock.now() - sandbox.started).total_seconds()
+        for other in shutdown.asked.values():
+            if other.group > group and now - ran_for < other.at < now - _ORDER_SECONDS:
                 self._break(f"pod {pod.name} of {machine.node_name} is ended after one of higher priority")
 
     def started(self, machine: SimMachine, name: str) -> None:

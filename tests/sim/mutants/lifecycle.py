@@ -1,0 +1,237 @@
+"""Mistakes about events and claims: invariants 1 to 5."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import types
+from typing import Any
+
+import pytest
+
+from fairlead.agent import agent
+from fairlead.agent.shutdown import recording
+from fairlead.api import wire
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from fairlead.api.reserved import FINALIZER_CLAIMED
+from fairlead.claimant import engine, execution, writing
+from fairlead.client.verbs import Api
+from fairlead.drivers.sdk import service
+from fairlead.election import lease
+from fairlead.lifecycle import claiming, collecting, conditions, deadlines, decisions, invariants
+from fairlead.sim.cast import drivers
+from tests.sim.mutants.registry import mutant
+
+# ---- invariant 1
+
+
+@mutant("1", "no crash")
+def claims_beside_another(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(claiming, "blocker", lambda *_args, **_options: None)
+
+
+@mutant("1", "7", "no crash")
+def takes_a_node_from_its_holder(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(lease.Candidacy, "_free_from", lambda _self, _record, now: now)
+
+
+@mutant("2", "1", "5", "no crash", "liveness")
+def writes_over_whatever_is_there(patch: pytest.MonkeyPatch) -> None:
+    """The claim, and every status after it, without a resource version."""
+    update = Api.update_status
+
+    async def careless(self: Any, item: Any) -> Any:
+        return await update(self, wire.replace_metadata(item, resource_version=""))
+
+    patch.setattr(Api, "update_status", careless)
+
+
+@mutant("1", "no crash")
+def claims_a_shutdown_beside_another(patch: pytest.MonkeyPatch) -> None:
+    """It does not look at what else is claimed, nor wait for its own engine."""
+    claim = recording.Record.claim
+
+    class Blind:
+        def __init__(self, events: Any) -> None:
+            self._events = events
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._events, name)
+
+        async def list(self, **_options: object) -> Any:
+            return types.SimpleNamespace(items=[])
+
+    async def hasty(self: Any, state: Any) -> None:
+        events = self._events
+        self._events = Blind(events)
+        try:
+            await claim(self, state)
+        finally:
+            self._events = events
+
+    patch.setattr(agent.Agent, "is_quiet", property(lambda _self: True))
+    patch.setattr(recording.Record, "claim", hasty)
+
+
+# ---- invariant 2
+
+
+@mutant("2", "liveness")
+def changes_its_mind_after_the_end(patch: pytest.MonkeyPatch) -> None:
+    finished = decisions._finished
+
+    def changed(event: Any, facts: Any, now: dt.datetime) -> Any:
+        if event.claim_status is ClaimStatus.SUCCEEDED:
+            return decisions.Finish(wire.replace(event.status, claim_status=ClaimStatus.FAILED))
+        return finished(event, facts, now)
+
+    patch.setattr(decisions, "_finished", changed)
+    patch.setattr(invariants, "validate_event_status_update", lambda *_args: [])
+
+
+@mutant("2", "no crash")
+def says_the_end_before_the_start(patch: pytest.MonkeyPatch) -> None:
+    outstanding = decisions._outstanding
+
+    def hasty(event: Any, state: str, node: Any, facts: Any) -> Any:
+        return outstanding(event, event.status.transition.end, node, facts)
+
+    patch.setattr(decisions, "_outstanding", hasty)
+    patch.setattr(invariants, "check_reason", lambda *_args: None)
+
+
+@mutant("2")
+def says_the_start_again_after_the_end(patch: pytest.MonkeyPatch) -> None:
+    finished = decisions._finished
+
+    def forgetful(event: Any, facts: Any, now: dt.datetime) -> Any:
+        if event.claim_status is ClaimStatus.SUCCEEDED and FINALIZER_CLAIMED in event.metadata.finalizers:
+            state = event.status.transition.start
+            wanted = conditions.after_state(event.spec.transition_name, state, well_known=False)
+            if missing := conditions.outstanding(wanted, facts.node):
+                return decisions.Publish(missing)
+        return finished(event, facts, now)
+
+    patch.setattr(decisions, "_finished", forgetful)
+    patch.setattr(invariants, "check_reason", lambda *_args: None)
+
+
+# ---- invariant 3
+
+
+@mutant("3", "liveness")
+def lets_go_before_the_end_is_stored(patch: pytest.MonkeyPatch) -> None:
+    write = writing.Writer.write_status
+    patch.setattr(invariants, "check_may_release", lambda _event: None)
+
+    async def written(self: Any, event: Any, status: Any) -> None:
+        if status.claim_status in {ClaimStatus.SUCCEEDED, ClaimStatus.FAILED, ClaimStatus.SLA_EXPIRED} and (
+            FINALIZER_CLAIMED in event.metadata.finalizers
+        ):
+            await self.remove_finalizer(event)
+            return
+        await write(self, event, status)
+
+    patch.setattr(writing.Writer, "write_status", written)
+
+
+@mutant("3")
+def starts_before_the_finalizer(patch: pytest.MonkeyPatch) -> None:
+    claimed = decisions._claimed
+
+    def hasty(event: Any, facts: Any, now: dt.datetime) -> Any:
+        decided = claimed(event, facts, now)
+        if isinstance(decided, decisions.AddFinalizer):
+            return decisions._carry_out(event, event.status.transition, facts.node, facts, now)
+        return decided
+
+    patch.setattr(decisions, "_claimed", hasty)
+    patch.setattr(invariants, "check_may_start", lambda *_args: None)
+
+
+@mutant("3", "1", "no crash")
+def starts_before_the_claim_is_stored(patch: pytest.MonkeyPatch) -> None:
+    carry_out = engine.Engine._carry_out
+    patch.setattr(invariants, "check_may_start", lambda *_args: None)
+
+    async def hasty(self: Any, event: Any, decision: Any) -> None:
+        if isinstance(decision, decisions.Claim):
+            self._execution.call(wire.replace(event, status=decision.status), "start")
+        await carry_out(self, event, decision)
+
+    patch.setattr(engine.Engine, "_carry_out", hasty)
+
+
+# ---- invariant 4
+
+
+@mutant("4", "liveness")
+def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(deadlines, "expired", lambda *_args: False)
+    patch.setattr(execution, "_seconds_until", lambda *_args: None)
+    # A driver that never answers, and knows no deadline of its own: only the claimant can end that.
+    patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
+
+    async def for_ever(*_args: object) -> None:
+        await asyncio.Event().wait()
+
+    patch.setattr(drivers.Worker, "end", for_ever)
+
+
+@mutant("4", "liveness")
+def never_wakes_for_the_deadline(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(decisions, "_wait", lambda _status, why: decisions.Nothing(why))
+    patch.setattr(execution, "_seconds_until", lambda *_args: None)
+    patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
+
+
+@mutant("liveness", "4")
+def keeps_the_events_of_nodes_that_are_gone(patch: pytest.MonkeyPatch) -> None:
+    claimed = decisions._claimed
+
+    def patient(event: Any, facts: Any, now: dt.datetime) -> Any:
+        if facts.node is None or facts.node.uid != event.status.node_uid:
+            return decisions.Nothing("it may come back")
+        return claimed(event, facts, now)
+
+    patch.setattr(decisions, "_claimed", patient)
+    patch.setattr(collecting, "_failed", lambda *_args: decisions.Nothing("it may come back"))
+
+
+# ---- invariant 5
+
+
+@mutant("5", "liveness")
+def freezes_the_deadline_anew(patch: pytest.MonkeyPatch) -> None:
+    claimed = decisions._claimed
+
+    def generous(event: Any, facts: Any, now: dt.datetime) -> Any:
+        decided = claimed(event, facts, now)
+        if isinstance(decided, decisions.RecordStart) and event.status.sla is not None:
+            later = event.status.sla + dt.timedelta(minutes=1)
+            return decisions.RecordStart(wire.replace(decided.status, sla=later))
+        return decided
+
+    patch.setattr(decisions, "_claimed", generous)
+    patch.setattr(invariants, "validate_event_status_update", lambda *_args: [])
+
+
+@mutant("5", "liveness")
+def claims_anew_after_a_restart(patch: pytest.MonkeyPatch) -> None:
+    claimed = decisions._claimed
+
+    def anew(event: Any, facts: Any, now: dt.datetime) -> Any:
+        decided = claimed(event, facts, now)
+        later = deadlines.whole_seconds(now)
+        if isinstance(decided, decisions.EndDriver) and event.status.claim_time != later:
+            return decisions.Claim(wire.replace(event.status, claim_time=later))
+        return decided
+
+    patch.setattr(decisions, "_claimed", anew)
+    patch.setattr(invariants, "validate_event_status_update", lambda *_args: [])
+
+
+@mutant("5", "liveness")
+def claims_in_the_name_of_another(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(claiming, "node_claimant", lambda name: f"node/{name}x")

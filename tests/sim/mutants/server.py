@@ -1,0 +1,197 @@
+"""Mistakes about leaders, clouds and the server: invariants 7, 8 and 9, and what is promised beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import sys
+from typing import Any
+
+import pytest
+
+from fairlead.apiserver.operations import update
+from fairlead.apiserver.storage import interface, store, table, watching
+from fairlead.cloud import ownership
+from fairlead.election import StopReason, candidate, leadership, lease
+from fairlead.lifecycle import deletion
+from tests.sim.mutants.registry import mutant
+
+# ---- invariant 7
+
+
+@mutant("7")
+def releases_before_controllers_stop(patch: pytest.MonkeyPatch) -> None:
+    async def at_once(*_args: object) -> bool:
+        return True
+
+    patch.setattr(leadership.Leadership, "_wound_down", at_once)
+
+
+@mutant("7")
+def works_on_without_a_lease(patch: pytest.MonkeyPatch) -> None:
+    """It hears that the lease is lost, and takes a minute to believe it."""
+    first_reason = leadership.Leadership._first_reason
+
+    async def dawdle(self: Any, *args: Any) -> Any:
+        reason = await first_reason(self, *args)
+        if reason is StopReason.LOST:
+            await self.candidate.clock.sleep(60.0)
+        return reason
+
+    patch.setattr(leadership.Leadership, "_first_reason", dawdle)
+
+
+@mutant("7", "1")
+def believes_in_its_lease_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(candidate.Candidate, "is_valid", property(lambda _self: True))
+    patch.setattr(lease.Candidacy, "valid_until", property(lambda _self: float("inf")))
+
+
+# ---- invariant 8
+
+
+@mutant("8")
+def owns_by_prefix(patch: pytest.MonkeyPatch) -> None:
+    def belongs(platform: str, platforms: Any) -> ownership.Ownership:
+        owned = any(platform.startswith(one) for one in platforms)
+        return ownership.Ownership.OWNED if owned else ownership.Ownership.FOREIGN
+
+    patch.setattr(ownership, "_belongs", belongs)
+
+
+@mutant("8")
+def owns_what_does_not_say(patch: pytest.MonkeyPatch) -> None:
+    asked = ownership.ownership
+
+    def ownership_of(node: Any, platforms: Any) -> ownership.Ownership:
+        answer = asked(node, platforms)
+        return ownership.Ownership.OWNED if answer is ownership.Ownership.UNKNOWN else answer
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("fairlead.cloud.") and getattr(module, "ownership", None) is asked:
+            patch.setattr(module, "ownership", ownership_of)
+
+
+@mutant("8", "no crash")
+def owns_every_node(patch: pytest.MonkeyPatch) -> None:
+    asked = ownership.ownership
+    for name, module in list(sys.modules.items()):
+        if name.startswith("fairlead.cloud.") and getattr(module, "ownership", None) is asked:
+            patch.setattr(module, "ownership", lambda *_args: ownership.Ownership.OWNED)
+
+
+# ---- invariant 9
+
+
+@mutant("9")
+def extends_the_grace(patch: pytest.MonkeyPatch) -> None:
+    decide = deletion.decide_custom
+
+    def generous(state: Any, requested: int | None, now: dt.datetime) -> Any:
+        if state.finalizers and state.deletion_timestamp is not None and requested:
+            return deletion.Mark(deletion._deadline(now, requested), requested)
+        return decide(state, requested, now)
+
+    patch.setattr(deletion, "decide_custom", generous)
+
+
+@mutant("9")
+def forced_deletion_moves_the_deadline_to_now(patch: pytest.MonkeyPatch) -> None:
+    decide = deletion.decide_custom
+
+    def careless(state: Any, requested: int | None, now: dt.datetime) -> Any:
+        if state.finalizers and state.deletion_timestamp is not None and requested == 0:
+            return deletion.Mark(deletion._deadline(now, 0), 0)
+        return decide(state, requested, now)
+
+    patch.setattr(deletion, "decide_custom", careless)
+
+
+@mutant("9")
+def keeps_what_has_no_finalizer_left(patch: pytest.MonkeyPatch) -> None:
+    """The last finalizer goes, and the object waits for its deadline."""
+    patch.setattr(update, "_is_finished", lambda *_args: False)
+
+
+@mutant("9")
+def forgets_the_deadline(patch: pytest.MonkeyPatch) -> None:
+    decide = deletion.decide_custom
+
+    def forgetful(state: Any, requested: int | None, now: dt.datetime) -> Any:
+        anew = deletion.State(state.finalizers, None, None)
+        return decide(anew, requested, now)
+
+    patch.setattr(deletion, "decide_custom", forgetful)
+
+
+# ---- promises beside the invariants
+
+
+@mutant("history", "liveness", "1")
+def shows_what_was(patch: pytest.MonkeyPatch) -> None:
+    """Reads a little behind: every entry as it was before its last change."""
+    read, apply = store.Store.read, table.Table.apply
+    past: dict[tuple[int, str, str], Any] = {}
+
+    def applied(self: Any, change: Any) -> None:
+        past[id(self), self.name, change.last.key] = change.before
+        apply(self, change)
+
+    def behind(self: Any, name: str, key: str) -> Any:
+        now = read(self, name, key)
+        before = past.get((id(self.table(name)), name, key))
+        return before if now is not None and before is not None and now.revision % 16 == 0 else now
+
+    patch.setattr(table.Table, "apply", applied)
+    patch.setattr(store.Store, "read", behind)
+
+
+@mutant("history", "liveness")
+def leaves_out_an_event(patch: pytest.MonkeyPatch) -> None:
+    offer = watching.Watcher.offer
+
+    def forgetful(self: Any, notice: Any) -> None:
+        if notice[2] is None or notice[2].revision % 50:
+            offer(self, notice)
+
+    patch.setattr(watching.Watcher, "offer", forgetful)
+
+
+@mutant("history", "liveness")
+def tells_out_of_order(patch: pytest.MonkeyPatch) -> None:
+    take = watching.Watcher.take
+
+    async def shuffled(self: Any) -> Any:
+        return list(reversed(await take(self)))
+
+    patch.setattr(watching.Watcher, "take", shuffled)
+
+
+@mutant("acknowledged", "history")
+def gives_a_number_that_is_not_stored(patch: pytest.MonkeyPatch) -> None:
+    """What was refused by a full disk is answered as stored."""
+
+    def generous(self: Any, _error: BaseException) -> None:
+        for pending in self._writing + self._queue:
+            if not pending.done.done():
+                pending.done.set_result(pending.change.last)
+            pending.settle()
+        self._writing, self._queue = [], []
+        self._in_flight.clear()
+
+    patch.setattr(store.Store, "_refuse", generous)
+
+
+@mutant("acknowledged")
+def says_stored_before_it_is(patch: pytest.MonkeyPatch) -> None:
+    async def hasty(self: Any, table: Any, change: Any) -> Any:
+        value = None if change.after is None else change.after.value
+        row = interface.Row(change.revision, table.name, change.last.key, value)
+        done = asyncio.get_running_loop().create_future()
+        pending = store._Pending(table, change, row, done)
+        self._in_flight[table.name, change.last.key] = pending
+        self._queue.append(pending)
+        self._wake.set()
+        return change.last
+
+    patch.setattr(store.Store, "_enqueue", hasty)
