@@ -28,7 +28,7 @@ class AgentOptions:
     """What an agent is for."""
 
     node_name: str
-    identity: str  # in the node's Lease; see `identity`
+    identity: str  # in the node's Lease; see `claimant.identity`
     registry: Path | None = None  # None: no drivers but those inside this process
     settings: Settings = dataclasses.field(default_factory=Settings)
     timing: Timing = LEASE_TIMING

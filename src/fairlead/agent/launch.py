@@ -8,13 +8,14 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from fairlead.agent import identity, platform
+from fairlead.agent import platform
 from fairlead.agent.agent import Agent, AgentOptions
 from fairlead.agent.shutdown.launch import ShutdownSettings, Watch
 from fairlead.base import gates, logs, tasks
 from fairlead.base.identity import RandomIds
 from fairlead.base.metrics import Metrics
 from fairlead.claimant.channels import GrpcChannels
+from fairlead.claimant.identity import held_identity
 from fairlead.client.client import Client
 from fairlead.lifecycle.facts import Settings
 from fairlead.manager import HealthChecks, HealthServer, ServingOptions, Verdict
@@ -58,8 +59,9 @@ async def serve(
 
 async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics, ready: HealthChecks) -> None:
     ids = RandomIds(client.randomness)
-    name = identity.held_identity(settings.state, settings.node_name, ids=ids, clock=client.clock)
-    async with name as held, tasks.TaskScope("node", on_exit=tasks.OnExit.CANCEL) as scope:
+    stem, name = f"agent-{settings.node_name}", settings.node_name
+    identity = held_identity(settings.state, stem, name, ids=ids, clock=client.clock)
+    async with identity as held, tasks.TaskScope("node", on_exit=tasks.OnExit.CANCEL) as scope:
         options = AgentOptions(
             node_name=settings.node_name, identity=held, registry=settings.registry, settings=settings.settings
         )

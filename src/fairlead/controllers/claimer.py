@@ -9,8 +9,10 @@ them is not its business, and is left for whoever comes.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
 
@@ -18,10 +20,12 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
 from fairlead.api.meta import KubeObject
 from fairlead.base import gates, logs, tasks
+from fairlead.base.identity import RandomIds
 from fairlead.claimant.channels import GrpcChannels
 from fairlead.claimant.directory import Directory
 from fairlead.claimant.folder import SocketFolder
 from fairlead.claimant.holding import NodeHolder
+from fairlead.claimant.identity import held_identity
 from fairlead.claimant.namespace import ensure_namespace
 from fairlead.claimant.plugins import Channels, PluginRegistry
 from fairlead.claimant.publishing import Publisher
@@ -36,7 +40,8 @@ __all__ = ["CLAIMER", "ClaimerOptions", "claimer"]
 
 CLAIMER = "claimer"
 
-# One claimer leads, whichever replica it is: the next one goes on with the claims and the Leases of the last.
+# Whichever replica it is: the next one goes on with the claims of the last. Leases are another matter: each process
+# holds them under a name of its own, so that two that run at once (--leader-elect=false) never work on one node.
 _CLAIMANT: Final = claiming.central_claimant("central")
 
 _log = logs.get_logger(__name__)
@@ -67,6 +72,7 @@ class _Claimer:
     def __init__(self, context: Context, options: ClaimerOptions) -> None:
         self._context = context
         self._client = context.client
+        self._identity = ""  # in Leases
         # Whoever else may be able to carry an event out is not forestalled.
         self._settings = dataclasses.replace(options.settings, leave_to_others=True)
         self._directory = options.directory or Directory()
@@ -77,6 +83,7 @@ class _Claimer:
         self._events = Informer(self._client.of(LifecycleEvent, keep=False))
         self._transitions = Informer(self._client.of(LifecycleTransition, keep=False))
         self._nodes = Informer(self._client.of(Node, keep=False))
+        self._folder = options.registry
         self._registry = self._make_registry(options)
         self._held = context.metrics.gauge(
             "fairlead_claimer_nodes", "Nodes that the central claimer has something to do for."
@@ -105,6 +112,7 @@ class _Claimer:
         forget = self._directory.on_change(self._wake.set)
         try:
             async with (
+                self._named() as self._identity,
                 self._events.running(),
                 self._transitions.running(),
                 self._nodes.running(),
@@ -119,6 +127,17 @@ class _Claimer:
         finally:
             forget()
             self._held.set(0)
+
+    @contextlib.asynccontextmanager
+    async def _named(self) -> AsyncIterator[str]:
+        """A name of its own, the same after a restart on the machine that the drivers are on."""
+        ids, folder = RandomIds(self._client.randomness), self._folder
+        if folder is None:
+            yield f"{_CLAIMANT}_{ids.uuid()}"
+            return
+        stem = f"claimer-{folder.name}"
+        async with held_identity(folder.parent, stem, _CLAIMANT, ids=ids, clock=self._client.clock) as name:
+            yield name
 
     async def _follow(self, scope: tasks.TaskScope) -> None:
         """Have a holder for every node that needs one, and for no other."""
@@ -157,7 +176,7 @@ class _Claimer:
             node_name,
             self._directory,
             self._reporter,
-            identity=_CLAIMANT,
+            identity=self._identity,
             claimant=_CLAIMANT,
             settings=self._settings,
         )

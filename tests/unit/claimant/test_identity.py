@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pathlib
 
-from fairlead.agent.identity import held_identity
 from fairlead.base import tasks
 from fairlead.base.clock import VirtualClock
 from fairlead.base.identity import RandomIds
 from fairlead.base.randomness import SystemRandomness
+from fairlead.claimant.identity import held_identity
 
 IDS = RandomIds(SystemRandomness())
 
@@ -15,11 +15,11 @@ async def test_a_restarted_agent_has_its_name_again(tmp_path: pathlib.Path) -> N
     clock = VirtualClock()
     seen = []
     for _ in range(2):
-        async with held_identity(tmp_path, "node-1", ids=IDS, clock=clock) as name:
+        async with held_identity(tmp_path, "agent-node-1", "node-1", ids=IDS, clock=clock) as name:
             seen.append(name)
     assert seen[0] == seen[1]
     assert seen[0].startswith("node-1_")
-    async with held_identity(tmp_path, "node-2", ids=IDS, clock=clock) as other:
+    async with held_identity(tmp_path, "agent-node-2", "node-2", ids=IDS, clock=clock) as other:
         assert other != seen[0]
 
 
@@ -28,11 +28,11 @@ async def test_a_second_agent_waits(tmp_path: pathlib.Path) -> None:
     entered: list[str] = []
 
     async def second() -> None:
-        async with held_identity(tmp_path, "node-1", ids=IDS, clock=clock) as name:
+        async with held_identity(tmp_path, "agent-node-1", "node-1", ids=IDS, clock=clock) as name:
             entered.append(name)
 
     async with tasks.TaskScope("test") as scope:
-        async with held_identity(tmp_path, "node-1", ids=IDS, clock=clock) as first:
+        async with held_identity(tmp_path, "agent-node-1", "node-1", ids=IDS, clock=clock) as first:
             scope.start(second(), name="second")
             await clock.advance(10)
             assert entered == []
@@ -42,5 +42,5 @@ async def test_a_second_agent_waits(tmp_path: pathlib.Path) -> None:
 
 async def test_a_broken_file_is_replaced(tmp_path: pathlib.Path) -> None:
     (tmp_path / "agent-node-1.id").write_bytes(b"\xff\xff")
-    async with held_identity(tmp_path, "node-1", ids=IDS, clock=VirtualClock()) as name:
+    async with held_identity(tmp_path, "agent-node-1", "node-1", ids=IDS, clock=VirtualClock()) as name:
         assert len(name) == len("node-1_") + 36
