@@ -26,9 +26,9 @@ from tests.unit.election.world import World
 
 
 @contextlib.asynccontextmanager
-async def running(world: World, controller: Controller) -> AsyncIterator[PrometheusMetrics]:
-    """The controller runs as in a term, and ends when asked to."""
-    client, metrics, stopping = world.client(controller.name), PrometheusMetrics(), asyncio.Event()
+async def running(world: World, controller: Controller, *, seed: int = 1) -> AsyncIterator[PrometheusMetrics]:
+    """The controller runs as in a term, and ends when asked to. Chance is the same for those of the same seed."""
+    client, metrics, stopping = world.client(controller.name, seed=seed), PrometheusMetrics(), asyncio.Event()
     recorder = EventRecorder(client, controller="test", instance="test")
     context = Context(
         name=controller.name,
