@@ -353,6 +353,26 @@ async def test_an_agent_that_stops_hands_over_at_once(here: World) -> None:
     assert here.seen()[-2:] == ["Succeeded", "gone"]
 
 
+async def test_a_claimant_that_is_cut_off_ends_its_call_before_another_may_make_it(here: World) -> None:
+    """It cannot know whether the API server is gone for all, or only for itself."""
+    first = here.start_agent(identity="first")
+    await here.clock.advance(1)
+    second = here.start_agent(identity="second")
+    here.driver.hold["end"].clear()
+    await here.create()
+    await here.clock.advance(1)
+    first.transport.is_down = True
+    await here.clock.advance(30)
+    assert here.driver.under_way == 1, "the call outlives the server for as long as nobody else can hold the node"
+    await here.clock.advance(60)
+    assert second.agent.holds_lease
+    assert here.driver.calls == ["start e", "end e", "end e"]
+    assert here.driver.most_at_once == 1
+    here.driver.hold["end"].set()
+    await here.clock.advance(1)
+    assert here.seen()[-2:] == ["Succeeded", "gone"]
+
+
 async def test_a_server_that_comes_later_is_waited_for(here: World) -> None:
     agent = here.start_agent()
     agent.transport.is_down = True

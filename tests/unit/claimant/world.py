@@ -68,6 +68,8 @@ class Deed(sdk.Driver):
             event.set()
         self.progress: list[Progress] = []
         self.on_start = on_start
+        self.under_way = 0
+        self.most_at_once = 0
 
     async def start(self, work: sdk.Work) -> None:
         await self._do("start", work)
@@ -82,7 +84,12 @@ class Deed(sdk.Driver):
         self.calls.append(f"{step} {work.event_name}")
         if step == "start":
             self.on_start(work)
-        await self.hold[step].wait()
+        self.under_way += 1
+        self.most_at_once = max(self.most_at_once, self.under_way)
+        try:
+            await self.hold[step].wait()
+        finally:
+            self.under_way -= 1
         if step in self.refusal:
             raise sdk.Refused(self.refusal[step])
         self.effects.append(f"{step} {work.event_name}")
