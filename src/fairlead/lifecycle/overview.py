@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping
 from fairlead.api.coordination_v1 import Lease
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus, LifecycleEvent, LifecycleTransition
-from fairlead.api.reserved import ANNOTATION_CORDONED_BY, CONDITION_LIFECYCLE_TRANSITION
+from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION
 from fairlead.lifecycle import claiming, stalling
+from fairlead.lifecycle.drain import cordons
 
 __all__ = ["Claimant", "EventOverview", "NodeOverview", "overview"]
 
@@ -92,7 +93,7 @@ def overview(
         state_message=condition.message if condition is not None else "",
         state_since=condition.last_transition_time if condition is not None else None,
         is_cordoned=cordoned,
-        cordoned_by=node.metadata.annotations.get(ANNOTATION_CORDONED_BY, "") if node is not None and cordoned else "",
+        cordoned_by=cordons.owner(node) if node is not None else "",
         claimant=_claimant(lease, now),
         current=next((one for status, one in seen if status == ClaimStatus.CLAIMED), None),
         waiting=tuple(one for status, one in seen if status == ClaimStatus.PENDING),

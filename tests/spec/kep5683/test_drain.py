@@ -146,6 +146,19 @@ async def test_a_foreign_cordon_is_not_undone_unless_told_to(fleet: Fleet) -> No
     assert "unschedulable" not in (await fleet.node_object())["spec"]
 
 
+async def test_a_cordon_after_ours_was_lifted_is_not_taken_for_ours(fleet: Fleet) -> None:
+    """Controllers fighting over the cordon: kubectl lifts ours, its mark stays, and another tool cordons."""
+    path = f"/api/v1/nodes/{fleet.node}"
+    await fleet.said("drain", fleet.node)
+    assert "Cordoned:   by fairlead (node-drain-" in await fleet.said("status", fleet.node)
+    (await fleet.api.patch(path, {"spec": {"unschedulable": None}})).expect(200)
+    (await fleet.api.patch(path, {"spec": {"unschedulable": True}})).expect(200)
+    assert "cordoned-by" in str((await fleet.node_object())["metadata"]["annotations"])
+    assert "Cordoned:   by somebody else" in await fleet.said("status", fleet.node)
+    assert "was cordoned by somebody else" in await fleet.said("uncordon", fleet.node, code=1)
+    assert (await fleet.node_object())["spec"]["unschedulable"] is True
+
+
 async def test_maintenance_from_beginning_to_end(fleet: Fleet) -> None:
     """ "kubectl would orchestrate the transition from DrainStarted to MaintenanceComplete"."""
     await fleet.pod("web")

@@ -39,6 +39,7 @@ from fairlead.client import retry
 from fairlead.client.client import Client
 from fairlead.client.patches import MergePatch, StrategicMergePatch
 from fairlead.lifecycle import claiming, conditions, deadlines, options, phases, shutdown_status
+from fairlead.lifecycle.drain import cordons
 from fairlead.lifecycle.shutdown_observing import OPTION_NODE_BOOT_ID
 from fairlead.lifecycle.shutdown_recovery import Witness
 
@@ -107,7 +108,7 @@ class Record:
         annotations: dict[str, Any] = {}
         if _is_shutdowns(node.metadata.annotations.get(ANNOTATION_CORDONED_BY, ""), self._node_name):
             annotations[ANNOTATION_CORDONED_BY] = None
-            if node.spec.unschedulable:
+            if cordons.owner(node):
                 spec["unschedulable"] = None
         left = shutdown_status.taints_without_ours(node.spec.taints)
         if len(left) != len(node.spec.taints):

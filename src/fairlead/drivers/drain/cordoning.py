@@ -7,14 +7,19 @@ from typing import Any, Final
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
+from fairlead.base import logs
+from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
 from fairlead.client.patches import MergePatch
+from fairlead.client.requests import WriteOptions
 from fairlead.drivers.sdk.driver import Refused
 from fairlead.lifecycle.drain import cordons
 
-__all__ = ["cordon", "read_node", "uncordon"]
+__all__ = ["cordon", "forget", "read_node", "uncordon"]
 
 _ATTEMPTS: Final = 20
+
+_log = logs.get_logger(__name__)
 
 
 async def read_node(client: Client, name: str, uid: str) -> Node:
@@ -52,13 +57,23 @@ async def uncordon(client: Client, name: str, uid: str, *, force: bool) -> None:
     await _write(client, name, uid, patch)
 
 
+async def forget(client: Client, name: str, uid: str) -> None:
+    """Remove our mark from a node that somebody uncordoned. Left behind it does no harm, so trouble is only told."""
+    try:
+        await _write(client, name, uid, cordons.forget)
+    except (Refused, api_errors.ApiError, client_errors.ClientError) as error:
+        _log.info("the mark of a cordon stays on the node", node=name, error=str(error))
+
+
 async def _write(client: Client, name: str, uid: str, decide: Callable[[Node], dict[str, Any] | None]) -> None:
     for attempt in range(_ATTEMPTS):
         patch = decide(await read_node(client, name, uid))
         if patch is None:
             return
         try:
-            await client.of(Node).patch(name, MergePatch(patch))
+            await client.of(Node).patch(
+                name, MergePatch(patch), options=WriteOptions(field_manager=cordons.FIELD_MANAGER)
+            )
         except api_errors.Conflict:
             if attempt + 1 == _ATTEMPTS:
                 raise

@@ -83,7 +83,11 @@ class DrainDriver(Driver):
         if work.start == NODE_UNCORDON.start:
             await cordoning.uncordon(self._client, work.node_name, work.node_uid, force=self._undoes_any(work))
             return
-        await Drain(self._client, work, self._options(work), report, self._recorder).run()
+        try:
+            await Drain(self._client, work, self._options(work), report, self._recorder).run()
+        except Refused:
+            await cordoning.forget(self._client, work.node_name, work.node_uid)
+            raise
 
     def _options(self, work: Work) -> DrainOptions:
         try:

@@ -2,19 +2,29 @@
 
 node                              drain                      uncordon
 schedulable                       cordon, and say it's ours  nothing to undo
-cordoned, annotated               leave                      undo, and remove the annotation
-cordoned, not annotated           leave, it is another's     refuse, unless told to
+cordoned, ours                    leave                      undo, and remove the annotation
+cordoned, another's               leave                      refuse, unless told to
 schedulable, annotated            cordon anew                remove the stale annotation
+
+The annotation alone proves nothing: `kubectl uncordon` leaves it behind, and then somebody else may cordon. We set bit
+and annotation in one write, so a cordon is ours when one writer of the node, by the server's own books (managedFields),
+holds both. Whoever lifts a cordon takes the bit from us, and whoever sets it next holds it alone.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from fairlead.api import wire
 from fairlead.api.core_v1 import Node
 from fairlead.api.reserved import ANNOTATION_CORDONED_BY
 
-__all__ = ["cordon", "foreign_cordon", "refusal", "uncordon"]
+__all__ = ["FIELD_MANAGER", "cordon", "foreign_cordon", "forget", "owner", "refusal", "uncordon"]
+
+FIELD_MANAGER: Final = "fairlead-drain"
+"""Who cordons, in the server's books: one name, so that one writer holds both, from the first life to the last."""
+
+_MARK: Final = f"f:{ANNOTATION_CORDONED_BY}"
 
 
 def cordon(node: Node, event_name: str) -> dict[str, Any] | None:
@@ -37,9 +47,31 @@ def uncordon(node: Node) -> dict[str, Any] | None:
     }
 
 
+def forget(node: Node) -> dict[str, Any] | None:
+    """The merge patch that removes the annotation from a node that somebody uncordoned; None when there is none."""
+    if node.spec.unschedulable or ANNOTATION_CORDONED_BY not in node.metadata.annotations:
+        return None
+    return {"metadata": {**_version(node), "annotations": {ANNOTATION_CORDONED_BY: None}}}
+
+
+def owner(node: Node) -> str:
+    """The event for which we cordoned the node; empty when it is not cordoned, or by somebody else.
+
+    Give it a node with all that the server said. Without managedFields, which some tools strip, the annotation counts.
+    """
+    mark = node.metadata.annotations.get(ANNOTATION_CORDONED_BY, "")
+    if not mark or not node.spec.unschedulable:
+        return ""
+    writers: list[dict[str, Any]] = wire.to_dict(node)["metadata"].get("managedFields") or []
+    fields = [one.get("fieldsV1") or {} for one in writers]
+    holders = [one for one in fields if "f:unschedulable" in one.get("f:spec", {})]
+    ours = [one for one in holders if _MARK in one.get("f:metadata", {}).get("f:annotations", {})]
+    return mark if ours or not holders else ""
+
+
 def foreign_cordon(node: Node) -> bool:
     """Whether somebody else cordoned the node."""
-    return node.spec.unschedulable and ANNOTATION_CORDONED_BY not in node.metadata.annotations
+    return node.spec.unschedulable and not owner(node)
 
 
 def refusal(node: Node) -> str:

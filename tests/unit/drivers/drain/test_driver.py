@@ -348,6 +348,32 @@ class TestCordons:
         await here.cordon(unschedulable=False)
         await here.clock.advance(1)
         assert life.outcome == f"somebody uncordoned node {NODE} while it was drained, so the drain stopped"
+        assert ANNOTATION_CORDONED_BY not in (await here.nodes.get(NODE)).metadata.annotations
+
+    async def test_a_mark_that_outlived_its_cordon_does_not_make_the_next_one_ours(self, here: World) -> None:
+        await here.drain(seconds=5)
+        await here.cordon(unschedulable=False)  # nobody of us looks: the drain is over
+        assert ANNOTATION_CORDONED_BY in (await here.nodes.get(NODE)).metadata.annotations
+        await here.cordon()
+        refused = await here.uncordon()
+        assert refused.startswith(f"node {NODE} was cordoned by somebody else, not by Fairlead")
+        assert (await here.nodes.get(NODE)).spec.unschedulable
+
+    async def test_a_cordon_after_a_mark_that_outlived_its_own_is_ours_again(self, here: World) -> None:
+        await here.drain(seconds=5)
+        await here.cordon(unschedulable=False)
+        again = here.begin(await here.work())  # for the same event, so that the mark says the same
+        await here.clock.advance(5)
+        assert again.outcome == "done"
+        assert await here.uncordon() == "done"
+        assert not (await here.nodes.get(NODE)).spec.unschedulable
+
+    async def test_others_who_write_to_a_node_do_not_take_its_cordon(self, here: World) -> None:
+        await here.drain(seconds=5)
+        await here.cordon()  # as it is: this changes nothing
+        taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+        await here.nodes.patch(NODE, MergePatch({"metadata": {"labels": {"a": "b"}}, "spec": {"taints": [taint]}}))
+        assert await here.uncordon() == "done"
 
     async def test_a_cordon_survives_others_who_write_at_the_same_time(self, here: World) -> None:
         writes = 0

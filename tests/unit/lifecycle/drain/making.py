@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from fairlead.api import wire
 from fairlead.api.core_v1 import (
     EmptyDirVolumeSource,
     Node,
-    NodeSpec,
     Pod,
     PodCondition,
     PodPhase,
@@ -89,8 +89,17 @@ def budget(
     )
 
 
-def node(*, cordoned: bool = False, annotations: dict[str, str] | None = None) -> Node:
-    return Node(
-        metadata=ObjectMeta(name="n", uid="node-uid", resource_version="7", annotations=annotations or {}),
-        spec=NodeSpec(unschedulable=cordoned),
-    )
+def node(
+    *, cordoned: bool = False, annotations: dict[str, str] | None = None, written: tuple[dict[str, Any], ...] = ()
+) -> Node:
+    """A node; `written` is what each of its writers holds."""
+    metadata: dict[str, Any] = {"name": "n", "uid": "node-uid", "resourceVersion": "7"}
+    if annotations:
+        metadata["annotations"] = annotations
+    if written:
+        metadata["managedFields"] = [
+            {"manager": f"m-{number}", "operation": "Update", "fieldsV1": fields}
+            for number, fields in enumerate(written)
+        ]
+    spec = {"unschedulable": True} if cordoned else {}
+    return wire.from_dict(Node, {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})

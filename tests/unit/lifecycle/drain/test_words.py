@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Any
 
 import pytest
 
@@ -140,6 +141,37 @@ def test_somebody_elses_cordon() -> None:
     assert cordons.cordon(theirs, "drain-n") is None
     assert cordons.foreign_cordon(theirs)
     assert "fairlead uncordon n --force" in cordons.refusal(theirs)
+
+
+BIT: dict[str, Any] = {"f:spec": {"f:unschedulable": {}}}
+MARK: dict[str, Any] = {"f:metadata": {"f:annotations": {".": {}, f"f:{ANNOTATION_CORDONED_BY}": {}}}}
+OTHER: dict[str, Any] = {"f:metadata": {"f:labels": {"f:a": {}}}, "f:status": {}}
+
+
+@pytest.mark.parametrize(
+    ("written", "ours"),
+    [
+        ((BIT | MARK,), True),
+        ((OTHER, BIT | MARK), True),
+        ((OTHER, MARK, BIT), False),  # ours was undone, and somebody else cordoned
+        ((BIT | MARK, BIT), True),  # somebody applied what was so already
+        ((OTHER, MARK), True),  # the books are incomplete: the mark counts
+        ((), True),
+    ],
+)
+def test_a_cordon_is_of_whoever_wrote_bit_and_mark(written: tuple[dict[str, Any], ...], ours: bool) -> None:
+    marked = node(cordoned=True, annotations={ANNOTATION_CORDONED_BY: "drain-n"}, written=written)
+    assert cordons.owner(marked) == ("drain-n" if ours else "")
+    assert cordons.foreign_cordon(marked) is not ours
+
+
+def test_a_mark_is_forgotten_where_there_is_no_cordon() -> None:
+    mark = {ANNOTATION_CORDONED_BY: "drain-n"}
+    assert cordons.forget(node()) is None
+    assert cordons.forget(node(cordoned=True, annotations=mark)) is None
+    assert cordons.forget(node(annotations=mark)) == {
+        "metadata": {"resourceVersion": "7", "uid": "node-uid", "annotations": {ANNOTATION_CORDONED_BY: None}}
+    }
 
 
 def test_nothing_to_undo() -> None:
