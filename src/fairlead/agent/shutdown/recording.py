@@ -136,7 +136,8 @@ class Record:
             over = conditions.Wanted(known.type, ConditionStatus.FALSE, why, "")
             said.append(wire.to_dict(conditions.written(over, known, self._clock.now())))
         if said:
-            await self._patch_status(node, said)
+            # What is said by then may be another's: the node's next event has its turn already.
+            await self._patch_status(node, said, only_this_version=True)
 
     async def claim(self, state: ShutdownState) -> None:
         """Have an event that stands for the shutdown, claimed by this node.
@@ -255,8 +256,9 @@ class Record:
             metadata["annotations"] = annotations
         await self._nodes.patch(node.name, MergePatch({"metadata": metadata, "spec": spec}))
 
-    async def _patch_status(self, node: Node, said: list[dict[str, Any]]) -> None:
-        body = {"metadata": {"uid": node.uid}, "status": {"conditions": said}}
+    async def _patch_status(self, node: Node, said: list[dict[str, Any]], *, only_this_version: bool = False) -> None:
+        version = {"resourceVersion": node.metadata.resource_version} if only_this_version else {}
+        body = {"metadata": {"uid": node.uid, **version}, "status": {"conditions": said}}
         await self._nodes.patch(node.name, StrategicMergePatch(body), subresource="status")
 
 

@@ -129,3 +129,33 @@ async def test_nothing_that_was_under_way_is_said_over_it(here: NodeWorld) -> No
     await here.wait(lambda: not here.machine.is_held)
     await here.clock.advance(5)
     assert here.api.reasons == ["shutdown-drain-started", "shutdown-drain-complete"]
+
+
+async def test_what_the_next_event_says_is_not_cleared_away(here: NodeWorld) -> None:
+    """After the boot the next event has its turn at once, while what the shutdown said is still being cleared."""
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    await here.api.create("later")
+    await agent.kill()
+    await life.kill()
+    here.machine.reboot()
+    await here.clock.advance(60)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    life = here.start()
+    is_sent, send = asyncio.Event(), life.transport.send
+
+    async def slowly(request: Request) -> Response:
+        if b'"$patch"' in request.body and not is_sent.is_set():
+            is_sent.set()
+            await here.clock.sleep(5)
+        return await send(request)
+
+    life.transport.send = slowly  # type: ignore[method-assign]  # the one request that a busy server is slow with
+    await here.wait(lambda: here.api.seen("later")[-1:] == ["gone"])
+    await here.clock.advance(5)
+    assert (await here.conditions())["LifecycleTransition"][1] == "Rebooted"
