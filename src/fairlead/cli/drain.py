@@ -57,6 +57,7 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
     node_flags.check_choice(flags)
     options = node_flags.drain_options(flags)
     failed: list[str] = []
+    not_begun: list[str] = []
     ended = False
 
     async def run() -> None:
@@ -68,13 +69,17 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
             if flags["dry_run"] != "none":
                 failed.extend(await _preview(client, nodes, options, flags))
             else:
+                node_flags.check_waiting(flags, nodes=len(nodes))
+                not_begun.extend(node.name for node in nodes)
                 with showing.screen() as screen:
-                    failed.extend(await _drain(client, screen, nodes, options, flags))
+                    failed.extend(await _drain(client, screen, nodes, options, flags, not_begun))
         ended = True
 
     process.run(run)
     if not ended:
         click.echo("detached; the drain goes on. The same command again follows it.", err=True)
+        if not_begun:
+            click.echo(f"not begun, and not asked for: {', '.join(not_begun)}", err=True)
         return _DETACHED
     if failed:
         click.echo("There are pending nodes to be drained:\n" + "\n".join(f" {name}" for name in failed), err=True)
@@ -82,9 +87,14 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
 
 
 async def _drain(
-    client: Client, screen: Screen, nodes: list[Node], options: DrainOptions, flags: dict[str, Any]
+    client: Client,
+    screen: Screen,
+    nodes: list[Node],
+    options: DrainOptions,
+    flags: dict[str, Any],
+    not_begun: list[str],
 ) -> list[str]:
-    """The nodes that could not be drained."""
+    """The nodes that could not be drained. Takes those that are begun off the list of those that are not."""
     from fairlead.cli.nodes import asking, carrying, rolling
     from fairlead.lifecycle.drain import rollout
     from fairlead.lifecycle.drain.options import spell
@@ -98,9 +108,12 @@ async def _drain(
         pending_timeout=options.timeout,
     )
     limits = rollout.Limits(max_unavailable=flags["max_unavailable"], per_zone=flags["per_zone"])
-    if not request.wait:
-        limits = rollout.Limits(max_unavailable=len(nodes))
-    results = await rolling.roll(nodes, limits, lambda name: carrying.carry(client, screen, request, name))
+
+    async def work(name: str) -> bool:
+        not_begun.remove(name)
+        return await carrying.carry(client, screen, request, name)
+
+    results = await rolling.roll(nodes, limits, work, on_error=carrying.complainer(screen, request.verb))
     return [name for name, succeeded in results.items() if not succeeded]
 
 

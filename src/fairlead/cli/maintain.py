@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from fairlead.cli.invocation import Invocation
 from fairlead.cli.nodes import flags as node_flags
 
 if TYPE_CHECKING:
+    from fairlead.base.environment import Environment
     from fairlead.lifecycle.drain.options import DrainOptions
 
 __all__ = ["command"]
@@ -59,6 +61,7 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     words: tuple[str, ...] = ctx.meta.get(__name__, ())
     if not words and not sys.stdin.isatty():
         raise click.UsageError("without a terminal to wait at, say what to do: fairlead maintain NODE -- COMMAND")
+    _check_program(words, invocation.environment)
     options: DrainOptions = node_flags.drain_options(flags)
     results: dict[str, bool] = {}
     ended = False
@@ -82,3 +85,9 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
         click.echo("interrupted; what was asked of nodes goes on, and drained nodes stay drained.", err=True)
         return _DETACHED
     return 0 if all(results.values()) else 1
+
+
+def _check_program(words: tuple[str, ...], environment: Environment) -> None:
+    """Find out before a node is drained for nothing."""
+    if words and "{}" not in words[0] and shutil.which(words[0], path=environment.get("PATH")) is None:
+        raise click.UsageError(f"the command after -- cannot be run: there is no program {words[0]!r}")

@@ -47,7 +47,12 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
             )
             limits = rollout.Limits(max_unavailable=len(nodes))
             with showing.screen() as screen:
-                results = await rolling.roll(nodes, limits, lambda name: carrying.carry(client, screen, request, name))
+                results = await rolling.roll(
+                    nodes,
+                    limits,
+                    lambda name: carrying.carry(client, screen, request, name),
+                    on_error=carrying.complainer(screen, request.verb),
+                )
         failed.extend(name for name, succeeded in results.items() if not succeeded)
         ended = True
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime as dt
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Final
 
 from fairlead.api import errors as api_errors
@@ -14,9 +14,10 @@ from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, Lifecyc
 from fairlead.base import tasks
 from fairlead.cli.nodes import asking, following
 from fairlead.cli.nodes.showing import Screen
+from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
 
-__all__ = ["Request", "carry"]
+__all__ = ["Request", "carry", "complainer"]
 
 # An agent that runs sees an event at once; after this the user wants to know what is the matter.
 _HINT_SECONDS: Final = 5.0
@@ -46,7 +47,7 @@ async def carry(client: Client, screen: Screen, request: Request, node: str) -> 
             screen.warn(f"node/{node}: it goes on with its own options: {asked.differs}")
     if not request.wait:
         return True
-    outcome = await _followed(client, screen, request, event)
+    outcome = await _followed(client, screen, request, asked)
     screen.status(node, "")
     if outcome.succeeded:
         screen.say(f"node/{node} {request.done}")
@@ -55,7 +56,18 @@ async def carry(client: Client, screen: Screen, request: Request, node: str) -> 
     return outcome.succeeded
 
 
-async def _followed(client: Client, screen: Screen, request: Request, event: LifecycleEvent) -> following.Outcome:
+def complainer(screen: Screen, verb: str) -> Callable[[str, Exception], None]:
+    """Tells that a node could not be dealt with, and why."""
+
+    def complain(node: str, error: Exception) -> None:
+        screen.status(node, "")
+        screen.warn(f"error: unable to {verb} node {node!r}: {error}")
+
+    return complain
+
+
+async def _followed(client: Client, screen: Screen, request: Request, asked: asking.Asked) -> following.Outcome:
+    event = asked.event
     node = event.spec.binding_node
     claimed = asyncio.Event()
 
@@ -66,23 +78,26 @@ async def _followed(client: Client, screen: Screen, request: Request, event: Lif
             screen.status(node, following.describe(current))
 
     async with tasks.TaskScope(f"follow/{event.name}", on_exit=tasks.OnExit.CANCEL) as scope:
-        scope.start(_hint(client, screen, node, claimed), name="hint")
+        scope.start(_hint(client, screen, event, claimed), name="hint")
         try:
             async with _pending_limit(client, request, claimed):
                 last = await following.follow(client, event, show)
         except TimeoutError:
-            return await _given_up(client, event, request)
+            if given_up := await _given_up(client, asked, request):
+                return given_up
+            last = await following.follow(client, event, show)
     return await following.outcome_of(client, last, request.transition)
 
 
-async def _hint(client: Client, screen: Screen, node: str, claimed: asyncio.Event) -> None:
+async def _hint(client: Client, screen: Screen, event: LifecycleEvent, claimed: asyncio.Event) -> None:
     with contextlib.suppress(TimeoutError):
         async with client.clock.timeout(_HINT_SECONDS):
             await claimed.wait()
             return
-    with contextlib.suppress(api_errors.ApiError):
-        why = await following.why_pending(client, node, client.clock.now())
-        screen.warn(f"node/{node}: {why}")
+    # Only a hint: whoever may not look, or cannot now, goes on without it.
+    with contextlib.suppress(api_errors.ApiError, client_errors.ClientError):
+        why = await following.why_pending(client, event)
+        screen.warn(f"node/{event.spec.binding_node}: {why}")
 
 
 @contextlib.asynccontextmanager
@@ -115,12 +130,24 @@ async def _pending_limit(client: Client, request: Request, claimed: asyncio.Even
             raise TimeoutError from None
 
 
-async def _given_up(client: Client, event: LifecycleEvent, request: Request) -> following.Outcome:
-    """Nobody claimed in time: take the request back, so that it does not come true hours later."""
-    current = await client.of(LifecycleEvent).get(event.name)
-    if current.claim_status is ClaimStatus.PENDING:
+async def _given_up(client: Client, asked: asking.Asked, request: Request) -> following.Outcome | None:
+    """Nobody claimed in time: take the request back, so that it does not come true hours later.
+
+    What somebody else asked for is theirs to take back. None: it was claimed, or went, at the last moment.
+    """
+    waited = f"{request.pending_timeout.total_seconds():g}s"
+    event = asked.event
+    try:
+        current = await client.of(LifecycleEvent).get(event.name)
+        if current.uid != event.uid or current.claim_status is not ClaimStatus.PENDING:
+            return None
+        if not asked.is_new:
+            return following.Outcome(
+                succeeded=False, message=f"nobody took it up within {waited}; somebody else asked for it, so it stands"
+            )
         await client.of(LifecycleEvent).delete(
             event.name, uid=event.uid, resource_version=current.metadata.resource_version
         )
-    waited = f"{request.pending_timeout.total_seconds():g}s"
+    except (api_errors.NotFound, api_errors.Conflict):
+        return None
     return following.Outcome(succeeded=False, message=f"nobody took it up within {waited}, so it was taken back")

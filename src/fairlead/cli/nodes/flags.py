@@ -19,6 +19,7 @@ __all__ = [
     "GoCommand",
     "access",
     "check_choice",
+    "check_waiting",
     "connect",
     "drain_flags",
     "drain_options",
@@ -197,6 +198,23 @@ def limits(command: _F) -> _F:
 def waiting(command: _F) -> _F:
     """`--wait` and `--no-wait`."""
     return go_boolean("--wait", default=True, text="Follow it to its end; Ctrl-C only stops following.")(command)
+
+
+def check_waiting(flags: Mapping[str, Any], *, nodes: int) -> None:
+    """Only a command that waits can hold nodes back.
+
+    Raises:
+        click.UsageError: it does not wait, and may not do all of them at once.
+    """
+    if flags["wait"] or nodes <= 1:
+        return
+    if flags["per_zone"]:
+        raise click.UsageError("--no-wait asks for all nodes at once, which --per-zone forbids; leave one of them out")
+    if flags["max_unavailable"] < nodes:
+        raise click.UsageError(
+            f"--no-wait asks for all {nodes} nodes at once, and --max-unavailable allows {flags['max_unavailable']}; "
+            f"wait, or say --max-unavailable={nodes} if that is meant"
+        )
 
 
 def _all(flags: list[Callable[[_F], _F]]) -> Callable[[_F], _F]:

@@ -38,7 +38,9 @@ async def maintain(client: Client, plan: MaintenancePlan, names: tuple[str, ...]
     limits = rollout.Limits(max_unavailable=plan.max_unavailable, per_zone=plan.per_zone)
     screen = showing.PlainScreen()  # the command's own output comes in between
     work = _Maintenance(client, screen, plan, drain, uncordon)
-    results = await rolling.roll(nodes, limits, work.of, stop_on_failure=True)
+    results = await rolling.roll(
+        nodes, limits, work.of, on_error=carrying.complainer(screen, "maintain"), stop_on_failure=True
+    )
     for node in nodes:
         if node.name not in results:
             screen.warn(f"node/{node.name} was not begun")
@@ -89,7 +91,14 @@ class _Maintenance:
         words = [word.replace("{}", node) for word in self._plan.words]
         self._screen.say(f"node/{node}: {' '.join(words)}")
         environment = {**self._plan.environment.as_dict(), "FAIRLEAD_NODE": node}
-        process = await asyncio.create_subprocess_exec(*words, env=environment)
+        try:
+            process = await asyncio.create_subprocess_exec(*words, env=environment)
+        except OSError as error:
+            self._screen.warn(
+                f"error: the command cannot be run: {error}; node {node!r} stays drained."
+                f" When it is fit again: fairlead uncordon {node}"
+            )
+            return False
         try:
             code = await process.wait()
         except asyncio.CancelledError:

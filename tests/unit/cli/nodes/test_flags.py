@@ -96,3 +96,30 @@ def test_help_names_a_command_that_may_follow() -> None:
     from fairlead.cli import maintain
 
     assert "[-- COMMAND...]" in CliRunner().invoke(maintain.command, ["--help"]).output
+
+
+@pytest.mark.parametrize(
+    ("words", "nodes", "problem"),
+    [
+        (["--no-wait"], 1, ""),
+        ([], 3, ""),
+        (["--per-zone=1"], 3, ""),
+        (["--no-wait", "--max-unavailable=3"], 3, ""),
+        (["--no-wait"], 3, "--max-unavailable allows 1; wait, or say --max-unavailable=3 if that is meant"),
+        (["--no-wait", "--max-unavailable=9", "--per-zone=1"], 3, "which --per-zone forbids"),
+    ],
+)
+def test_who_does_not_wait_holds_no_node_back(words: list[str], nodes: int, problem: str) -> None:
+    given = parsed(drain.command, *words, "n")
+    if not problem:
+        flags.check_waiting(given, nodes=nodes)
+        return
+    with pytest.raises(click.UsageError, match=problem):
+        flags.check_waiting(given, nodes=nodes)
+
+
+def test_maintenance_that_cannot_be_run_is_refused_before_a_node_is_drained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert (
+        main(["maintain", "n", "--", "no-such-program", "{}"], environment=Environment({"PATH": "/usr/bin:/bin"})) == 2
+    )
+    assert "there is no program 'no-such-program'" in capsys.readouterr().err

@@ -20,6 +20,7 @@ from fairlead.api.meta import ObjectMeta
 from fairlead.base.clock import VirtualClock
 from fairlead.base.randomness import SeededRandomness
 from fairlead.cli.nodes import following
+from fairlead.cli.nodes.following import Last
 from fairlead.client.client import Client
 from fairlead.client.transport import Request, Response
 
@@ -29,7 +30,7 @@ NOW = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
 
 def event(status: str = "", **more: object) -> LifecycleEvent:
     return LifecycleEvent(
-        metadata=ObjectMeta(name="e", uid="u"),
+        metadata=ObjectMeta(name="e", uid="u", creation_timestamp=NOW - dt.timedelta(seconds=1)),
         spec=LifecycleEventSpec(transition_name="node-drain", binding_node="n"),
         status=wire.replace(LifecycleEventStatus(claim_status=status), **more),
     )
@@ -59,24 +60,53 @@ def client(**condition: str) -> Client:
 
 
 async def test_a_terminal_state_is_the_outcome() -> None:
-    done = await following.outcome_of(client(), event("Succeeded"), TRANSITION)
+    done = await following.outcome_of(client(), Last(event("Succeeded")), TRANSITION)
     assert done == following.Outcome(succeeded=True)
-    failed = await following.outcome_of(client(), event("Failed", message="no"), TRANSITION)
+    failed = await following.outcome_of(client(), Last(event("Failed", message="no"), seen_to_go=True), TRANSITION)
     assert failed == following.Outcome(succeeded=False, message="no")
-    late = await following.outcome_of(client(), event("SlaExpired", message="late"), TRANSITION)
+    late = await following.outcome_of(client(), Last(event("SlaExpired", message="late")), TRANSITION)
     assert not late.succeeded
 
 
-async def test_the_node_remembers_what_nobody_saw() -> None:
-    told = {"type": "LifecycleTransition", "status": "True"}
-    done = await following.outcome_of(client(**told, reason="DrainComplete"), event("Claimed"), TRANSITION)
-    assert done.succeeded
-    stuck = await following.outcome_of(
-        client(**told, reason="DrainStarted", message="it failed"), event("Claimed"), TRANSITION
-    )
-    assert stuck.message == "event e is gone, and the node says DrainStarted: it failed"
-    silent = await following.outcome_of(client(), event("Claimed"), TRANSITION)
+TOLD = {"type": "LifecycleTransition", "status": "True"}
+GOOD = "Lifecycle Transition 'node-drain'"
+AFTER, BEFORE = "2026-03-01T12:00:00Z", "2026-03-01T11:59:58Z"
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ({"reason": "DrainComplete", "message": GOOD, "lastTransitionTime": AFTER}, None),
+        (
+            {"reason": "DrainComplete", "message": GOOD, "lastTransitionTime": BEFORE},
+            f"DrainComplete since {BEFORE}: {GOOD}",
+        ),
+        (
+            {"reason": "DrainComplete", "message": f"{GOOD} failed: no", "lastTransitionTime": AFTER},
+            f"DrainComplete since {AFTER}: {GOOD} failed: no",
+        ),
+        ({"reason": "DrainStarted", "message": "it failed"}, "DrainStarted: it failed"),
+    ],
+)
+@pytest.mark.parametrize("status", ["", "Claimed"])
+async def test_the_node_remembers_what_nobody_saw(condition: dict[str, str], said: str | None, status: str) -> None:
+    outcome = await following.outcome_of(client(**TOLD, **condition), Last(event(status)), TRANSITION)
+    assert outcome.succeeded is (said is None)
+    assert outcome.message == ("" if said is None else f"event e is gone, and the node says {said}")
+
+
+async def test_a_node_that_says_nothing() -> None:
+    silent = await following.outcome_of(client(), Last(event("Claimed")), TRANSITION)
     assert silent.message == "event e is gone, and the node says nothing"
+
+
+@pytest.mark.parametrize(
+    ("status", "when"), [("", "before anybody took it up"), ("Claimed", "while it was carried out")]
+)
+async def test_what_was_seen_to_go_did_not_succeed(status: str, when: str) -> None:
+    good = client(**TOLD, reason="DrainComplete", message=GOOD, lastTransitionTime=AFTER)
+    outcome = await following.outcome_of(good, Last(event(status), seen_to_go=True), TRANSITION)
+    assert outcome == following.Outcome(succeeded=False, message=f"somebody deleted event e {when}")
 
 
 @pytest.mark.parametrize(
@@ -91,11 +121,3 @@ async def test_the_node_remembers_what_nobody_saw() -> None:
 )
 def test_where_it_stands(shown: LifecycleEvent, said: str) -> None:
     assert following.describe(shown) == said
-
-
-async def test_why_nobody_takes_it_up() -> None:
-    ready = {"type": "Ready", "status": "True"}
-    assert "is `fairlead agent` running" in await following.why_pending(client(**ready), "n", NOW)
-    silent = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
-    why = await following.why_pending(client(**silent, lastTransitionTime="2026-03-01T11:00:00Z"), "n", NOW)
-    assert why.startswith("the node is not ready since 2026-03-01T11:00:00Z (NodeStatusUnknown)")

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
 from fairlead.api.meta import ObjectMeta
 from fairlead.cli.nodes.rolling import roll
+from fairlead.client import errors as client_errors
 from fairlead.lifecycle.drain.rollout import ZONE_LABEL, Limits
 
 NODES = [
     Node(metadata=ObjectMeta(name=f"{zone}{number}", labels={ZONE_LABEL: zone})) for zone in "ab" for number in range(3)
 ]
+
+
+def unexpected(name: str, error: Exception) -> None:
+    raise AssertionError(f"{name}: {error}")
 
 
 class Work:
@@ -35,23 +43,43 @@ class Work:
 
 async def test_one_after_the_other_by_default() -> None:
     work = Work()
-    assert await roll(NODES, Limits(), work) == {node.name: True for node in NODES}
+    assert await roll(NODES, Limits(), work, on_error=unexpected) == {node.name: True for node in NODES}
     assert work.peak == 1
     assert work.order == [node.name for node in NODES]
 
 
 async def test_a_zone_has_a_limit_of_its_own() -> None:
     work = Work()
-    await roll(NODES, Limits(max_unavailable=4, per_zone=1), work)
+    await roll(NODES, Limits(max_unavailable=4, per_zone=1), work, on_error=unexpected)
     assert (work.peak, work.zone_peak) == (2, 1)
 
 
 async def test_a_failure_does_not_stop_the_others() -> None:
-    results = await roll(NODES, Limits(), Work("a1"))
+    results = await roll(NODES, Limits(), Work("a1"), on_error=unexpected)
     assert [name for name, good in results.items() if not good] == ["a1"]
     assert len(results) == len(NODES)
 
 
 async def test_unless_it_should() -> None:
-    results = await roll(NODES, Limits(), Work("a1"), stop_on_failure=True)
+    results = await roll(NODES, Limits(), Work("a1"), on_error=unexpected, stop_on_failure=True)
     assert results == {"a0": True, "a1": False}
+
+
+@pytest.mark.parametrize("error", [api_errors.InternalError("timed out"), client_errors.ConnectionBroken("reset")])
+async def test_an_error_is_the_failure_of_its_node_alone(error: Exception) -> None:
+    others_done = asyncio.Event()
+    told: list[tuple[str, Exception]] = []
+
+    async def work(name: str) -> bool:
+        if name == "a0":
+            raise error
+        await asyncio.wait_for(others_done.wait(), 30)
+        return True
+
+    def on_error(name: str, error: Exception) -> None:
+        told.append((name, error))
+        others_done.set()
+
+    results = await roll(NODES[:3], Limits(max_unavailable=3), work, on_error=on_error)
+    assert results == {"a0": False, "a1": True, "a2": True}
+    assert told == [("a0", error)]
