@@ -176,7 +176,8 @@ async def test_maintenance_from_beginning_to_end(fleet: Fleet) -> None:
 async def test_a_drain_that_nobody_takes_up_is_explained_and_taken_back(fleet: Fleet) -> None:
     lonely = fleet.nodes[1]
     said = await fleet.said("drain", lonely, "--timeout=7s", code=1)
-    assert "no agent has seen the event yet; is `fairlead agent` running on the node?" in said
+    assert "nobody claims for the node" in said
+    assert "is `fairlead agent` running on the node?" in said
     assert "nobody took it up within 7s, so it was taken back" in said
     left = (await fleet.api.get(EVENTS, fieldSelector=f"spec.bindingNode={lonely}")).expect(200)["items"]
     assert left == []
