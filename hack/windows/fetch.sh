@@ -39,6 +39,8 @@ if [ ! -d "$cache/root" ]; then
 	# shellcheck disable=SC2086 # a list of words
 	(cd "$scratch/debs" && apt-get download -q $needed >"$scratch/log" 2>&1) || fail "$(tail -n 3 "$scratch/log")"
 	for package in "$scratch"/debs/*.deb; do dpkg -x "$package" "$scratch/root"; done
+	# The loader looks for the server beside itself; what is there is a script that looks into /usr.
+	ln -sf wineserver64 "$scratch/root/usr/lib/wine/wineserver"
 	mv "$scratch/root" "$cache/root"
 fi
 
@@ -70,10 +72,26 @@ if [ ! -d "$wheels" ]; then
 fi
 ln -sfn "$wheels" "$cache/wheels"
 
-trigger=$cache/preshutdown-$(sha256sum "$here/preshutdown.c" | cut -c1-12).exe
-if [ ! -e "$trigger" ]; then
-	"$here/mingw.sh" "$cache" -O1 -municode -o "$scratch/trigger.exe" "$here/preshutdown.c" -ladvapi32 -lntdll >&2
-	mv "$scratch/trigger.exe" "$trigger"
+built=$cache/built-$(cat "$here"/*.c | sha256sum | cut -c1-12)
+if [ ! -d "$built" ]; then
+	mkdir "$scratch/built"
+	"$here/mingw.sh" "$cache" -O1 -municode -o "$scratch/built/preshutdown.exe" "$here/preshutdown.c" -ladvapi32 >&2
+	"$here/mingw.sh" "$cache" -O1 -shared -o "$scratch/built/bcryptprimitives.dll" "$here/bcryptprimitives.c" \
+		-ladvapi32 >&2
+	find "$cache" -maxdepth 1 -name 'built-*' -exec rm -rf {} +
+	mv "$scratch/built" "$built"
 fi
-ln -sfn "$trigger" "$cache/preshutdown.exe"
+ln -sfn "$built" "$cache/built"
+
+if [ ! -d "$cache/prefix" ]; then
+	# shellcheck source=hack/windows/wine-env.sh
+	. "$here/wine-env.sh" "$cache"
+	export WINEPREFIX=$scratch/prefix
+	mkdir -p "$WINEPREFIX/drive_c/windows/system32"
+	# Debian's Wine looks for this one where it would be if it were installed.
+	cp "$cache/root/usr/x86_64-w64-mingw32/lib/zlib1.dll" "$WINEPREFIX/drive_c/windows/system32/"
+	timeout 240 wine64 wineboot -i >/dev/null 2>&1 || fail "Wine does not start"
+	timeout 60 wineserver -w
+	mv "$scratch/prefix" "$cache/prefix"
+fi
 echo "$cache"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+from collections.abc import Iterator
 
 import pytest
 
 from fairlead.testing import require_real
+from tests.windows.wine import REPOSITORY, Wine
 
 # `make test-windows` fetches the parts and says where they are by this variable, empty where it could not.
 if "FAIRLEAD_WINDOWS" not in os.environ:
     collect_ignore_glob = ["test_*.py"]
 
-REPOSITORY = pathlib.Path(__file__).parents[2]
 MINGW = REPOSITORY / "hack/windows/mingw.sh"
 
 
@@ -30,3 +31,16 @@ def parts() -> Parts:
     folder = os.environ.get("FAIRLEAD_WINDOWS", "")
     require_real("Wine and mingw-w64", present=bool(folder), remedy="run: make test-windows")
     return Parts(pathlib.Path(folder))
+
+
+@pytest.fixture(scope="session")
+def machine(parts: Parts) -> Iterator[Wine]:
+    """A machine that is up, for everybody: tests use services of their own."""
+    made = Wine(parts.folder)
+    try:
+        made.make()
+        made.boot()
+        yield made
+    finally:
+        made.off()
+        made.remove()

@@ -15,15 +15,10 @@ from tests.windows.conftest import MINGW, Parts
 STATUS = (
     "dwServiceType dwCurrentState dwControlsAccepted dwWin32ExitCode dwServiceSpecificExitCode dwCheckPoint dwWaitHint"
 )
-CONFIG = (
-    "dwServiceType dwStartType dwErrorControl lpBinaryPathName lpLoadOrderGroup dwTagId lpDependencies "
-    "lpServiceStartName lpDisplayName"
-)
 STRUCTURES: dict[str, tuple[type[ctypes.Structure], str]] = {
     "SERVICE_STATUS": (structures.ServiceStatus, STATUS),
     "SERVICE_STATUS_PROCESS": (structures.ServiceStatusProcess, f"{STATUS} dwProcessId dwServiceFlags"),
     "SERVICE_PRESHUTDOWN_INFO": (structures.PreshutdownInfo, "dwPreshutdownTimeout"),
-    "QUERY_SERVICE_CONFIGW": (structures.QueriedConfig, CONFIG),
     "SERVICE_DESCRIPTIONW": (structures.ServiceDescription, "lpDescription"),
     "SC_ACTION": (structures.RecoveryAction, "Type Delay"),
     "SERVICE_FAILURE_ACTIONSW": (
@@ -88,7 +83,7 @@ def compiled(parts: Parts, folder: pathlib.Path, conditions: list[str]) -> subpr
 
 def test_structures_and_constants_are_those_of_the_header(parts: Parts, tmp_path: pathlib.Path) -> None:
     said = claims()
-    assert len(said) > 90
+    assert len(said) > 70
     result = compiled(parts, tmp_path, said)
     assert result.returncode == 0, result.stderr
 

@@ -30,7 +30,7 @@ class LaunchSettings:
     """What the command line says."""
 
     node_name: str
-    registry: Path
+    registry: Path | None  # None: this system has no sockets for drivers to register by
     state: Path  # where the agent keeps its name and its lock
     settings: Settings
     platform: str = ""

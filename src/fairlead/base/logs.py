@@ -16,17 +16,29 @@ import logging
 import sys
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import IO, Any, Literal
+from typing import Any, Literal, Protocol
 
 from fairlead.base import redaction
 from fairlead.base.clock import Clock
 
-__all__ = ["HumanFormatter", "JsonFormatter", "Logger", "configure", "context", "get_logger"]
+__all__ = ["HumanFormatter", "JsonFormatter", "Logger", "Stream", "configure", "context", "get_logger"]
 
 _ROOT = "fairlead"
 _FIELDS = "fairlead_fields"
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 _context: contextvars.ContextVar[Mapping[str, Any]] = contextvars.ContextVar("log_fields", default=_NOTHING)
+
+
+class Stream(Protocol):
+    """Where lines go."""
+
+    def write(self, text: str, /) -> object:
+        """Take a line or more."""
+        ...
+
+    def flush(self) -> None:
+        """Hold nothing back."""
+        ...
 
 
 class Logger:
@@ -88,7 +100,7 @@ def configure(
     *,
     output: Literal["human", "json"] = "human",
     level: int | str = logging.INFO,
-    stream: IO[str] | None = None,
+    stream: Stream | None = None,
     clock: Clock | None = None,
 ) -> None:
     """Send all log lines of this process, ours and libraries', to one stream. Calling it again replaces it.
@@ -109,7 +121,7 @@ def configure(
     logging.getLogger(_ROOT).setLevel(level.upper() if isinstance(level, str) else level)
 
 
-class _Handler(logging.StreamHandler[IO[str]]):
+class _Handler(logging.StreamHandler[Stream]):
     """Ours, so that `configure` can find and replace it without touching a handler somebody else put there."""
 
 

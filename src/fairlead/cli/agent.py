@@ -10,18 +10,24 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fairlead.api import names
-from fairlead.cli import managing, options, process
+from fairlead.base import gates, logs
+from fairlead.cli import managing, options, process, windows_service
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from fairlead.agent.launch import LaunchSettings
     from fairlead.agent.shutdown.launch import ShutdownSettings
+    from fairlead.agent.windows.service import Service
     from fairlead.client import Client
 
 __all__ = ["command"]
 
 _FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 _FOLDER = click.Path(path_type=pathlib.Path, file_okay=False)
+_LOG_FILE = click.Path(path_type=pathlib.Path, dir_okay=False)
+_IS_WINDOWS = windows_service.IS_WINDOWS
+
+_log = logs.get_logger(__name__)
 
 
 def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
@@ -32,7 +38,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     return name
 
 
-@click.command("agent")
+@click.group("agent", invoke_without_command=True, subcommand_metavar="[COMMAND]" if _IS_WINDOWS else "")
 @click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option("--node-name", callback=_node_name, help="The node to look after [default: this host's name].")
@@ -42,9 +48,16 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
     callback=managing.socket_folder,
+    hidden=_IS_WINDOWS,  # it has no sockets that drivers could register by
     help="Where drivers put their registration sockets.",
 )
-@click.option("--state-dir", type=_FOLDER, help="Where the agent keeps its name [default: beside the registry].")
+@click.option(
+    "--state-dir",
+    type=_FOLDER,
+    help="Where the agent keeps its name [default: "
+    + (r"%ProgramData%\fairlead" if _IS_WINDOWS else "beside the registry")
+    + "].",
+)
 @click.option(
     "--driver-wait-timeout",
     default="5m",
@@ -88,6 +101,18 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     show_default=True,
     help="Who ends the pods then. auto: the kubelet where it is set up to, else the agent.",
 )
+@click.option(
+    "--windows-service",
+    is_flag=True,
+    hidden=not _IS_WINDOWS,
+    help="Run as the service that install-service makes. Only a service hears that the machine goes down.",
+)
+@click.option(
+    "--log-file",
+    type=_LOG_FILE,
+    help="Write log lines to this file"
+    + (r" [default for a service: %ProgramData%\fairlead\agent.log]." if _IS_WINDOWS else "."),
+)
 @click.option("--platform", default="", help="Say on the Node that it runs on this cloud.")
 @click.option("--bind-address", default="127.0.0.1", show_default=True, help="Where health and metrics are served.")
 @click.option(
@@ -99,34 +124,59 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
 )
 @options.feature_gates
 @options.logging
-@click.pass_obj
-def command(invocation: Invocation, /, **flags: Any) -> None:
+@click.pass_context
+def command(ctx: click.Context, /, **flags: Any) -> None:
     """Claim the lifecycle events of one node and have drivers carry them out; see its pods out when it goes down.
 
     One agent per node; a second one stands by. SIGTERM ends it at once: work under way is taken up by the next agent.
     """
+    if ctx.invoked_subcommand is not None:
+        return
+    invocation = ctx.ensure_object(Invocation)
+    _log_to_file(ctx, invocation, flags)
+    hears = flags["feature_gates"].enabled(gates.WINDOWS_GRACEFUL_NODE_SHUTDOWN)
+    # A service must answer its manager within moments, so that this comes before anything is read.
+    with windows_service.begun(wanted=flags["windows_service"], hears_preshutdown=hears) as service:
+        _run(invocation, flags, service)
+
+
+command.add_command(windows_service.install_service)
+command.add_command(windows_service.remove_service)
+
+
+def _log_to_file(ctx: click.Context, invocation: Invocation, flags: dict[str, Any]) -> None:
+    path: pathlib.Path | None = flags["log_file"]
+    if path is None and flags["windows_service"] and _IS_WINDOWS:
+        path = windows_service.data_folder(invocation) / "agent.log"
+    if path is not None:
+        from fairlead.base.logfile import LogFile
+
+        options.log_to(ctx, LogFile(path))
+
+
+def _run(invocation: Invocation, flags: dict[str, Any], service: Service | None) -> None:
     from fairlead.agent import launch
     from fairlead.base.metrics import DiscardedMetrics, PrometheusMetrics
 
     metrics = PrometheusMetrics(process_metrics=True) if flags["secure_port"] else DiscardedMetrics()
-    settings = _settings(invocation, flags)
+    settings = _settings(invocation, flags, service)
 
     async def run() -> None:
         async with _connect(invocation, flags) as client:
             await launch.serve(client, settings, metrics, lambda: _announce(settings))
 
-    process.run(run)
+    process.run(run if service is None else lambda: service.run(run))
 
 
-def _settings(invocation: Invocation, flags: dict[str, Any]) -> LaunchSettings:
+def _settings(invocation: Invocation, flags: dict[str, Any], service: Service | None) -> LaunchSettings:
     from fairlead.agent.launch import LaunchSettings
     from fairlead.lifecycle.facts import Settings
     from fairlead.manager import ServingOptions
 
     return LaunchSettings(
         node_name=flags["node_name"],
-        registry=flags["registry_dir"],
-        state=flags["state_dir"] or flags["registry_dir"].parent,
+        registry=flags["registry_dir"] if hasattr(socket, "AF_UNIX") else None,
+        state=flags["state_dir"] or _state_folder(invocation, flags),
         settings=Settings(
             driver_wait=dt.timedelta(seconds=flags["driver_wait_timeout"]),
             keep_finished=dt.timedelta(seconds=flags["finished_event_ttl"]),
@@ -134,19 +184,25 @@ def _settings(invocation: Invocation, flags: dict[str, Any]) -> LaunchSettings:
             hold_autoscalers=flags["hold_autoscalers"],
         ),
         platform=flags["platform"],
-        shutdown=_shutdown(invocation, flags),
+        shutdown=_shutdown(invocation, flags, service),
         serving=ServingOptions(bind_address=flags["bind_address"], port=flags["secure_port"] or None),
         gates=flags["feature_gates"],
     )
 
 
-def _shutdown(invocation: Invocation, flags: dict[str, Any]) -> ShutdownSettings | None:
+def _state_folder(invocation: Invocation, flags: dict[str, Any]) -> pathlib.Path:
+    if _IS_WINDOWS:
+        return windows_service.data_folder(invocation)
+    folder: pathlib.Path = flags["registry_dir"].parent
+    return folder
+
+
+def _shutdown(invocation: Invocation, flags: dict[str, Any], service: Service | None) -> ShutdownSettings | None:
     """What is to be done about shutdowns; None when nothing is."""
     if flags["config"] is None:
         return None
     from fairlead.agent.shutdown.configuration import read_config
     from fairlead.agent.shutdown.launch import ShutdownSettings, is_supported
-    from fairlead.base import gates
     from fairlead.lifecycle.shutdown_config import BadShutdownConfig
 
     try:
@@ -156,8 +212,26 @@ def _shutdown(invocation: Invocation, flags: dict[str, Any]) -> ShutdownSettings
     if not config.shutdown.enabled:
         return None
     if not is_supported():
-        raise click.UsageError(f"--config: {flags['config']} asks for graceful shutdowns, which need Linux")
-    return ShutdownSettings(config=config, environment=invocation.environment, owner=flags["shutdown_owner"])
+        raise click.UsageError(f"--config: {flags['config']} asks for graceful shutdowns, which need Linux or Windows")
+    if _IS_WINDOWS and not _is_heard_on_windows(flags, service):
+        return None
+    return ShutdownSettings(
+        config=config, environment=invocation.environment, owner=flags["shutdown_owner"], service=service
+    )
+
+
+def _is_heard_on_windows(flags: dict[str, Any], service: Service | None) -> bool:
+    """Whether a shutdown can be heard; says why when it cannot."""
+    if not flags["feature_gates"].enabled(gates.WINDOWS_GRACEFUL_NODE_SHUTDOWN):
+        _log.info("WindowsGracefulNodeShutdown is off: shutdowns of this machine are not looked after")
+    elif service is None:
+        _log.warning(
+            "this process is not a Windows service: shutdowns of this machine are not looked after; "
+            "`fairlead agent install-service` makes it one"
+        )
+    else:
+        return True
+    return False
 
 
 def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
@@ -174,4 +248,5 @@ def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
 
 
 def _announce(settings: LaunchSettings) -> None:
-    click.echo(f"fairlead agent looks after node {settings.node_name}; drivers register in {settings.registry}")
+    drivers = "no drivers here" if settings.registry is None else f"drivers register in {settings.registry}"
+    click.echo(f"fairlead agent looks after node {settings.node_name}; {drivers}")

@@ -82,7 +82,8 @@ def main(arguments: Sequence[str] | None = None, *, environment: Environment | N
             standalone_mode=False,
             obj=invocation,
         )
-        sys.stdout.flush()
+        if sys.stdout is not None:  # a Windows service has none
+            sys.stdout.flush()
     except SystemExit as end:
         return _code_of(end)
     except (click.Abort, KeyboardInterrupt):

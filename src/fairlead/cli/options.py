@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from fairlead.base import gates
 
-__all__ = ["duration", "feature_gates", "logging", "optional_duration"]
+if TYPE_CHECKING:
+    from fairlead.base import logs
+
+__all__ = ["duration", "feature_gates", "log_to", "logging", "optional_duration"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+_CONFIGURED = f"{__name__}.configured"
 _DEBUG_FROM = 4  # Kubernetes' -v=4 is "debug level verbosity"
 
 
@@ -79,6 +83,13 @@ def logging(command: _F) -> _F:
     return with_format(with_verbosity(command))
 
 
+def log_to(ctx: click.Context, stream: logs.Stream) -> None:
+    """Write log lines there instead of to standard error, as `--logging-format` and `-v` say."""
+    from fairlead.base import logs
+
+    logs.configure(**ctx.meta[_CONFIGURED], stream=stream)
+
+
 def _parse_gates(ctx: click.Context, parameter: click.Parameter, value: str) -> gates.FeatureGates:
     try:
         return gates.FeatureGates.parse(value)
@@ -96,7 +107,8 @@ def _configure_logs(ctx: click.Context, parameter: click.Parameter, value: int) 
     del parameter
     from fairlead.base import logs
 
-    logs.configure(
-        output="json" if ctx.meta[__name__] == "json" else "human",
-        level="DEBUG" if value >= _DEBUG_FROM else "INFO",
-    )
+    ctx.meta[_CONFIGURED] = {
+        "output": "json" if ctx.meta[__name__] == "json" else "human",
+        "level": "DEBUG" if value >= _DEBUG_FROM else "INFO",
+    }
+    logs.configure(**ctx.meta[_CONFIGURED])

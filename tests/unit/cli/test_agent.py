@@ -1,11 +1,21 @@
 from __future__ import annotations
 
+import contextlib
+import logging
 import pathlib
 
+import click
 import pytest
 
+from fairlead.agent.windows.control import ServiceState, Status
+from fairlead.agent.windows.service import Service
+from fairlead.base import logs
+from fairlead.base.clock import RealClock
 from fairlead.base.environment import Environment
+from fairlead.base.gates import FeatureGates
+from fairlead.cli import agent, windows_service
 from fairlead.cli.main import main
+from tests.unit.agent.windows.fakemanager import FakeCalls
 
 
 @pytest.mark.parametrize(
@@ -58,3 +68,86 @@ def test_a_config_for_shutdowns_needs_its_gate(tmp_path: pathlib.Path, capsys: p
     arguments = ["agent", "--config", str(path), "--feature-gates=GracefulNodeShutdown=false"]
     assert main(arguments, environment=Environment({})) == 2
     assert "requires feature gate GracefulNodeShutdown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--windows-service"], ["install-service", "--config=x"], ["remove-service"]], ids=lambda one: one[0]
+)
+def test_what_only_windows_has_is_refused_elsewhere(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", *arguments], environment=Environment({})) == 2
+    assert f"{arguments[0]} works on Windows only" in capsys.readouterr().err
+
+
+def test_what_only_windows_has_is_not_offered_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["agent", "--help"], environment=Environment({})) == 0
+    said = capsys.readouterr().out
+    assert "service" not in said.replace("LifecycleTransition", "")
+    assert "Usage: fairlead agent [OPTIONS]\n" in said
+
+
+def test_the_windows_gate_depends_on_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    contradiction = "--feature-gates=GracefulNodeShutdown=false,WindowsGracefulNodeShutdown=true"
+    assert main(["agent", contradiction], environment=Environment({})) == 2
+    assert "depends on features that are disabled: GracefulNodeShutdown" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flag", "is_a_service", "words"),
+    [
+        ("", True, ""),
+        ("", False, "this process is not a Windows service"),
+        ("WindowsGracefulNodeShutdown=false", True, "WindowsGracefulNodeShutdown is off"),
+        ("GracefulNodeShutdown=false", True, "WindowsGracefulNodeShutdown is off"),
+    ],
+)
+def test_on_windows_a_shutdown_is_heard_by_a_service_with_the_gate_on(
+    flag: str, is_a_service: bool, words: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="fairlead")
+    service = Service(FakeCalls(), RealClock()) if is_a_service else None
+    heard = agent._is_heard_on_windows({"feature_gates": FeatureGates.parse(flag)}, service)
+    assert heard is (not words)
+    assert words in caplog.text
+
+
+def test_log_lines_go_to_a_file(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    config = tmp_path / "agent.yaml"
+    config.write_text("gracePeriod: 5s\n")
+    path = tmp_path / "logs" / "agent.log"
+    try:
+        arguments = ["agent", f"--log-file={path}", f"--config={config}", "--logging-format=json"]
+        assert main(arguments, environment=Environment({})) == 2
+        logs.get_logger("here").info("said")
+    finally:
+        for handler in [one for one in root.handlers if one not in handlers]:
+            root.removeHandler(handler)
+            handler.stream.close()  # type: ignore[attr-defined]  # ours has one
+        root.setLevel(level)
+    assert '"message": "said"' in path.read_text(encoding="utf-8")
+    assert "said" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"), [(None, 0), (OSError("broken"), 1), (click.UsageError("wrong"), 2)], ids=["none", "1", "2"]
+)
+def test_how_the_agent_ends_is_the_services_exit_code(
+    failure: Exception | None, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = FakeCalls()
+
+    def started(*, hears_preshutdown: bool) -> Service:
+        service = Service(calls, RealClock(), hears_preshutdown=hears_preshutdown)
+        service.start()
+        return service
+
+    monkeypatch.setattr(windows_service, "_started", started)
+    with (
+        pytest.raises(type(failure)) if failure is not None else contextlib.nullcontext(),
+        windows_service.begun(wanted=True, hears_preshutdown=True) as service,
+    ):
+        assert service is not None
+        if failure is not None:
+            raise failure
+    assert calls.reports[-1] == Status(state=ServiceState.STOPPED, exit_code=code)

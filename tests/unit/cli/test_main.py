@@ -235,6 +235,7 @@ def test_every_command_file_is_in_the_table() -> None:
         "nodes",
         "options",
         "process",
+        "windows_service",
     }
     packages = {path.parent.name for path in folder.glob("*/__init__.py")}
     files = ({path.stem for path in folder.glob("*.py")} | packages) - frame

@@ -17,7 +17,7 @@ from fairlead.agent.shutdown.ears import Ear
 from fairlead.agent.shutdown.ending import KubeletControl, PodRuntime
 from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Machine, Parts
 from fairlead.agent.shutdown.telling import Teller
-from fairlead.agent.windows import boot
+from fairlead.agent.windows.registry import Registry
 from fairlead.agent.windows.service import Service
 from fairlead.base import logs
 from fairlead.base.clock import Clock
@@ -55,10 +55,8 @@ def this_machine(clock: Clock) -> Machine:
 
 
 def _boot_id() -> str:
-    if sys.platform == "win32":
-        return boot.boot_id()
     try:
-        return _BOOT_ID.read_text(encoding="ascii").strip()
+        return Registry().boot_id() if sys.platform == "win32" else _BOOT_ID.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -91,7 +89,6 @@ def _linux(settings: ShutdownSettings, clock: Clock) -> _System:
 def _windows(settings: ShutdownSettings, clock: Clock, service: Service) -> _System:
     from fairlead.agent.shutdown.kubelet_service import KubeletService
     from fairlead.agent.shutdown.windows import PreshutdownEar
-    from fairlead.agent.windows.order import Registry
     from fairlead.agent.windows.scm import ServiceManager
 
     config, manager = settings.config, ServiceManager()

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
-from fairlead.agent.windows.order import OrderStore, placed_before
+from fairlead.agent.windows.order import placed_before
 from fairlead.agent.windows.service import Service
 from fairlead.base import logs, tasks
 
-__all__ = ["PreshutdownEar", "Timeouts"]
+__all__ = ["Order", "PreshutdownEar", "Timeouts"]
 
 _MILLISECONDS_MAX: Final = 0xFFFF_FFFF
 
@@ -35,7 +35,19 @@ class Timeouts(Protocol):
         """Have it wait so long."""
         ...
 
-    def dependencies(self, name: str) -> tuple[str, ...]:
+
+class Order(Protocol):
+    """What is asked of the registry; see `agent.windows.registry`. Each raises OSError."""
+
+    def order(self) -> list[str] | None:
+        """The services that hear it one after the other; None when there is no such list."""
+        ...
+
+    def set_order(self, order: Sequence[str]) -> None:
+        """Change it."""
+        ...
+
+    def dependencies(self, service: str) -> list[str]:
         """The services that one needs."""
         ...
 
@@ -46,7 +58,7 @@ class PreshutdownEar:
     Whether the machine was going down before this process started, nobody can tell.
     """
 
-    def __init__(self, service: Service, timeouts: Timeouts, order: OrderStore) -> None:
+    def __init__(self, service: Service, timeouts: Timeouts, order: Order) -> None:
         self._service = service
         self._timeouts = timeouts
         self._order = order
@@ -118,12 +130,12 @@ class PreshutdownEar:
         return ""
 
     def _take_place(self) -> None:
-        found = self._order.read()
+        found = self._order.order()
         if found is None:
             # Only an improvement is lost: the machine tells us all the same, at the same time as others.
             _log.warning("this system has no PreshutdownOrder: services that are needed may stop first")
             return
-        placed = placed_before(self._service.name, self._timeouts.dependencies(self._service.name), found)
+        placed = placed_before(self._service.name, self._order.dependencies(self._service.name), found)
         if placed != found:
-            self._order.write(placed)
+            self._order.set_order(placed)
             _log.info("took a place in PreshutdownOrder", order=placed)

@@ -19,7 +19,6 @@ from fairlead.agent.windows.structures import (
     FailureActionsFlag,
     Level,
     PreshutdownInfo,
-    QueriedConfig,
     RecoveryAction,
     ServiceDescription,
     ServiceKind,
@@ -100,19 +99,6 @@ class ServiceManager:
             process_id=found.process_id,
         )
 
-    def dependencies(self, name: str) -> tuple[str, ...]:
-        """The services that must run before this one. Groups of services, which can be named there too, are none."""
-        with _service(name, Access.QUERY_CONFIG) as handle:
-            needed = ctypes.c_uint32()
-            advapi().QueryServiceConfigW(handle, None, 0, ctypes.byref(needed))
-            buffer = ctypes.create_string_buffer(max(needed.value, ctypes.sizeof(QueriedConfig)))
-            check(
-                advapi().QueryServiceConfigW(handle, buffer, len(buffer), ctypes.byref(needed)),
-                f"reading how the service {name} was made",
-            )
-            address = QueriedConfig.from_buffer(buffer).dependencies
-            return tuple(text for text in _texts_at(address) if not text.startswith("+"))
-
     def preshutdown_timeout_ms(self, name: str) -> int:
         """How long the machine waits for the service when it goes down."""
         with _service(name, Access.QUERY_CONFIG) as handle:
@@ -147,8 +133,8 @@ class ServiceManager:
                 if error.code != Win32Error.SERVICE_NOT_ACTIVE:
                     raise
 
-    def create(self, new: NewService) -> None:
-        """Make a service that is started again when it fails."""
+    def create(self, new: NewService) -> list[str]:
+        """Make a service that is started again when it fails. What this system does not let be set is returned."""
         dependencies = "".join(f"{name}\0" for name in new.dependencies) + "\0"
         with _manager(Access.MANAGER_CONNECT | Access.MANAGER_CREATE_SERVICE) as manager:
             handle = advapi().CreateServiceW(
@@ -167,10 +153,18 @@ class ServiceManager:
                 None,
             )
             check(handle, f"making the service {new.name}")
+            problems = []
             with _closing(handle):
-                _change(handle, Level.DESCRIPTION, ServiceDescription(new.description), "its description")
-                _change(handle, Level.FAILURE_ACTIONS, _restarts(), "what happens when it fails")
-                _change(handle, Level.FAILURE_ACTIONS_FLAG, FailureActionsFlag(1), "what counts as a failure")
+                for level, info, what in (
+                    (Level.DESCRIPTION, ServiceDescription(new.description), "its description"),
+                    (Level.FAILURE_ACTIONS, _restarts(), "what happens when it fails"),
+                    (Level.FAILURE_ACTIONS_FLAG, FailureActionsFlag(1), "what counts as a failure"),
+                ):
+                    try:
+                        _change(handle, level, info, what)
+                    except ScmError as error:
+                        problems.append(error.strerror or str(error))
+            return problems
 
     def delete(self, name: str) -> None:
         """Remove it; one that runs is gone when it has stopped."""
@@ -204,7 +198,6 @@ def advapi() -> Any:
         "ControlService": [handle, number, pointer],
         "DeleteService": [handle],
         "QueryServiceConfig2W": [handle, number, pointer, number, pointer],
-        "QueryServiceConfigW": [handle, pointer, number, pointer],
         "QueryServiceStatusEx": [handle, number, pointer, number, pointer],
         "SetServiceStatus": [handle, pointer],
         "StartServiceCtrlDispatcherW": [pointer],
@@ -249,10 +242,3 @@ def _restarts() -> FailureActions:
         *[RecoveryAction(_RESTART, delay) for delay in _RESTART_DELAYS_MS]
     )
     return FailureActions(_FORGIVEN_AFTER_SECONDS, None, None, len(actions), actions)
-
-
-def _texts_at(address: int | None) -> Iterator[str]:
-    """The texts of a list that ends with an empty one."""
-    while address and (text := ctypes.wstring_at(address)):
-        yield text
-        address += (len(text) + 1) * ctypes.sizeof(ctypes.c_wchar)

@@ -26,9 +26,7 @@ from fairlead.agent.windows.structures import (
 from fairlead.base import logs, tasks
 from fairlead.base.clock import Clock
 
-__all__ = ["SERVICE_NAME", "Attachment", "NotAService", "Service", "ServiceCalls", "WindowsCalls"]
-
-SERVICE_NAME: Final = "fairlead-agent"
+__all__ = ["Attachment", "NotAService", "Service", "ServiceCalls", "WindowsCalls"]
 
 # Often enough for anybody who watches, and well within the hint that every report gives.
 _PROGRESS_SECONDS: Final = 1.0
@@ -56,8 +54,8 @@ class Attachment(Protocol):
 class ServiceCalls(Protocol):
     """What the system offers to a service."""
 
-    def dispatch(self, name: str, main: Callable[[], None]) -> None:
-        """Have the system call `main` on a thread of its own. Returns when the service has ended.
+    def dispatch(self, main: Callable[[str], None]) -> None:
+        """Have the system call `main` with the service's name, on a thread of its own. Returns when that has ended.
 
         Raises:
             ScmError: this process is no service.
@@ -74,10 +72,10 @@ class ServiceCalls(Protocol):
 
 
 class Service:
-    """One service: `start`, then `run` what it is for, then `finish`."""
+    """One service: `start`, then `run` what it is for, then `finish`. Its name is known when it has started."""
 
-    def __init__(self, name: str, calls: ServiceCalls, clock: Clock, *, hears_preshutdown: bool = True) -> None:
-        self.name = name
+    def __init__(self, calls: ServiceCalls, clock: Clock, *, hears_preshutdown: bool = True) -> None:
+        self.name = ""
         self._calls = calls
         self._clock = clock
         self._model = ServiceModel(hears_preshutdown=hears_preshutdown)
@@ -150,15 +148,16 @@ class Service:
 
     def _dispatch(self) -> None:
         try:
-            self._calls.dispatch(self.name, self._main)
+            self._calls.dispatch(self._main)
         except ScmError as error:
             self._failure = error
         finally:
             self._began.set()
             self._ended.set()
 
-    def _main(self) -> None:
-        self._calls.register(self.name, self._handle)
+    def _main(self, name: str) -> None:
+        self.name = name
+        self._calls.register(name, self._handle)
         with self._lock:
             self._report()
             self._model.started()
@@ -233,17 +232,18 @@ class WindowsCalls:
         self._handle: int | None = None
         self._kept: list[Any] = []  # what the system holds pointers to
 
-    def dispatch(self, name: str, main: Callable[[], None]) -> None:
+    def dispatch(self, main: Callable[[str], None]) -> None:
         """Hand this thread to the system."""
 
-        def run(count: int, arguments: int | None) -> None:
-            del count, arguments
+        def run(count: int, arguments: Any) -> None:
+            del count
             try:
-                main()
+                main(arguments[0])
             except Exception:  # noqa: BLE001 - nobody above this frame can handle it
                 _log.exception("the service failed")
 
-        table = (ServiceTableEntry * 2)(ServiceTableEntry(name, MainProcedure(run)), ServiceTableEntry())
+        # A service with a process of its own is told its name; the one in the table does not matter.
+        table = (ServiceTableEntry * 2)(ServiceTableEntry("", MainProcedure(run)), ServiceTableEntry())
         self._kept.append(table)
         check(advapi().StartServiceCtrlDispatcherW(ctypes.byref(table)), "becoming a service")
 

@@ -17,7 +17,6 @@ __all__ = [
     "Level",
     "MainProcedure",
     "PreshutdownInfo",
-    "QueriedConfig",
     "RecoveryAction",
     "ServiceDescription",
     "ServiceKind",
@@ -31,7 +30,7 @@ __all__ = [
 # On 64 bits Windows has one calling convention, so that the portable one will do where the other does not exist.
 _PROCEDURE: Final[Any] = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
 
-MainProcedure: Final[Any] = _PROCEDURE(None, ctypes.c_uint32, ctypes.c_void_p)
+MainProcedure: Final[Any] = _PROCEDURE(None, ctypes.c_uint32, ctypes.POINTER(ctypes.c_wchar_p))
 HandlerProcedure: Final[Any] = _PROCEDURE(
     ctypes.c_uint32, ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_void_p
 )
@@ -110,22 +109,6 @@ class PreshutdownInfo(ctypes.Structure):
     """SERVICE_PRESHUTDOWN_INFO: how long the machine waits for the service."""
 
     _fields_ = (("timeout_ms", ctypes.c_uint32),)
-
-
-class QueriedConfig(ctypes.Structure):
-    """QUERY_SERVICE_CONFIGW: how a service was made. `dependencies` is a list of texts, each with a zero at its end."""
-
-    _fields_ = (
-        ("service_type", ctypes.c_uint32),
-        ("start_type", ctypes.c_uint32),
-        ("error_control", ctypes.c_uint32),
-        ("binary_path_name", ctypes.c_wchar_p),
-        ("load_order_group", ctypes.c_wchar_p),
-        ("tag_id", ctypes.c_uint32),
-        ("dependencies", ctypes.c_void_p),
-        ("service_start_name", ctypes.c_wchar_p),
-        ("display_name", ctypes.c_wchar_p),
-    )
 
 
 class ServiceDescription(ctypes.Structure):

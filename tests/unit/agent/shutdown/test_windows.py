@@ -10,15 +10,15 @@ from fairlead.agent.shutdown.windows import PreshutdownEar
 from fairlead.agent.windows.control import Control, ServiceState
 from fairlead.agent.windows.service import Service
 from fairlead.base.clock import RealClock
-from tests.unit.agent.windows.fakemanager import FakeCalls, FakeManager, FakeOrder
+from tests.unit.agent.windows.fakemanager import FakeCalls, FakeManager, FakeRegistry
 
 
 class Site:
     def __init__(self, order: list[str] | None = None) -> None:
         self.calls = FakeCalls()
         self.manager = FakeManager()
-        self.order = FakeOrder(order)
-        self.service = Service("agent", self.calls, RealClock())
+        self.order = FakeRegistry(order)
+        self.service = Service(self.calls, RealClock())
         self.ear = PreshutdownEar(self.service, self.manager, self.order)
 
     def goes_down(self) -> bool:
@@ -91,26 +91,23 @@ async def test_a_manager_that_refuses_is_an_error(step: str) -> None:
 
 async def test_it_takes_its_place_before_what_it_needs() -> None:
     site = Site(["x", "containerd", "y"])
-    site.manager.needs = ("containerd",)
+    site.order.needs = ["containerd"]
     async with site.listening(1):
-        assert site.order.order == ["x", "agent", "containerd", "y"]
+        assert site.order.listed == ["x", "agent", "containerd", "y"]
     assert site.order.writes == 1
 
 
 async def test_a_place_that_it_has_is_not_written_again() -> None:
     site = Site(["agent", "containerd"])
-    site.manager.needs = ("containerd",)
+    site.order.needs = ["containerd"]
     async with site.listening(1):
         assert site.order.writes == 0
 
 
-@pytest.mark.parametrize("why", ["missing", "refused", "unreadable dependencies"])
+@pytest.mark.parametrize("why", ["missing", "order", "dependencies"])
 async def test_without_a_place_the_feature_is_on_all_the_same(why: str, caplog: pytest.LogCaptureFixture) -> None:
     site = Site(None if why == "missing" else [])
-    if why == "refused":
-        site.order.refusal = "no"
-    if why == "unreadable dependencies":
-        site.manager.refuses = {"dependencies"}
+    site.order.refusal = why
     async with site.listening(32):
         assert "services that are needed may stop first" in caplog.text
         assert site.ear.problem == ""

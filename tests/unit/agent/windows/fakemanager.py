@@ -13,21 +13,22 @@ from fairlead.agent.windows.structures import Win32Error
 class FakeCalls:
     """What a service sees of the system. `control` is what the system says to it."""
 
-    def __init__(self, *, is_a_service: bool = True) -> None:
+    def __init__(self, name: str = "agent", *, is_a_service: bool = True) -> None:
+        self.name = name
         self.reports: list[Status] = []
         self.refuses_reports = False
         self._is_a_service = is_a_service
         self._handler: Callable[[int], int] | None = None
 
-    def dispatch(self, name: str, main: Callable[[], None]) -> None:
+    def dispatch(self, main: Callable[[str], None]) -> None:
         if not self._is_a_service:
             raise ScmError("becoming a service", Win32Error.FAILED_SERVICE_CONTROLLER_CONNECT)
-        thread = threading.Thread(target=main, name=f"main of {name}")
+        thread = threading.Thread(target=main, args=(self.name,))
         thread.start()
         thread.join()
 
     def register(self, name: str, handler: Callable[[int], int]) -> None:
-        del name
+        assert name == self.name
         self._handler = handler
 
     def report(self, status: Status) -> None:
@@ -59,7 +60,6 @@ class FakeManager:
     def __init__(self) -> None:
         self.timeout_ms = 10_000
         self.timeout_max_ms = 0xFFFF_FFFF
-        self.needs: tuple[str, ...] = ()
         self.services: dict[str, ServiceFacts] = {}
         self.log: list[str] = []
         self.refuses: set[str] = set()
@@ -71,10 +71,6 @@ class FakeManager:
     def set_preshutdown_timeout_ms(self, name: str, timeout_ms: int) -> None:
         self._note(f"change {name} {timeout_ms}")
         self.timeout_ms = min(timeout_ms, self.timeout_max_ms)
-
-    def dependencies(self, name: str) -> tuple[str, ...]:
-        self._note(f"dependencies {name}")
-        return self.needs
 
     def facts(self, name: str) -> ServiceFacts | None:
         return self.services.get(name)
@@ -93,22 +89,28 @@ class FakeManager:
             raise ScmError(text, 5, "Access is denied.")
 
 
-class FakeOrder:
-    """The list in the registry."""
+class FakeRegistry:
+    """The list of services in the registry, and what a service needs."""
 
     def __init__(self, order: Sequence[str] | None) -> None:
-        self.order = None if order is None else list(order)
+        self.listed = None if order is None else list(order)
+        self.needs: list[str] = []
         self.writes = 0
         self.refusal = ""
 
-    def read(self) -> list[str] | None:
-        if self.refusal:
-            raise PermissionError(self.refusal)
-        return self.order
+    def order(self) -> list[str] | None:
+        if self.refusal == "order":
+            raise PermissionError("no")
+        return self.listed
 
-    def write(self, order: Sequence[str]) -> None:
-        self.order = list(order)
+    def set_order(self, order: Sequence[str]) -> None:
+        self.listed = list(order)
         self.writes += 1
+
+    def dependencies(self, service: str) -> list[str]:
+        if self.refusal == "dependencies":
+            raise PermissionError(f"nobody reads what {service} needs")
+        return self.needs
 
 
 def a_service(state: ServiceState, accepts: int = 0, process_id: int = 0) -> ServiceFacts:

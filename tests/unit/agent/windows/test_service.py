@@ -40,7 +40,7 @@ def calls() -> FakeCalls:
 
 @pytest.fixture
 def service(calls: FakeCalls) -> Service:
-    return Service("agent", calls, RealClock())
+    return Service(calls, RealClock())
 
 
 async def forever() -> None:
@@ -57,18 +57,18 @@ def test_the_handler_is_there_before_anything_else(calls: FakeCalls, service: Se
 
 
 def test_a_process_that_nobody_started_as_a_service_is_told_so() -> None:
-    service = Service("agent", FakeCalls(is_a_service=False), RealClock())
+    service = Service(FakeCalls(is_a_service=False), RealClock())
     with pytest.raises(NotAService, match="not started by the service control manager"):
         service.start()
 
 
 def test_another_refusal_is_passed_on(calls: FakeCalls, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: str, main: object) -> None:
+    def refuse(main: object) -> None:
         raise ScmError("becoming a service", 1056, "An instance is running.")
 
     monkeypatch.setattr(calls, "dispatch", refuse)
     with pytest.raises(ScmError, match=r"becoming a service: An instance is running\. \(Windows error 1056\)"):
-        Service("agent", calls, RealClock()).start()
+        Service(calls, RealClock()).start()
 
 
 async def test_stop_ends_what_runs(calls: FakeCalls, service: Service) -> None:
@@ -163,7 +163,7 @@ async def test_a_change_that_nobody_is_attached_for_is_nobodys(calls: FakeCalls,
 
 async def test_checkpoints_are_counted_while_pods_end(calls: FakeCalls) -> None:
     clock = VirtualClock()
-    service = Service("agent", calls, clock)
+    service = Service(calls, clock)
     service.start()
     keeper = Keeper()
 

@@ -1,0 +1,23 @@
+"""Runs on Windows: the agent as it is, except that the machine seems to go down whenever its service is stopped.
+
+Wine gives a service that is told of a shutdown three seconds and no more. A STOP has no such limit.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from fairlead.agent.windows import service
+from fairlead.agent.windows.control import Control
+from fairlead.cli.main import main
+
+
+class Calls(service.WindowsCalls):
+    def register(self, name: str, handler: Callable[[int], int]) -> None:
+        super().register(name, lambda control: handler(Control.PRESHUTDOWN if control == Control.STOP else control))
+
+
+if __name__ == "__main__":
+    service.WindowsCalls = Calls  # type: ignore[misc]  # in the place of the real one
+    sys.exit(main())

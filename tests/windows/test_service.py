@@ -1,0 +1,184 @@
+"""The agent as a Windows service under Wine: a real service control manager, real controls, seen by other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pathlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fairlead.agent.windows.control import STOP_HINT_MS, Accept, ServiceState
+from fairlead.testing import EmbeddedControlPlane
+from tests.windows.site import CRITICAL, Site
+from tests.windows.wine import Wine, windows_path
+
+pytestmark = pytest.mark.timeout(600)
+
+NUMBERS = itertools.count(1)
+STOPPED, STOP_PENDING, RUNNING = ServiceState.STOPPED, ServiceState.STOP_PENDING, ServiceState.RUNNING
+
+
+def three_periods(seconds: int) -> str:
+    lines = [f"- {{priority: {one}, shutdownGracePeriodSeconds: {seconds}}}\n" for one in (0, 1000, CRITICAL)]
+    return "shutdownGracePeriodByPodPriority:\n" + "".join(lines)
+
+
+LONG = "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n"
+
+
+@pytest.fixture
+async def site(
+    machine: Wine, tmp_path: pathlib.Path, fairlead_shared_apiserver: EmbeddedControlPlane
+) -> AsyncIterator[Site]:
+    machine.come_up_again()
+    async with fairlead_shared_apiserver.client() as client:
+        made = Site(machine, tmp_path, fairlead_shared_apiserver, client, str(next(NUMBERS)))
+        await made.register()
+        try:
+            yield made
+        finally:
+            made.clean()
+
+
+async def test_a_service_is_made_raises_its_timeout_takes_its_place_stops_and_is_removed(site: Site) -> None:
+    machine = site.machine
+    await site.pod("stays")
+    await site.start_runtime()
+    site.install(LONG, "--depends-on=RpcSs", "--depends-on=PlugPlay")
+    assert machine.ask("dependencies", site.service) == ["RpcSs", "PlugPlay"]
+    assert machine.ask("timeout", site.service, "10000") == 10_000
+    await site.start_agent()
+    facts = machine.ask("facts", site.service)
+    assert facts["state"] == RUNNING
+    assert facts["accepts"] == Accept.STOP | Accept.PARAMCHANGE | Accept.PRESHUTDOWN
+    assert machine.ask("timeout", site.service) == 32_000  # 30 s for pods, 2 s for their last status
+    assert machine.ask("order") is None
+    assert "this system has no PreshutdownOrder" in site.log()
+    # Somebody makes an order, shortens the timeout, and says so.
+    machine.ask("order", "first", "rpcss", "last")
+    machine.ask("timeout", site.service, "5000")
+    assert machine.ask("paramchange", site.service) == 0
+    await site.until(lambda: "took a place" in site.log(), "it takes its place")
+    assert machine.ask("order") == ["first", site.service, "rpcss", "last", "PlugPlay"]
+    assert machine.ask("timeout", site.service) == 32_000
+    seen = await site.stop()
+    assert seen[0][0] in {STOP_PENDING, STOPPED}
+    assert seen[-1] == [STOPPED, 0, 0, 0]
+    assert "the service is asked to stop" in site.log()
+    # Stopping the agent is no shutdown: nobody was ended.
+    assert site.asked() == ["serves"]
+    assert await site.phase("stays") == "Running"
+    code, output = machine.fairlead("agent", "remove-service", f"--name={site.service}")
+    assert code == 0, output
+    assert machine.ask("facts", site.service) is None
+
+
+async def three_groups(site: Site, *, needs: float) -> None:
+    await site.pod(f"low-{site.node}", grace=60, needs=needs)
+    await site.pod(f"middle-{site.node}", 1000, grace=60, needs=needs)
+    await site.pod(f"critical-{site.node}", CRITICAL, grace=60, needs=needs)
+    await site.start_runtime()
+
+
+async def assert_ended_in_order(site: Site) -> None:
+    names = [f"{group}-{site.node}" for group in ("low", "middle", "critical")]
+    ended = [line for line in site.asked() if line.startswith("ended")]
+    assert ended == [f"ended {name} 0" for name in names]
+    for before, after in itertools.pairwise(names):
+        assert site.at(f"exec {after}") >= site.at(f"ended {before}")
+    for name in names:
+        assert await site.phase(name) == "Succeeded"
+    conditions = await site.conditions()
+    assert conditions["LifecycleTransition"] == ("True", "shutdown-drain-complete")
+    assert conditions["GracefulNodeShutdownInProgress"] == ("True", "NodeShutdown")
+    assert conditions["Ready"] == ("False", "KubeletNotReady")
+
+
+async def test_a_real_preshutdown_notice_ends_pods_in_order_and_then_the_service(site: Site) -> None:
+    await three_groups(site, needs=0.1)
+    site.create(three_periods(1))
+    await site.start_agent()
+    seen = await asyncio.to_thread(site.machine.go_down, site.service, 20_000)
+    await site.until(lambda: "the machine need not wait any more" in site.log(), "the machine may go")
+    await assert_ended_in_order(site)
+    assert (STOP_PENDING, 1, STOP_HINT_MS) in [one[1:] for one in seen]
+    # Wine takes reports for three seconds and no more. On a machine that is busy the pods take longer.
+    assert seen[-1][1:] == (STOPPED, 0, 0) or seen[-1][2] >= 3
+
+
+async def test_a_long_drain_reports_checkpoints_until_the_last_pod_has_ended(site: Site) -> None:
+    await three_groups(site, needs=3)
+    site.create(three_periods(20), long_drains=True)
+    await site.start_agent()
+    seen = await site.stop()
+    pending = [one for one in seen if one[0] == STOP_PENDING]
+    assert [checkpoint for _, checkpoint, *_ in pending] == list(range(1, len(pending) + 1))
+    assert len(pending) >= 5
+    assert {hint for *_, hint, _ in pending} == {STOP_HINT_MS}
+    assert seen[-1] == [STOPPED, 0, 0, 0]
+    await assert_ended_in_order(site)
+
+
+async def test_a_notice_before_anybody_looks_after_pods_is_ignored_and_the_service_stops(site: Site) -> None:
+    """Another agent looks after the same node on this machine: the service runs, and stands by."""
+    await site.pod("ignored")
+    await site.start_runtime()
+    site.create(LONG)
+    (site.folder / "state").mkdir()
+    lock = windows_path(site.folder / f"state/agent-{site.node}.lock")
+    code = "import pathlib, sys; from fairlead.base.files import FileLock; "
+    code += f"lock = FileLock(pathlib.Path({lock!r})); print('held', flush=True); sys.stdin.read()"
+    other = site.machine.start("-c", code)
+    try:
+        assert other.stdout is not None
+        assert "held" in await asyncio.to_thread(other.stdout.readline)
+        await asyncio.to_thread(site.machine.ask, "start", site.service)
+        await site.until(lambda: "standing by" in site.log(), "it stands by")
+        seen = await asyncio.to_thread(site.machine.go_down, site.service, 20_000)
+    finally:
+        other.communicate(timeout=60)
+    assert seen[-1][1:] == (STOPPED, 0, 0)
+    assert "before anybody looks after its pods: nothing is done about them" in site.log()
+    assert site.asked() == ["serves"]
+    assert await site.phase("ignored") == "Running"
+
+
+@pytest.mark.parametrize("config", [None, "shutdownGracePeriod: 0s\nshutdownGracePeriodCriticalPods: 0s\n"])
+async def test_shutdown_grace_period_unspecified_feature_is_not_active(site: Site, config: str | None) -> None:
+    site.is_active = False
+    name = f"pod-{site.node}"
+    await site.pod(name)
+    await site.start_runtime()
+    site.create(config, long_drains=True)
+    await site.start_agent()
+    seen = await site.stop()
+    assert seen[-1] == [STOPPED, 0, 0, 0]
+    assert site.asked() == ["serves"]
+    assert await site.phase(name) == "Running"
+
+
+@pytest.mark.parametrize(
+    ("config", "grace", "given"),
+    [
+        ("shutdownGracePeriod: 20s\nshutdownGracePeriodCriticalPods: 5s\n", 5, 5),
+        ("shutdownGracePeriod: 10s\nshutdownGracePeriodCriticalPods: 2s\n", 600, 8),
+    ],
+    ids=["its own, which is shorter", "the configured one, which is shorter"],
+)
+async def test_a_pods_hook_and_signal_get_a_grace_period(site: Site, config: str, grace: int, given: int) -> None:
+    name = f"pod-{site.node}"
+    await site.pod(name, grace=grace, needs=600)
+    await site.start_runtime()
+    site.create(config, long_drains=True)
+    await site.start_agent()
+    seen = await site.stop()
+    assert seen[-1] == [STOPPED, 0, 0, 0]
+    asked = site.asked()
+    assert asked[1] == f"exec {name} say goodbye"
+    assert asked[2].startswith(f"stop {name} ")
+    assert int(asked[2].split()[-1]) <= given
+    assert f"ended {name} 137" in asked
+    assert site.at(f"ended {name}") - site.at(f"exec {name}") >= 1
+    assert await site.phase(name) == "Failed Terminated"
