@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from fairlead.base.identity import RandomIds
 from fairlead.base.randomness import SystemRandomness
+from fairlead.election.fence import anchor_manifests
 from fairlead.testing import ControlPlane, EmbeddedControlPlane, KubeControlPlane, KubeOptions, require_real
 from fairlead.testing.binaries import KubeBinaries
 from fairlead.testing.components import EMBEDDED_CONTROLLERS
@@ -81,35 +82,11 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[RawApi]:
 
 
 async def keep_leases_followed(api: RawApi) -> None:
-    """Have a policy with Leases as parameters all the time, which concerns nobody.
-
-    kube-apiserver stops to follow a built-in kind when the last policy with parameters of that kind goes, and never
-    begins again (seen with 1.36.4): later policies would see no Lease.
-    """
-    registration, name = "/apis/admissionregistration.k8s.io/v1", "keeps-leases-followed"
-    rule = {"apiGroups": ["fairlead.invalid"], "apiVersions": ["v1"], "resources": ["none"], "operations": ["CREATE"]}
-    policy = {
-        "paramKind": {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"},
-        "matchConstraints": {"resourceRules": [rule]},
-        "validations": [{"expression": "true"}],
-    }
-    reference = {"name": "none", "namespace": "default", "parameterNotFoundAction": "Allow"}
-    nowhere = {"namespaceSelector": {"matchLabels": {"fairlead.invalid/none": "none"}}}
-    binding = {
-        "policyName": name,
-        "validationActions": ["Deny"],
-        "paramRef": reference,
-        "matchResources": nowhere,
-    }
-    for kind, spec in (("ValidatingAdmissionPolicy", policy), ("ValidatingAdmissionPolicyBinding", binding)):
-        plural = {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}.get(kind, f"{kind.lower()}s")
-        body = {
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": kind,
-            "metadata": {"name": name},
-            "spec": spec,
-        }
-        (await api.post(f"{registration}/{plural}", body)).expect(201, 409)
+    """Have a policy with Leases as parameters all the time: tests make fences, and take the last one away again."""
+    registration = "/apis/admissionregistration.k8s.io/v1"
+    policy, binding = anchor_manifests()
+    (await api.post(f"{registration}/validatingadmissionpolicies", policy)).expect(201, 409)
+    (await api.post(f"{registration}/validatingadmissionpolicybindings", binding)).expect(201, 409)
 
 
 @pytest.fixture

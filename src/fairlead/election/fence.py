@@ -16,9 +16,12 @@ from typing import Any
 from fairlead.election.guard import FENCE_MARK
 from fairlead.election.lease import Lock
 
-__all__ = ["FenceMode", "fence_manifests"]
+__all__ = ["FenceMode", "anchor_manifests", "fence_manifests"]
 
 _API_VERSION = "admissionregistration.k8s.io/v1"
+_LEASES = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+_ANCHOR = "follow-leases.fairlead.dev"
+_NOWHERE = "fairlead.invalid"  # a group that nobody serves
 _POD_NAME = "authentication.kubernetes.io/pod-name"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 
@@ -51,7 +54,7 @@ def fence_manifests(
         "metadata": {"name": name},
         "spec": {
             "failurePolicy": "Fail",
-            "paramKind": {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"},
+            "paramKind": _LEASES,
             "matchConstraints": {
                 "matchPolicy": "Equivalent",
                 "resourceRules": [_rule(["*"], ["*/*"])],
@@ -95,6 +98,37 @@ def fence_manifests(
             # stop every writer of the cluster, its administrators too. Its leader makes it again at once.
             "paramRef": {"name": lock.name, "namespace": lock.namespace, "parameterNotFoundAction": "Allow"},
             "validationActions": ["Deny"] if mode is FenceMode.DENY else ["Warn", "Audit"],
+        },
+    }
+    return [policy, binding]
+
+
+def anchor_manifests() -> list[dict[str, Any]]:
+    """A policy and its binding that concern nobody, but have Leases as parameters as fences do.
+
+    kube-apiserver (seen with 1.36.4) stops to follow a kind for good when the last bound policy with parameters of that
+    kind goes, until it is restarted: a fence put back after that would see no Lease, and let every write through. So
+    this one is there before the first fence, and stays when the last one goes.
+    """
+    policy = {
+        "apiVersion": _API_VERSION,
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": _ANCHOR},
+        "spec": {
+            "paramKind": _LEASES,
+            "matchConstraints": {"resourceRules": [_rule([_NOWHERE], ["none"])]},
+            "validations": [{"expression": "true"}],
+        },
+    }
+    binding = {
+        "apiVersion": _API_VERSION,
+        "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": _ANCHOR},
+        "spec": {
+            "policyName": _ANCHOR,
+            "validationActions": ["Deny"],
+            "paramRef": {"name": "none", "namespace": "default", "parameterNotFoundAction": "Allow"},
+            "matchResources": {"namespaceSelector": {"matchLabels": {f"{_NOWHERE}/none": "none"}}},
         },
     }
     return [policy, binding]

@@ -4,6 +4,7 @@ request", made enforceable. The policy itself, on both control planes."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from typing import Any
@@ -72,7 +73,7 @@ def lock(namespace: str) -> Lock:
 
 @pytest.fixture
 async def fence(api: RawApi, namespace: str, lock: Lock, pods: Pods) -> AsyncIterator[Fence]:
-    made: list[str] = []
+    numbers = itertools.count()
 
     async def fence(mode: FenceMode) -> None:
         for manifest in fence_manifests(lock, service_accounts=[(namespace, ACCOUNT)], mode=mode):
@@ -81,18 +82,21 @@ async def fence(api: RawApi, namespace: str, lock: Lock, pods: Pods) -> AsyncIte
                 "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
             }[manifest["kind"]]
             (await api.post(f"{REGISTRATION}/{resource}", manifest)).expect(201)
-            made.append(f"{REGISTRATION}/{resource}/{manifest['metadata']['name']}")
         # A new policy is in force a moment after it was made; a pod that never leads shows when.
         await hold(api, lock, "nobody")
-        probe, _ = await pods.start("probe")
+        probe, _ = await pods.start(f"probe-{next(numbers)}")
         maps = f"/api/v1/namespaces/{namespace}/configmaps"
         await probe.poll(
             maps, lambda got: got.code != 201 or "Warning" in got.headers, config_map("probe"), dryRun="All"
         )
 
     yield fence
-    for path in reversed(made):
-        (await api.delete(path)).expect(200)
+    await unfence(api, lock)
+
+
+async def unfence(api: RawApi, lock: Lock) -> None:
+    for resource in ("validatingadmissionpolicybindings", "validatingadmissionpolicies"):
+        (await api.delete(f"{REGISTRATION}/{resource}/fence.{lock.namespace}.{lock.name}.fairlead.dev")).expect(200)
 
 
 async def hold(api: RawApi, lock: Lock, holder: str) -> None:
@@ -141,6 +145,19 @@ async def test_only_the_holder_writes(api: RawApi, namespace: str, lock: Lock, p
     await hold(second, lock, "")
     await second.poll(maps, lambda got: got.code == 403, config_map("z"), dryRun="All")
     assert (await api.get(f"{maps}/x")).expect(200)["data"] == {"by": "two"}
+
+
+async def test_a_fence_that_is_put_back_is_one_again(
+    api: RawApi, namespace: str, lock: Lock, pods: Pods, fence: Fence
+) -> None:
+    """kube-apiserver would see no Lease any more, were it not for the anchor that `fairlead install` brings with it."""
+    client, uid = await pods.start("one")
+    await fence(FenceMode.DENY)
+    await unfence(api, lock)
+    await until_let_through(client, namespace)
+    await fence(FenceMode.DENY)
+    await hold(client, lock, f"one_{uid}_abcde")
+    await until_let_through(client, namespace)
 
 
 async def test_a_deleted_lease_locks_nobody_out(

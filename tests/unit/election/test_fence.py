@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.election import Lock
-from fairlead.election.fence import FenceMode, fence_manifests
+from fairlead.election.fence import FenceMode, anchor_manifests, fence_manifests
 from fairlead.election.guard import FENCE_MARK
 
 LOCK = Lock("kube-system", "x")
@@ -24,6 +24,13 @@ def test_the_binding_names_the_lease_and_what_happens(mode: FenceMode, actions: 
         "parameterNotFoundAction": "Allow",
     }
     assert binding["spec"]["validationActions"] == actions
+
+
+def test_the_anchor_has_the_parameters_of_fences_and_concerns_nobody() -> None:
+    (policy, binding), (fence, _) = anchor_manifests(), fence_manifests(LOCK, service_accounts=ACCOUNTS)
+    assert policy["spec"]["paramKind"] == fence["spec"]["paramKind"]
+    assert policy["metadata"]["name"] == binding["spec"]["policyName"]
+    assert policy["spec"]["matchConstraints"]["resourceRules"][0]["apiGroups"] == ["fairlead.invalid"]
 
 
 def test_the_policy_is_for_the_managers_and_never_about_their_lease() -> None:

@@ -10,9 +10,9 @@ from fairlead.cli.install import access, policies, workloads
 from fairlead.cli.install.plan import MANAGER, Plan
 from fairlead.cloud.enforcement import ccm_manifests
 from fairlead.election import Lock
-from fairlead.election.fence import fence_manifests
+from fairlead.election.fence import FenceMode, anchor_manifests, fence_manifests
 
-__all__ = ["manifests"]
+__all__ = ["anchors", "manifests"]
 
 Json = dict[str, Any]
 
@@ -20,6 +20,8 @@ Json = dict[str, Any]
 def manifests(plan: Plan) -> list[Json]:
     """All manifests, with a label by which they are known."""
     found = [_namespace(plan.namespace, privileged=plan.lifecycle)] if plan.lifecycle or plan.clouds else []
+    if plan.lifecycle or plan.clouds:
+        found += anchors(plan)
     if plan.lifecycle:
         found += _lifecycle(plan)
     for manager in plan.clouds:
@@ -28,6 +30,11 @@ def manifests(plan: Plan) -> list[Json]:
         found += fence_manifests(lock, service_accounts=[(manager.namespace, manager.name)], mode=plan.fence)
         found += workloads.cloud_manager(plan, manager)
     return [_labelled(manifest) for manifest in found]
+
+
+def anchors(plan: Plan) -> list[Json]:
+    """What stays when the rest is removed, so that fences put back later do their duty."""
+    return [] if plan.fence is FenceMode.OFF else [_labelled(manifest) for manifest in anchor_manifests()]
 
 
 def _lifecycle(plan: Plan) -> list[Json]:

@@ -54,7 +54,7 @@ class Leftovers(Exception):
 
 
 async def remove(client: Client, plan: Plan, *, patience_seconds: float, say: Callable[[str], None]) -> None:
-    """Remove everything that the plan's manifests made, in an order that leaves nothing stuck.
+    """Remove what the plan's manifests made, in an order that leaves nothing stuck. Anchors of fences stay.
 
     Args:
         client: an administrator's.
@@ -70,7 +70,8 @@ async def remove(client: Client, plan: Plan, *, patience_seconds: float, say: Ca
             await _end_events(client, patience_seconds, say)
         except api_errors.NotFound:
             say("there are no LifecycleEvents here")
-    listed = bundle.manifests(plan)
+    kept = bundle.anchors(plan)
+    listed = [one for one in bundle.manifests(plan) if one not in kept]
     definitions = [one for one in listed if one["kind"] == "CustomResourceDefinition"]
     namespaces = [one for one in listed if one["kind"] == "Namespace"]
     others = [one for one in reversed(listed) if one not in definitions and one not in namespaces]
@@ -79,6 +80,9 @@ async def remove(client: Client, plan: Plan, *, patience_seconds: float, say: Ca
             if await _delete(client, manifest):
                 say(f"deleted {manifest['kind']} {manifest['metadata']['name']}")
         await _wait_gone(client, manifests)
+    for manifest in kept:
+        name = f"{manifest['kind']} {manifest['metadata']['name']}"
+        say(f"kept {name}: without it, fences that are put back later may not see their Lease")
 
 
 async def _end_events(client: Client, patience_seconds: float, say: Callable[[str], None]) -> None:

@@ -150,6 +150,7 @@ def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) ->
     assert names(made, "CustomResourceDefinition") == []
     assert names(made, "Deployment") == ["cloud-controller-manager-static", "cloud-controller-manager-aws"]
     assert names(made, "ValidatingAdmissionPolicy") == [
+        "follow-leases.fairlead.dev",
         "cloud-controller-manager-static",
         "fence.fairlead-system.cloud-controller-manager-static.fairlead.dev",
         "cloud-controller-manager-aws",
