@@ -31,7 +31,10 @@ class Reach:
         except api_errors.ApiError:
             self.is_lost = False
             raise
-        except (client_errors.ClientError, TimeoutError, ExceptionGroup):
+        except ExceptionGroup as several:
+            self.is_lost = several.split(api_errors.ApiError)[1] is not None
+            raise
+        except (client_errors.ClientError, TimeoutError):
             self.is_lost = True
             raise
         self.is_lost = False
