@@ -75,6 +75,26 @@ async def test_an_agent_that_is_killed_in_the_middle_is_started_again_and_goes_o
     assert len(await node.events()) == 1
 
 
+async def test_where_no_systemd_keeps_the_lock_a_parent_does_and_starts_the_agent_again(node: RealNode) -> None:
+    """As in a container: whoever kills the agent kills a child of `fairlead hold`."""
+    path = node.machine.share / "units" / "fairlead-agent.service"
+    unit = path.read_text().replace("fairlead.cli agent", "fairlead.cli hold --socket=/share/lock.sock agent")
+    left_out = ("NotifyAccess=", "FileDescriptorStoreMax=", "Restart=")
+    path.write_text("".join(line for line in unit.splitlines(keepends=True) if not line.startswith(left_out)))
+    await node.boot()
+    await three_groups(node)
+    await node.start_agent()
+    await node.poweroff()
+    await node.until(lambda: "middle" in node.runtime.asked, "middle is asked to end")
+    parent = (await node.inside("systemctl", "show", "--property=MainPID", "--value", "fairlead-agent")).strip()
+    await node.inside("pkill", "-KILL", "-P", parent)
+    await node.wait_off()
+    assert_in_order(node)
+    assert "the agent is started again, with its lock" in node.agent_log()
+    assert "has the shutdown lock of the agent before it" in node.agent_log()
+    assert [await node.phase(name) for name in ORDER] == ["Succeeded", "Succeeded", "Failed Terminated"]
+
+
 _SAMPLER = """exec >> /share/samples
 while [ -e /share/sampling ]; do systemd-inhibit --list --no-legend; echo -; done
 """

@@ -26,6 +26,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("uncordon", "fairlead.cli.uncordon", "Mark nodes as schedulable again, after a drain of Fairlead's."),
     Entry("maintain", "fairlead.cli.maintain", "Drain nodes, do the maintenance, and put them back into service."),
     Entry("agent", "fairlead.cli.agent", "Claim the lifecycle events of one node and have drivers carry them out."),
+    Entry("hold", "fairlead.cli.hold", "Keep the shutdown lock of an agent, and start it again when it is killed."),
     Entry("driver", "fairlead.cli.driver", "Run a lifecycle driver on a node."),
     Entry(
         "controller-manager",

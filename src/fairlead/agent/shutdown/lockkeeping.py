@@ -2,7 +2,7 @@
 
 logind's lock is a file descriptor: it is gone with the last process that has it open, and none can be had while a
 shutdown is under way. So somebody else keeps a copy and gives it back to the next agent: the service manager, when the
-agent is a systemd unit with `FileDescriptorStoreMax=1` and `NotifyAccess=main`.
+agent is a systemd unit with `FileDescriptorStoreMax=1` and `NotifyAccess=main`; elsewhere a parent process (`holding`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from typing import Final, Protocol
 from fairlead.base import logs
 from fairlead.base.environment import Environment
 
-__all__ = ["FdStore", "LockKeeper", "NoKeeper", "lock_keeper"]
+__all__ = ["LOCK_NAME", "FdStore", "LockKeeper", "NoKeeper", "lock_keeper"]
 
-_NAME: Final = "fairlead-shutdown-lock"
+LOCK_NAME: Final = "fairlead-shutdown-lock"
+"""What the lock is called where it is kept."""
+
 _FIRST_FD: Final = 3
 
 _log = logs.get_logger(__name__)
@@ -68,11 +70,11 @@ class FdStore:
 
     def keep(self, lock: int) -> None:
         """Send it. FDPOLL=0: else the manager drops it when logind, which has the other end, is restarted."""
-        self._notify(f"FDSTORE=1\nFDNAME={_NAME}\nFDPOLL=0", [lock])
+        self._notify(f"FDSTORE=1\nFDNAME={LOCK_NAME}\nFDPOLL=0", [lock])
 
     def drop(self) -> None:
         """Remove what was sent."""
-        self._notify(f"FDSTOREREMOVE=1\nFDNAME={_NAME}")
+        self._notify(f"FDSTOREREMOVE=1\nFDNAME={LOCK_NAME}")
 
     def _notify(self, text: str, descriptors: list[int] | None = None) -> None:
         if not self._notify_path:
@@ -99,7 +101,7 @@ def _handed_over(environment: Environment, process_id: int) -> int | None:
     if environment.get("LISTEN_PID") != str(process_id):
         return None
     names = (environment.get("LISTEN_FDNAMES") or "").split(":")
-    found = [_FIRST_FD + index for index, name in enumerate(names) if name == _NAME]
+    found = [_FIRST_FD + index for index, name in enumerate(names) if name == LOCK_NAME]
     for surplus in found[1:]:
         os.close(surplus)
     return found[0] if found else None

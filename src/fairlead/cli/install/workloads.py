@@ -34,7 +34,8 @@ def node_daemon_sets(plan: Plan) -> list[Json]:
     drain_set = _on_every_node(DRAIN, plan, _container("driver", plan, drain))
     if plan.shutdown is None:
         return [_on_every_node(AGENT, plan, _container("agent", plan, agent, port=_AGENT_PORT)), drain_set]
-    agent.append(f"--config={_CONFIG}/{_CONFIG_FILE}")
+    # Killed while the machine waits for it, it must come back with its lock; the kubelet is stopped then.
+    agent = ["hold", *agent, f"--config={_CONFIG}/{_CONFIG_FILE}"]
     agent_set = _on_every_node(AGENT, plan, _container("agent", plan, agent, port=_AGENT_PORT))
     return [_agent_config(plan, plan.shutdown), _reaching_the_machine(agent_set, plan.shutdown), drain_set]
 
