@@ -19,6 +19,7 @@ from fairlead.cloud.calls import CloudCalls
 from fairlead.cloud.context import CloudContext
 from fairlead.cloud.controllers.node import NodeController
 from fairlead.cloud.controllers.nodelifecycle import NodeLifecycleController
+from fairlead.cloud.departures import Departures
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.providers.fake import FakeCloud
 from fairlead.testing.embedded import EmbeddedControlPlane
@@ -64,6 +65,7 @@ async def _passes(api_server: client.Client) -> list[Measurement]:
         platforms=frozenset({"aws"}),
         calls=CloudCalls("aws", clock=api_server.clock, randomness=SystemRandomness(), metrics=DiscardedMetrics()),
         metrics=DiscardedMetrics(),
+        departures=Departures(api_server, namespace="kube-system", name="bench-vanished"),
     )
     async with context.nodes.running():
         await context.nodes.wait_synced()

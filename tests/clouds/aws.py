@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import boto3
@@ -27,12 +27,19 @@ class EmulatedAws:
         self.elb = boto3.client("elbv2", region_name=REGION, endpoint_url=url, **keys)
         self._image = self.ec2.describe_images()["Images"][0]["ImageId"]
 
-    def launch(self, count: int = 1, **tags: str) -> list[dict[str, Any]]:
-        """Start machines."""
-        described = [{"Key": key, "Value": value} for key, value in tags.items()]
+    def launch(
+        self, count: int = 1, *, tags: Mapping[str, str] | None = None, where: Mapping[str, str] | None = None
+    ) -> list[dict[str, Any]]:
+        """Start machines; with these tags, and somewhere in particular if `where` says so."""
+        described = [{"Key": key, "Value": value} for key, value in (tags or {}).items()]
         extra = {"TagSpecifications": [{"ResourceType": "instance", "Tags": described}]} if described else {}
         answer = self.ec2.run_instances(
-            ImageId=self._image, MinCount=count, MaxCount=count, InstanceType="t3.micro", **extra
+            ImageId=self._image,
+            MinCount=count,
+            MaxCount=count,
+            InstanceType="t3.micro",
+            **extra,
+            **(where or {}),
         )
         instances: list[dict[str, Any]] = answer["Instances"]
         return instances

@@ -62,6 +62,10 @@ class Gauge(Protocol):
         """Go down."""
         ...
 
+    def clear(self) -> None:
+        """Forget all children: nothing is known any more."""
+        ...
+
 
 class Histogram(Protocol):
     """How often values fell into which bucket."""
@@ -211,6 +215,9 @@ class _Discarded:
         pass
 
     def observe(self, amount: float) -> None:
+        pass
+
+    def clear(self) -> None:
         pass
 
 

@@ -93,7 +93,6 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
 
 def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
     from fairlead import client
-    from fairlead.cloud.assembly import lease_name
     from fairlead.election import Lock
     from fairlead.manager import GroupPlan
 
@@ -108,9 +107,8 @@ def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
         )
 
     identity = managing.make_identity(connect(), invocation.environment)
-    lease = flags["leader_elect_resource_name"] or lease_name(cloud.provider.name, cloud.platforms)
     plan = GroupPlan(
-        lock=Lock(flags["leader_elect_resource_namespace"], lease),
+        lock=Lock(flags["leader_elect_resource_namespace"], cloud.lease),
         controllers=(cloud.as_controller(instance=identity),),
         connect=connect,
     )
@@ -135,6 +133,8 @@ def _cloud(invocation: Invocation, flags: dict[str, Any]) -> CloudManager:
     )
     settings = CloudSettings(
         controllers=flags["controllers"],
+        namespace=flags["leader_elect_resource_namespace"],
+        lease=flags["leader_elect_resource_name"],
         cluster_name=flags["cluster_name"],
         cluster_cidr=flags["cluster_cidr"],
         configure_cloud_routes=flags["configure_cloud_routes"],

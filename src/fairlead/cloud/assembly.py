@@ -22,6 +22,7 @@ from fairlead.cloud.controllers.route import RouteController
 from fairlead.cloud.controllers.service import ServiceController
 from fairlead.cloud.decisions.lifecycle import Limits
 from fairlead.cloud.decisions.routes import Network, parse_networks
+from fairlead.cloud.departures import Departures, record_name
 from fairlead.cloud.errors import ProviderError
 from fairlead.cloud.provider import Provider
 from fairlead.cloud.registry import require_part
@@ -56,6 +57,8 @@ class CloudSettings:
     """What the flags of the same names say."""
 
     controllers: Sequence[str] = ("*",)
+    namespace: str = "kube-system"  # of the Lease
+    lease: str = ""  # its name, unless it is the usual one
     cluster_name: str = "kubernetes"
     cluster_cidr: str = ""
     configure_cloud_routes: bool = True
@@ -102,6 +105,7 @@ class CloudManager:
         self.provider = provider
         self.platforms = platforms
         self._settings = settings
+        self.lease = settings.lease or lease_name(provider.name, platforms)
         self.controllers = enabled_controllers(settings.controllers, hybrid=bool(platforms))
         if RouteController.name in self.controllers and not settings.configure_cloud_routes:
             self.controllers.remove(RouteController.name)
@@ -153,9 +157,9 @@ class CloudManager:
             metrics=metrics,
             cluster_name=self._settings.cluster_name,
             instance=instance,
+            departures=Departures(client, namespace=self._settings.namespace, name=record_name(self.lease)),
         )
         services = Informer(client.of(Service)) if ServiceController.name in self.controllers else None
-        context.nodes.add_handler(Census(metrics, self.platforms).handler())
         _log.info(
             "cloud controllers start",
             provider=self.provider.name,
@@ -164,6 +168,7 @@ class CloudManager:
         )
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(self.provider.running())
+            stack.enter_context(Census(metrics, self.platforms).of(context.nodes))
             await stack.enter_async_context(context.nodes.running())
             if services is not None:
                 await stack.enter_async_context(services.running())

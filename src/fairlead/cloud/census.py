@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+import contextlib
+from collections.abc import Collection, Iterable, Iterator
 
 from fairlead.api.core_v1 import Node
 from fairlead.base.metrics import Metrics
-from fairlead.client.informer import Handler
+from fairlead.client.informer import Handler, Informer
 from fairlead.cloud.ownership import Ownership, ownership, platform_of
 
 __all__ = ["Census", "count_nodes"]
@@ -24,7 +25,10 @@ def count_nodes(nodes: Iterable[Node], platforms: Collection[str]) -> Count:
 
 
 class Census:
-    """Keeps `fairlead_cloud_nodes{ownership,platform}` right while nodes come, change and go."""
+    """Keeps `fairlead_cloud_nodes{ownership,platform}` right while nodes come, change and go.
+
+    It is a leader's to say: what it said is taken back when it no longer counts.
+    """
 
     def __init__(self, metrics: Metrics, platforms: Collection[str]) -> None:
         self._platforms = platforms
@@ -35,11 +39,20 @@ class Census:
         )
         self._counted: Count = {}
 
-    def handler(self) -> Handler[Node]:
-        """For an informer of nodes."""
-        return Handler(
-            on_add=lambda node: self._add(node, 1), on_update=self._replace, on_delete=lambda node: self._add(node, -1)
+    @contextlib.contextmanager
+    def of(self, nodes: Informer[Node]) -> Iterator[None]:
+        """Count these, which have not been read yet, for as long as the block lasts."""
+        nodes.add_handler(
+            Handler(
+                on_add=lambda node: self._add(node, 1),
+                on_update=self._replace,
+                on_delete=lambda node: self._add(node, -1),
+            )
         )
+        try:
+            yield
+        finally:
+            self._gauge.clear()
 
     def _replace(self, old: Node, new: Node) -> None:
         self._add(old, -1)

@@ -8,16 +8,24 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from fairlead.api.core_v1 import Node
+from fairlead.base import logs
 from fairlead.base.metrics import Metrics
 from fairlead.client.client import Client
 from fairlead.client.informer import Informer
 from fairlead.client.recorder import EventRecorder
 from fairlead.cloud.calls import CloudCalls
-from fairlead.cloud.errors import ProviderError
-from fairlead.cloud.provider import Instance, InstanceQuery, Instances, Provider, query_for
+from fairlead.cloud.departures import Departures
+from fairlead.cloud.errors import CloudError, ProviderError
+from fairlead.cloud.parallel import for_each
+from fairlead.cloud.provider import Instance, InstanceQuery, Instances, ManyInstances, Provider, query_for
 from fairlead.cloud.writing import NodeWriter
 
 __all__ = ["CloudContext", "Controller"]
+
+# Where each machine is a question of its own: as many as hide the way to the cloud and back.
+_QUESTIONS_AT_ONCE = 4
+
+_log = logs.get_logger(__name__)
 
 
 class Controller(Protocol):
@@ -43,6 +51,7 @@ class CloudContext:
     platforms: frozenset[str]
     calls: CloudCalls
     metrics: Metrics
+    departures: Departures
     cluster_name: str = "kubernetes"
     instance: str = "fairlead"  # who reports Events
     stopping: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
@@ -76,11 +85,25 @@ class CloudContext:
         found = await self.calls.call("describe", lambda: instances.describe(queries))
         return {query.node_name: instance for query, instance in found.items()}
 
-    async def exists(self, provider_id: str) -> bool:
-        """Whether the cloud still has this very machine.
-
-        Raises:
-            CloudError: the cloud did not answer.
-        """
+    async def which_are_gone(self, provider_ids: Sequence[str]) -> set[str]:
+        """Of which machines the cloud says, asked about that very id, that they are gone; no answer is none."""
         instances = self.instances
-        return await self.calls.call("exists", lambda: instances.exists(provider_id))
+        if isinstance(instances, ManyInstances):
+            many = instances  # so that the lambda has the narrower type
+            try:
+                answers = await self.calls.call("exists", lambda: many.which_exist(provider_ids))
+            except CloudError as error:
+                _log.warning("cloud does not say which machines are gone", machines=len(provider_ids), error=str(error))
+                return set()
+            return {provider_id for provider_id in provider_ids if answers.get(provider_id) is False}
+        gone: set[str] = set()
+
+        async def ask(provider_id: str) -> None:
+            try:
+                if not await self.calls.call("exists", lambda: instances.exists(provider_id)):
+                    gone.add(provider_id)
+            except CloudError as error:
+                _log.warning("cloud does not say whether the machine is gone", machine=provider_id, error=str(error))
+
+        await for_each(provider_ids, ask, workers=_QUESTIONS_AT_ONCE, owner="exists", stopping=self.stopping)
+        return gone

@@ -14,6 +14,7 @@ from collections.abc import Collection
 from typing import Any, Literal
 
 from fairlead.api.reserved import ANNOTATION_PLATFORM
+from fairlead.cloud.departures import record_name
 from fairlead.cloud.ownership import parse_platforms
 from fairlead.cloud.wellknown import TAINT_UNINITIALIZED
 
@@ -74,6 +75,9 @@ def access_manifests(manager: Manager) -> list[Json]:
         # A name cannot be demanded of what does not exist yet.
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "list", "watch", "update", "patch"], names=[lease]),
+        # What the next leader must know of deleted nodes.
+        _rule("", ["configmaps"], ["create"]),
+        _rule("", ["configmaps"], ["get", "patch"], names=[record_name(lease)]),
     ]
     here = {"name": manager.name, "namespace": manager.namespace}
     subject = {"kind": "ServiceAccount", **here}

@@ -15,7 +15,7 @@ import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from fairlead.api.core_v1 import LoadBalancerStatus, Node, NodeAddress, Service
 from fairlead.base.clock import Clock
@@ -26,6 +26,7 @@ __all__ = [
     "InstanceQuery",
     "Instances",
     "LoadBalancers",
+    "ManyInstances",
     "Provider",
     "ProviderFactory",
     "ProviderSettings",
@@ -79,6 +80,15 @@ class Instances(Protocol):
         Raises:
             ForeignId: the id could not be of this cloud.
         """
+        ...
+
+
+@runtime_checkable
+class ManyInstances(Protocol):
+    """For clouds that can say of many very machines at once whether they are gone; `Instances` may be this too."""
+
+    async def which_exist(self, provider_ids: Sequence[str]) -> Mapping[str, bool]:
+        """As `exists`, for each of these. An id that is missing from the answer had none."""
         ...
 
 

@@ -98,7 +98,7 @@ class Hybrid:
 
     async def join_aws(self, *, pod_cidr: str = "") -> str:
         """An EC2 instance starts, and its kubelet registers a node that waits for its cloud."""
-        [raw] = self.aws.launch()
+        [raw] = self.aws.launch(tags={"kubernetes.io/cluster/test": "owned"})
         name = str(raw["PrivateDnsName"])
         self.owner[name], self.instances[name] = "aws", str(raw["InstanceId"])
         await create_node(self.api, name, waiting=True, pod_cidr=pod_cidr)

@@ -33,6 +33,7 @@ from fairlead.client.transport import Request, Response, StreamedResponse
 from fairlead.cloud import wellknown
 from fairlead.cloud.calls import CloudCalls
 from fairlead.cloud.context import CloudContext, Controller
+from fairlead.cloud.departures import Departures
 from fairlead.cloud.provider import Provider
 
 UNINITIALIZED = Taint(key=wellknown.TAINT_UNINITIALIZED, value="true", effect="NoSchedule")
@@ -135,6 +136,7 @@ class World:
             platforms=frozenset(platforms),
             calls=CloudCalls(provider.name, clock=self.clock, randomness=SeededRandomness(3), metrics=metrics),
             metrics=metrics,
+            departures=Departures(self.manager, namespace="kube-system", name="ccm-vanished"),
         )
 
     def services(self) -> Informer[Service]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
 from fairlead.base import logs
+from fairlead.client import errors as client_errors
 from fairlead.cloud import wellknown
 from fairlead.cloud.context import CloudContext
-from fairlead.cloud.decisions.lifecycle import Limits, Stop, first_look, judge
+from fairlead.cloud.decisions.lifecycle import Limits, Stop, first_look, judge, missing_nodes
 from fairlead.cloud.errors import CloudError
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.stopping import pause, synced
@@ -18,8 +18,6 @@ from fairlead.cloud.writing import NOT_WRITTEN
 
 __all__ = ["NodeLifecycleController"]
 
-# What vanishes within so long of each other vanishes at once.
-_AT_ONCE_SECONDS = 300.0
 # An Event on each of thousands of nodes says no more than on some of them.
 _EVENTS_PER_STOP = 20
 
@@ -45,7 +43,6 @@ class NodeLifecycleController:
         self._limits = limits or Limits()
         self._clock = context.client.clock
         self._recorder = context.recorder(self.name)
-        self._vanished: collections.deque[float] = collections.deque()
         self._stopped = False
         self._stopped_gauge = context.metrics.gauge(
             "fairlead_cloud_vanished_nodes",
@@ -58,9 +55,12 @@ class NodeLifecycleController:
         if not await synced(self._context.stopping, self._context.nodes):
             return
         async with self._recorder.running():
-            while not self._context.stopping.is_set():
-                await self.monitor()
-                await pause(self._clock, self._period_seconds, self._context.stopping)
+            try:
+                while not self._context.stopping.is_set():
+                    await self.monitor()
+                    await pause(self._clock, self._period_seconds, self._context.stopping)
+            finally:
+                self._stopped_gauge.clear()  # a leader's to say
 
     async def monitor(self) -> None:
         """One pass over all nodes."""
@@ -77,23 +77,42 @@ class NodeLifecycleController:
         except CloudError as error:
             _log.warning("cloud does not answer about nodes that are not ready", nodes=len(look.ask), error=str(error))
             return
-        judgement = judge(look, answers, self._limits, recently_vanished=self._recently_vanished())
+        missing = missing_nodes(look, answers)
+        recently = await self._recently_vanished(missing)
+        judgement = judge(look, answers, self._limits, recently_vanished=recently or 0)
         self._report(judgement.stop)
         await self._each(judgement.taint, self._taint)
-        for node in judgement.confirm:
-            if self._context.stopping.is_set():
-                return
-            if await self._is_gone(node) and await self._delete(node) and node.name in judgement.surprises:
-                self._vanished.append(self._clock.monotonic())
+        unsaid = judgement.surprises if recently is None else frozenset[str]()
+        await self._delete_gone([node for node in judgement.confirm if node.name not in unsaid], judgement.surprises)
 
     async def _each(self, nodes: Iterable[Node], work: Callable[[Node], Awaitable[None]]) -> None:
         await for_each(nodes, work, workers=self._workers, owner=self.name, stopping=self._context.stopping)
 
-    def _recently_vanished(self) -> int:
-        horizon = self._clock.monotonic() - _AT_ONCE_SECONDS
-        while self._vanished and self._vanished[0] < horizon:
-            self._vanished.popleft()
-        return len(self._vanished)
+    async def _recently_vanished(self, missing: Sequence[Node]) -> int | None:
+        """How many went a short while ago that do not count now; None if that cannot be known."""
+        if not missing:
+            return 0
+        try:
+            recent = await self._context.departures.recent(self._clock.now())
+        except (api_errors.ApiError, client_errors.ClientError) as error:
+            _log.warning("cannot read how many nodes vanished lately, so none is deleted", error=str(error))
+            return None
+        return len(recent - {node.uid for node in missing})
+
+    async def _delete_gone(self, nodes: Sequence[Node], surprises: Collection[str]) -> None:
+        gone = await self._context.which_are_gone([node.spec.provider_id for node in nodes])
+        leaving = [node for node in nodes if node.spec.provider_id in gone]
+        surprising = [node for node in leaving if node.name in surprises]
+        if surprising:
+            try:
+                await self._context.departures.add(surprising, self._clock.now())
+            except (api_errors.ApiError, client_errors.ClientError) as error:
+                _log.warning("cannot write down which nodes vanish, so none is deleted", error=str(error))
+                leaving = [node for node in leaving if node.name not in surprises]
+        for node in leaving:
+            if self._context.stopping.is_set():
+                return
+            await self._delete(node)
 
     def _report(self, stop: Stop | None) -> None:
         missing = len(stop.missing) if stop is not None else 0
@@ -119,21 +138,14 @@ class NodeLifecycleController:
             # The next pass sees the node as it is then.
             _log.info("node taints cannot be written", node=node.name, error=str(error))
 
-    async def _is_gone(self, node: Node) -> bool:
-        try:
-            return not await self._context.exists(node.spec.provider_id)
-        except CloudError as error:
-            _log.warning("cloud does not say whether the machine is gone", node=node.name, error=str(error))
-            return False
-
-    async def _delete(self, node: Node) -> bool:
+    async def _delete(self, node: Node) -> None:
         _log.info("deleting node, its machine is gone", node=node.name, provider_id=node.spec.provider_id)
         try:
             await self._context.writer.delete(node)
         except (api_errors.NotFound, api_errors.Conflict) as error:
             # Somebody else was quicker, or the node has changed and is judged anew.
             _log.info("node has changed meanwhile", node=node.name, error=str(error))
-            return False
+            return
         except NOT_WRITTEN as error:
             self._recorder.event(
                 node,
@@ -141,10 +153,9 @@ class NodeLifecycleController:
                 reason="DeletingNodeFailed",
                 note=f"Failed deleting node {node.name}: {error}",
             )
-            return False
+            return
         self._recorder.event(
             node,
             reason="DeletingNode",
             note=f"Deleting node {node.name} because it does not exist in the cloud provider",
         )
-        return True

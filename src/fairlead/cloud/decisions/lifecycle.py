@@ -4,8 +4,8 @@ Invariants:
 1. Only Owned nodes are asked about, tainted or deleted.
 2. A node is deleted only with a providerID, when it is not Ready, was missing from the cloud's answer, and then the
    cloud said of that very id that it is gone.
-3. When more nodes are missing than may vanish unannounced, none of them is deleted but those an operator confirmed.
-   When all are missing, that is always so.
+3. When more nodes are missing than may vanish unannounced, none of these is deleted unless an operator confirmed it.
+4. When all are missing, that is so for those that were announced too: it is the answer that is wrong.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from fairlead.api.core_v1 import Node
 from fairlead.cloud import wellknown
 from fairlead.cloud.ownership import Ownership, ownership
 from fairlead.cloud.provider import Instance
 
-__all__ = ["FirstLook", "Judgement", "Limits", "Stop", "first_look", "judge"]
+__all__ = ["FirstLook", "Judgement", "Limits", "Stop", "first_look", "judge", "missing_nodes"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class FirstLook:
 class Stop:
     """More nodes are missing than may vanish at once: people must look."""
 
-    missing: tuple[Node, ...]  # those that nobody announced or confirmed
+    missing: tuple[Node, ...]  # those that nobody announced or confirmed; if all are missing, that nobody confirmed
     of: int
     allowed: int | None  # None: all of them are missing, which is never allowed
 
@@ -120,33 +120,35 @@ def judge(look: FirstLook, answers: Mapping[str, Instance], limits: Limits, *, r
         and found.shutdown
         and not wellknown.has_taint(node, wellknown.SHUTDOWN_TAINT.key)
     ]
-    missing = [node for node in look.ask if node.spec.provider_id and node.name not in answers]
+    missing = missing_nodes(look, answers)
     confirmed = [node for node in missing if _is_confirmed(node)]
-    announced = [node for node in missing if not _is_confirmed(node) and _is_announced(node)]
-    surprises = [node for node in missing if not _is_confirmed(node) and not _is_announced(node)]
-    stop = _stop(surprises, len(missing), look.with_id, recently_vanished, limits)
-    if stop is not None:
-        # That all are missing says that the answer is wrong, and then it is wrong about those that were announced.
-        deleted = confirmed if len(missing) >= look.with_id else [*confirmed, *announced]
-        return Judgement(taint=tuple(taint), confirm=tuple(deleted), surprises=frozenset(), stop=stop)
+    unconfirmed = [node for node in missing if not _is_confirmed(node)]
+    announced = [node for node in unconfirmed if _is_announced(node)]
+    surprises = [node for node in unconfirmed if not _is_announced(node)]
+    allowed = _allowed(look.with_id + recently_vanished, limits)
+    stop: Stop | None = None
+    if unconfirmed and len(missing) >= look.with_id:
+        stop = Stop(missing=tuple(unconfirmed), of=look.with_id, allowed=None)
+        announced, surprises = [], []
+    elif surprises and len(surprises) + recently_vanished > allowed:
+        stop = Stop(missing=tuple(surprises), of=look.with_id, allowed=allowed)
+        surprises = []
     return Judgement(
         taint=tuple(taint),
         confirm=(*confirmed, *announced, *surprises),
         surprises=frozenset(node.name for node in surprises),
-        stop=None,
+        stop=stop,
     )
 
 
-def _stop(surprises: Sequence[Node], missing: int, with_id: int, recently: int, limits: Limits) -> Stop | None:
-    if not surprises:
-        return None
-    total = with_id + recently
+def missing_nodes(look: FirstLook, answers: Mapping[str, Instance]) -> list[Node]:
+    """The nodes that the cloud's answer lacks, as far as they have an id by which it can be asked again."""
+    return [node for node in look.ask if node.spec.provider_id and node.name not in answers]
+
+
+def _allowed(total: int, limits: Limits) -> int:
     allowed = math.floor(limits.vanishing_share * total)
-    if limits.vanishing_share > 0:
-        allowed = max(1, allowed)
-    if missing >= with_id or len(surprises) + recently > allowed:
-        return Stop(missing=tuple(surprises), of=with_id, allowed=None if missing >= with_id else allowed)
-    return None
+    return max(1, allowed) if limits.vanishing_share > 0 else allowed
 
 
 def _waits_for_initialisation(node: Node, now: dt.datetime, limits: Limits) -> bool:

@@ -10,6 +10,7 @@ their nodes are foreign. So are those with the older form of their id, `hcloud:/
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +19,7 @@ from fairlead import __version__
 from fairlead.api.core_v1 import NodeAddress
 from fairlead.cloud.errors import CloudError, CloudRefused, CloudUnavailable, ForeignId, ProviderError
 from fairlead.cloud.provider import Instance, InstanceQuery, Instances, ProviderSettings
+from fairlead.cloud.requests import before_request
 from fairlead.cloud.threads import Threads
 
 if TYPE_CHECKING:
@@ -30,7 +32,8 @@ _T = TypeVar("_T")
 
 _PLATFORM = "hcloud"
 _PROVIDER_ID = re.compile(rf"{_PLATFORM}://(?P<server>[0-9]{{1,18}})")
-# A page has at most 50 servers. Up to so many questions, asking one by one is fewer calls than listing.
+_PAGE = 50  # servers, Hetzner's limit
+# Up to so many questions, asking one by one is fewer calls than listing.
 _ASK_ONE_BY_ONE = 3
 # To connect, and to wait for an answer: bounds how long a call can outlive the controller that made it.
 _TIMEOUT_SECONDS = (3.0, 6.0)
@@ -88,7 +91,7 @@ class HetznerProvider:
         if len(queries) <= _ASK_ONE_BY_ONE:
             servers = [server for query in queries for server in await self._one(query)]
         else:
-            servers = await self._call(self._client.servers.get_all)
+            servers = await self._list()
         by_id = {_id_of(server): server for server in servers}
         by_name = {server.name: server for server in servers}
         found: dict[InstanceQuery, Instance] = {}
@@ -108,17 +111,31 @@ class HetznerProvider:
 
     async def _one(self, query: InstanceQuery) -> list[BoundServer]:
         if not query.provider_id:
-            return await self._call(lambda: self._client.servers.get_all(name=query.node_name))
+            return await self._list(name=query.node_name)
         try:
             server = await self._get(_server_id(query.provider_id))
         except ForeignId:
             return []  # not found, which proves nothing
         return [server] if server is not None else []
 
+    async def _list(self, name: str | None = None) -> list[BoundServer]:
+        """Page by page, each a request of its own: the library's own loop could not be ended between two of them."""
+        servers: list[BoundServer] = []
+        page: int | None = 1
+        while page is not None:
+            answer = await self._call(
+                functools.partial(self._client.servers.get_list, page=page, per_page=_PAGE, name=name)
+            )
+            servers += answer.servers
+            pagination = answer.meta.pagination
+            page = pagination.next_page if pagination is not None else None
+        return servers
+
     async def _get(self, number: int) -> BoundServer | None:
         return await self._call(lambda: _unless_missing(lambda: self._client.servers.get_by_id(number)))
 
     async def _call(self, call: Callable[[], _T]) -> _T:
+        await before_request()
         return await self._threads.run(_translated, call)
 
     def _find_network(self) -> int:

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping, Sequence
+
 import pytest
 
-from fairlead.api.core_v1 import Taint
+from fairlead.api.core_v1 import ConfigMap, Namespace, Taint
+from fairlead.api.meta import ObjectMeta
+from fairlead.base.metrics import PrometheusMetrics
 from fairlead.cloud import wellknown
 from fairlead.cloud.controllers.nodelifecycle import NodeLifecycleController
 from fairlead.cloud.decisions.lifecycle import Limits
+from fairlead.cloud.departures import Departures
 from fairlead.cloud.errors import CloudRefused, CloudUnavailable
 from fairlead.cloud.providers.fake import FakeCloud
 from tests.unit.cloud.world import UNINITIALIZED, World, node
@@ -199,3 +205,88 @@ async def test_other_taints_stay(world: World) -> None:
     async with world.running(NodeLifecycleController(context), informers=[context.nodes]):
         # Setting NoExecute adds the time; only the keys are ours to compare.
         assert [taint.key for taint in (await world.get()).spec.taints] == ["mine", SHUTDOWN.key]
+
+
+async def test_the_next_leader_knows_what_vanished_before_its_term(world: World) -> None:
+    cloud = FakeCloud("aws")
+    names = [f"n{number:02}" for number in range(20)]
+    await cluster(world, cloud, *names)
+    for term in range(5):
+        for name in names[2 * term : 2 * term + 2]:
+            cloud.remove(name)
+            await world.set_ready(name, "False")
+        context = world.context(cloud, "aws")
+        async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+            await advance(6)
+    assert len(await world.names()) == 18
+    record = await world.admin.of(ConfigMap).get("ccm-vanished", namespace="kube-system")
+    assert [text.split()[1] for text in record.data.values()] == ["n00", "n01"]
+
+
+async def test_what_cannot_be_written_down_is_not_deleted(world: World) -> None:
+    cloud = FakeCloud("aws")
+    names = [f"n{number}" for number in range(4)]
+    await cluster(world, cloud, *names)
+    for name in names[:2]:
+        cloud.remove(name)
+        await world.set_ready(name, "False")
+    confirmed = {wellknown.ANNOTATION_CONFIRM_DELETION: "true"}
+    await world.patch("n1", {"metadata": {"annotations": confirmed}})
+    context = world.context(cloud, "aws")
+    departures = Departures(world.manager, namespace="nowhere", name="ccm-vanished")
+    context = dataclasses.replace(context, departures=departures)
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(30)
+        assert await world.names() == {"n0", "n2", "n3"}  # but the one that an operator confirmed went
+        await world.admin.of(Namespace).create(Namespace(metadata=ObjectMeta(name="nowhere")))
+        await advance(30)
+        assert await world.names() == {"n2", "n3"}
+
+
+async def test_a_deletion_that_did_not_come_about_is_not_counted_twice(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n1", "n2")
+    gone = await world.get("n1")
+    cloud.remove("n1")
+    await world.set_ready("n1", "False")
+    context = world.context(cloud, "aws")
+    await context.departures.add([gone], world.clock.now())  # and then the leader crashed
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(6)
+        assert await world.names() == {"n2"}
+
+
+async def test_many_that_are_missing_are_one_question_where_the_cloud_can(world: World) -> None:
+    class Able(FakeCloud):
+        async def which_exist(self, provider_ids: Sequence[str]) -> Mapping[str, bool]:
+            await self._called("which_exist", provider_ids)
+            known = {one.provider_id for one in self.machines.values()}
+            return {one: one in known for one in provider_ids if one != "aws://n2"}  # about that one it is silent
+
+    cloud = Able("aws")
+    names = [f"n{number}" for number in range(10)]
+    await cluster(world, cloud, *names)
+    for name in names[:4]:
+        cloud.remove(name)
+        await world.set_ready(name, "False")
+    cloud.add("n3", "aws://n3")
+    cloud.forgotten.add("n3")
+    context = world.context(cloud, "aws")
+    controller = NodeLifecycleController(context, limits=Limits(vanishing_share=0.5))
+    async with world.running(controller, informers=[context.nodes]):
+        assert await world.names() == set(names[2:])
+    assert [call.name for call in cloud.calls] == ["describe", "which_exist"]
+
+
+async def test_a_follower_says_nothing_of_what_vanished(world: World) -> None:
+    cloud, metrics = FakeCloud("aws"), PrometheusMetrics()
+    await cluster(world, cloud, "n1")
+    cloud.remove("n1")
+    await world.set_ready("n1", "False")
+    context = world.context(cloud, "aws", metrics=metrics)
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        assert 'fairlead_cloud_vanished_nodes{provider="fake"} 1.0' in metrics.exposition().decode()
+        context.stopping.set()
+        await advance(1)
+        assert "fairlead_cloud_vanished_nodes{" not in metrics.exposition().decode()

@@ -80,11 +80,15 @@ def test_when_all_are_missing_announced_ones_stay_too() -> None:
     assert [one.name for one in judge(look_at(nodes), answers, Limits()).confirm] == ["leaving", "n1"]
 
 
-def test_scaling_to_zero_as_announced_goes_through() -> None:
+def test_all_of_them_never_go_even_if_all_were_announced() -> None:
     leaving = Taint(key=wellknown.TAINT_TO_BE_DELETED, effect="NoSchedule")
-    verdict = judge(look_at(owned(3, taints=[leaving])), {}, Limits())
-    assert len(verdict.confirm) == 3
-    assert verdict.surprises == frozenset()
+    nodes = owned(3, taints=[leaving])
+    verdict = judge(look_at(nodes), {}, Limits())
+    assert verdict.confirm == ()
+    assert verdict.stop is not None
+    assert verdict.stop.missing == tuple(nodes)
+    confirmed = owned(3, annotations={wellknown.ANNOTATION_CONFIRM_DELETION: "true"})
+    assert len(judge(look_at(confirmed), {}, Limits()).confirm) == 3
 
 
 states = st.sampled_from(["True", "False", "Unknown", None])
@@ -131,7 +135,7 @@ def test_invariants_of_any_pass(nodes: list[Node], share: float, recently: int, 
         assert one.name not in answers
     surprises = [one for one in verdict.confirm if one.name in verdict.surprises]
     assert len(surprises) + (recently if surprises else 0) <= max(1, math.floor(share * (look.with_id + recently)))
-    if surprises:
+    if any(one.metadata.annotations.get(wellknown.ANNOTATION_CONFIRM_DELETION) != "true" for one in verdict.confirm):
         assert len(verdict.confirm) < look.with_id
     if verdict.stop is not None:
         assert not {one.name for one in verdict.stop.missing} & {one.name for one in verdict.confirm}

@@ -16,9 +16,11 @@ from fairlead.base.environment import Environment
 from fairlead.cloud.errors import CloudRefused, CloudUnavailable, ForeignId, ProviderError
 from fairlead.cloud.provider import InstanceQuery, ProviderSettings, Route
 from fairlead.cloud.providers.aws import instances, provider
+from fairlead.cloud.providers.aws.client import AwsError
 from fairlead.cloud.providers.aws.instances import to_instance
 from fairlead.cloud.providers.aws.loadbalancers import load_balancer_name, target_group_name
 from fairlead.cloud.providers.aws.provider import AwsProvider
+from fairlead.cloud.requests import requests_by
 from tests.clouds.aws import CREDENTIALS, EmulatedAws, emulated_aws
 from tests.unit.cloud.world import node
 
@@ -48,12 +50,15 @@ async def cloud(aws: EmulatedAws, tmp_path: pathlib.Path) -> AsyncIterator[AwsPr
         yield made
 
 
+CLUSTER = {"kubernetes.io/cluster/test": "owned"}
+
+
 def id_of(raw: dict[str, Any]) -> str:
     return f"aws:///{raw['Placement']['AvailabilityZone']}/{raw['InstanceId']}"
 
 
 async def test_instances_by_id_and_by_name(aws: EmulatedAws, cloud: AwsProvider) -> None:
-    first, second, third = aws.launch(3)
+    first, second, third = aws.launch(3, tags=CLUSTER)
     by_id = InstanceQuery("some-name", id_of(first))
     by_name = InstanceQuery(second["PrivateDnsName"])
     by_instance_name = InstanceQuery(third["InstanceId"])
@@ -86,6 +91,113 @@ async def test_states(aws: EmulatedAws, cloud: AwsProvider) -> None:
     assert not await cloud.instances.exists("aws:///us-east-1a/i-00000000000000000")
 
 
+async def test_whether_many_exist(aws: EmulatedAws, cloud: AwsProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = recorded(cloud, monkeypatch)
+    machines = aws.launch(20)
+    for raw in machines[10:]:
+        aws.terminate(raw["InstanceId"])
+    unknown = "aws:///us-east-1a/i-00000000000000000"
+    answers = await cloud.instances.which_exist([*map(id_of, machines), unknown, "gce://p/z/n"])
+    assert answers == {id_of(raw): number < 10 for number, raw in enumerate(machines)} | {unknown: False}
+    assert calls == ["describe_instances"] * 2  # the first answer was that one of them is not known
+    aws.ec2.terminate_instances(InstanceIds=[raw["InstanceId"] for raw in machines])
+
+
+async def test_all_that_amazon_does_not_know_are_one_answer(
+    cloud: AwsProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    async def refuse(_service: str, _operation: str, /, **parameters: Any) -> Any:
+        asked.append(parameters["InstanceIds"])
+        code, words = "InvalidInstanceID.NotFound", f"The instance IDs '{', '.join(asked[-1])}' do not exist"
+        raise AwsError(code, words)
+
+    monkeypatch.setattr(cloud.instances._client, "call", refuse)
+    unknown = [f"aws:///us-east-1a/i-{number:017x}" for number in range(500)]
+    assert await cloud.instances.which_exist(unknown) == dict.fromkeys(unknown, False)
+    assert [len(one) for one in asked] == [500]
+
+
+@pytest.mark.parametrize("code", ["InvalidInstanceID.NotFound", "UnauthorizedOperation"])
+async def test_a_refusal_that_names_nobody_says_nothing(
+    cloud: AwsProvider, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    async def refuse(_service: str, _operation: str, /, **_parameters: Any) -> Any:
+        raise AwsError(code, "some of them")
+
+    monkeypatch.setattr(cloud.instances._client, "call", refuse)
+    with pytest.raises(AwsError):
+        await cloud.instances.which_exist([f"aws:///us-east-1a/i-{number:017x}" for number in range(2)])
+
+
+async def test_a_name_counts_in_the_clusters_own_network_only(aws: EmulatedAws, tmp_path: pathlib.Path) -> None:
+    made = [launch_at(aws, "10.7.0.5", CLUSTER) for _ in range(2)]
+    untagged = launch_at(aws, "10.7.0.6")
+    name = made[0]["PrivateDnsName"]
+    assert made[1]["PrivateDnsName"] == name
+    queries = [InstanceQuery(name), InstanceQuery(untagged["PrivateDnsName"])]
+    config = {"KubernetesClusterID": "test", "VPC": made[0]["VpcId"]}
+    one = provider(settings(aws.write_config(tmp_path / "one", **config)))
+    async with one.running():
+        found = await one.instances.describe(queries)
+    assert {query.node_name: instance.provider_id for query, instance in found.items()} == {name: id_of(made[0])}
+    del config["VPC"]
+    both = provider(settings(aws.write_config(tmp_path / "both", **config)))
+    async with both.running():
+        assert await both.instances.describe(queries) == {}  # which of the two it is nobody can say
+
+
+async def test_a_client_is_made_once(aws: EmulatedAws, cloud: AwsProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    client = cloud.instances._client
+    make = client._make_service
+
+    def counted(name: str) -> Any:
+        made.append(name)
+        return make(name)
+
+    monkeypatch.setattr(client, "_make_service", counted)
+    monkeypatch.setattr(instances, "_FILTER_VALUES", 2)
+    await cloud.instances.describe([InstanceQuery("n", f"aws:///z/i-{number:017x}") for number in range(8)])
+    assert made == ["ec2"]
+
+
+async def test_every_request_waits_for_its_turn(cloud: AwsProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instances, "_FILTER_VALUES", 2)
+    calls, turns = recorded(cloud, monkeypatch), 0
+
+    async def turn() -> None:
+        nonlocal turns
+        turns += 1
+
+    with requests_by(turn):
+        await cloud.instances.describe([InstanceQuery("n", f"aws:///z/i-{number:017x}") for number in range(8)])
+    assert turns == len(calls) == 4
+
+
+def launch_at(aws: EmulatedAws, address: str, tags: dict[str, str] | None = None) -> dict[str, Any]:
+    """An instance with this address, in a network of its own."""
+    vpc = aws.ec2.create_vpc(CidrBlock="10.7.0.0/16")["Vpc"]["VpcId"]
+    subnet = aws.ec2.create_subnet(VpcId=vpc, CidrBlock="10.7.0.0/24")["Subnet"]["SubnetId"]
+    [made] = aws.launch(where={"SubnetId": subnet, "PrivateIpAddress": address}, tags=tags)
+    return made
+
+
+def recorded(cloud: AwsProvider, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The operations that it asks for, from now on."""
+    calls: list[str] = []
+    client = cloud.instances._client
+    original = client.call
+
+    async def counted(service: str, operation: str, /, **parameters: Any) -> Any:
+        calls.append(operation)
+        return await original(service, operation, **parameters)
+
+    monkeypatch.setattr(client, "call", counted)
+    return calls
+
+
 @pytest.mark.parametrize(
     "provider_id",
     ["aws:///us-east-1a/x", "aws://i-00000000000000000", "gce://p/z/n", "aws:///z/fargate-1", "", "aws://"],
@@ -107,16 +219,8 @@ async def test_many_instances_are_few_calls(
     # Amazon's limits, a fiftieth of them.
     for name, value in {"_FILTER_VALUES": 4, "_PAGE": 20, "_LIST_FROM": 16}.items():
         monkeypatch.setattr(instances, name, value)
-    calls: list[str] = []
-    client = cloud.instances._client
-    original = client.call
-
-    async def counted(service: str, operation: str, /, **parameters: Any) -> Any:
-        calls.append(operation)
-        return await original(service, operation, **parameters)
-
-    monkeypatch.setattr(client, "call", counted)
-    tagged = aws.launch(30, **{"kubernetes.io/cluster/test": "owned"})
+    calls = recorded(cloud, monkeypatch)
+    tagged = aws.launch(30, tags=CLUSTER)
     untagged = aws.launch(2)
     some = [InstanceQuery(f"n{number}", id_of(raw)) for number, raw in enumerate(tagged[:9])]
     assert len(await cloud.instances.describe(some)) == 9
@@ -184,10 +288,8 @@ async def test_a_load_balancer_comes_changes_and_goes(aws: EmulatedAws, tmp_path
     async with made.running():
         balancers = made.load_balancers
         before = service(port(80, 30080), port(443, 30443))
-        assert await balancers.get_load_balancer("test", before) is None
         status = await balancers.ensure_load_balancer("test", before, nodes[:1])
         assert status.ingress[0].hostname
-        assert await balancers.get_load_balancer("test", before) == status
         assert targets(aws, target_group_name(before, before.spec.ports[0])) == {(first["InstanceId"], 30080)}
         await balancers.update_load_balancer("test", before, nodes[1:])
         for one in before.spec.ports:
@@ -200,9 +302,67 @@ async def test_a_load_balancer_comes_changes_and_goes(aws: EmulatedAws, tmp_path
         assert len(targets(aws, target_group_name(after, after.spec.ports[0]))) == 2
         await balancers.ensure_load_balancer_deleted("test", after)
         await balancers.ensure_load_balancer_deleted("test", after)
-        assert await balancers.get_load_balancer("test", after) is None
-    left = [one["TargetGroupName"] for one in aws.elb.describe_target_groups()["TargetGroups"]]
-    assert target_group_name(after, after.spec.ports[0]) not in left
+    assert aws.elb.describe_load_balancers()["LoadBalancers"] == []
+    assert aws.elb.describe_target_groups()["TargetGroups"] == []
+
+
+async def test_groups_go_although_no_listener_leads_to_them_any_more(
+    aws: EmulatedAws, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subnets = [one["SubnetId"] for one in aws.ec2.describe_subnets()["Subnets"]][:2]
+    made = provider(settings(aws.write_config(tmp_path / "cloud.conf", SubnetID=",".join(subnets))))
+    client = made.load_balancers._client
+    original = client.call
+
+    async def call(name: str, operation: str, /, **parameters: Any) -> Any:
+        answer = await original(name, operation, **parameters)
+        if operation == "describe_target_groups" and "LoadBalancerArn" in parameters:
+            # As Amazon has it: a group is a load balancer's while a listener of it leads there.
+            listeners = aws.elb.describe_listeners(LoadBalancerArn=parameters["LoadBalancerArn"])["Listeners"]
+            used = {action["TargetGroupArn"] for one in listeners for action in one["DefaultActions"]}
+            answer["TargetGroups"] = [one for one in answer["TargetGroups"] if one["TargetGroupArn"] in used]
+        return answer
+
+    monkeypatch.setattr(client, "call", call)
+    vpc = aws.ec2.describe_vpcs()["Vpcs"][0]["VpcId"]
+    after = service(port(80, 31080))
+    prefix = target_group_name(after, after.spec.ports[0]).rpartition("-")[0]
+    group = {"Protocol": "TCP", "Port": 1, "VpcId": vpc}
+    stranger = aws.elb.create_target_group(Name=f"{prefix}-theirs", **group)["TargetGroups"][0]["TargetGroupArn"]
+    async with made.running():
+        await made.load_balancers.ensure_load_balancer("test", service(port(80, 30080), port(443, 30443)), [])
+        await made.load_balancers.ensure_load_balancer("test", after, [])
+        left = {one["TargetGroupName"] for one in aws.elb.describe_target_groups()["TargetGroups"]}
+        assert left == {target_group_name(after, after.spec.ports[0]), f"{prefix}-theirs"}
+        await made.load_balancers.ensure_load_balancer_deleted("test", after)
+    left = {one["TargetGroupName"] for one in aws.elb.describe_target_groups()["TargetGroups"]}
+    assert left == {f"{prefix}-theirs"}  # a name is not enough
+    aws.elb.delete_target_group(TargetGroupArn=stranger)
+
+
+async def test_a_service_that_changes_its_mind(aws: EmulatedAws, tmp_path: pathlib.Path) -> None:
+    subnets = [one["SubnetId"] for one in aws.ec2.describe_subnets()["Subnets"]][:2]
+    made = provider(settings(aws.write_config(tmp_path / "cloud.conf", SubnetID=",".join(subnets))))
+    local = service(port(80, 30090), external_traffic_policy="Local", health_check_node_port=32000)
+    anywhere = service(port(80, 30090), external_traffic_policy="Cluster")
+    limited = service(port(80, 30090), load_balancer_source_ranges=("192.0.2.0/24",))
+    balancers = made.load_balancers
+    async with made.running():
+        for wanted, check in (
+            (local, ("HTTP", "32000")),
+            (anywhere, ("TCP", "traffic-port")),
+            (local, ("HTTP", "32000")),
+        ):
+            await balancers.ensure_load_balancer("test", wanted, [])
+            [group] = aws.elb.describe_target_groups()["TargetGroups"]
+            assert (group["HealthCheckProtocol"], group["HealthCheckPort"]) == check
+        arn = aws.elb.describe_load_balancers(Names=[load_balancer_name(local)])["LoadBalancers"][0]["LoadBalancerArn"]
+        with pytest.raises(CloudRefused, match="loadBalancerSourceRanges"):
+            await balancers.ensure_load_balancer("test", limited, [])
+        assert aws.elb.describe_listeners(LoadBalancerArn=arn)["Listeners"] == []  # nobody is served
+        await balancers.ensure_load_balancer("test", anywhere, [])
+        assert [one["Port"] for one in aws.elb.describe_listeners(LoadBalancerArn=arn)["Listeners"]] == [80]
+        await balancers.ensure_load_balancer_deleted("test", anywhere)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from fairlead.cloud.ownership import Ownership, ownership
 from fairlead.cloud.provider import InstanceQuery, ProviderSettings
 from fairlead.cloud.providers.hcloud import HetznerProvider, provider
 from fairlead.cloud.registry import platforms_of, require_part
+from fairlead.cloud.requests import requests_by
 from tests.clouds.hetzner import TOKEN, EmulatedHetzner, emulated_hetzner
 from tests.unit.cloud.world import node
 
@@ -63,6 +64,20 @@ async def test_many_servers_are_a_few_pages(hetzner: EmulatedHetzner) -> None:
         found = await cloud.instances.describe([InstanceQuery("x", f"hcloud://{number}") for number in numbers])
     assert len(found) == 120
     assert len(hetzner.requests) == 3
+
+
+async def test_between_two_pages_a_question_can_be_given_up(hetzner: EmulatedHetzner) -> None:
+    for number in range(120):
+        hetzner.launch(f"n{number}")
+
+    async def turn() -> None:
+        if len(hetzner.requests) == 2:
+            raise CloudUnavailable("stopping")
+
+    async with running(hetzner) as cloud:
+        with requests_by(turn), pytest.raises(CloudUnavailable, match="stopping"):
+            await cloud.instances.describe([InstanceQuery(f"n{number}") for number in range(5)])
+    assert len(hetzner.requests) == 2
 
 
 async def test_existence(hetzner: EmulatedHetzner) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from fairlead import __version__
 from fairlead.cloud.errors import CloudError, CloudRefused, CloudUnavailable
 from fairlead.cloud.providers.aws.config import AwsConfig
+from fairlead.cloud.requests import before_request
 from fairlead.cloud.threads import Threads
 
 __all__ = ["AwsClient", "AwsError", "Json"]
@@ -47,14 +49,16 @@ class AwsClient:
         self._config = config
         self._threads = threads
         self._services: dict[str, Any] = {}
+        self._making = threading.Lock()
 
     async def call(self, service: str, operation: str, /, **parameters: Any) -> Json:
-        """One call, one attempt.
+        """One request, one attempt, when it is its turn.
 
         Raises:
             CloudUnavailable: no answer, or one that asks to come back later.
             AwsError: Amazon would not.
         """
+        await before_request()
         return await self._threads.run(self._call, service, operation, parameters)
 
     async def pages(self, service: str, operation: str, key: str, /, **parameters: Any) -> list[Json]:
@@ -93,24 +97,29 @@ class AwsClient:
             raise CloudUnavailable(f"{service} {operation}: {error}") from error
 
     def _service(self, name: str) -> Any:
-        if name not in self._services:
-            import boto3
-            from botocore.config import Config
+        # Several threads may be the first; to make a client takes long, and one that is thrown away keeps connections.
+        with self._making:
+            if name not in self._services:
+                self._services[name] = self._make_service(name)
+            return self._services[name]
 
-            # Whether to try again is decided where all calls to the cloud are counted, not in here.
-            options = Config(
-                connect_timeout=_CONNECT_SECONDS,
-                read_timeout=_READ_SECONDS,
-                retries={"total_max_attempts": 1, "mode": "standard"},
-                user_agent_extra=f"fairlead/{__version__}",
-            )
-            self._services[name] = boto3.session.Session().client(
-                name,
-                region_name=self._config.region,
-                endpoint_url=self._config.endpoints.get(name),
-                config=options,
-            )
-        return self._services[name]
+    def _make_service(self, name: str) -> Any:
+        import boto3
+        from botocore.config import Config
+
+        # Whether to try again is decided where all calls to the cloud are counted, not in here.
+        options = Config(
+            connect_timeout=_CONNECT_SECONDS,
+            read_timeout=_READ_SECONDS,
+            retries={"total_max_attempts": 1, "mode": "standard"},
+            user_agent_extra=f"fairlead/{__version__}",
+        )
+        return boto3.session.Session().client(
+            name,
+            region_name=self._config.region,
+            endpoint_url=self._config.endpoints.get(name),
+            config=options,
+        )
 
 
 def _translated(response: Any) -> CloudError:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fairlead.api.core_v1 import NodeAddress
+from fairlead.base import logs
 from fairlead.cloud.errors import CloudUnavailable, ForeignId
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.provider import Instance, InstanceQuery
@@ -21,8 +23,11 @@ _PAGE = 1000
 # From here on it is fewer calls to list what bears the cluster's tag.
 _LIST_FROM = 4 * _FILTER_VALUES
 _CONCURRENT_CALLS = 4
+_INSTANCE = re.compile(r"\bi-[0-9a-f]{8,17}\b")
 _GONE = "terminated"
 _ALIVE = ("pending", "running", "shutting-down", "stopping", "stopped")
+
+_log = logs.get_logger(__name__)
 
 
 class AwsInstances:
@@ -44,10 +49,8 @@ class AwsInstances:
         found: dict[InstanceQuery, Instance] = {}
         for raw in await self._by_id(list(by_id)):
             found |= dict.fromkeys(by_id.get(raw["InstanceId"], ()), to_instance(raw, self._config.region))
-        for raw in await self._filtered("private-dns-name", list(by_name)):
-            found |= dict.fromkeys(
-                by_name.get(raw.get("PrivateDnsName", ""), ()), to_instance(raw, self._config.region)
-            )
+        for name, raw in (await self._by_name(list(by_name))).items():
+            found |= dict.fromkeys(by_name[name], to_instance(raw, self._config.region))
         return found
 
     def recognises(self, provider_id: str) -> bool:
@@ -56,18 +59,60 @@ class AwsInstances:
 
     async def exists(self, provider_id: str) -> bool:
         """Describe this very instance."""
-        try:
-            answer = await self._client.call("ec2", "describe_instances", InstanceIds=[ids.instance_id(provider_id)])
-        except AwsError as error:
-            if error.code == "InvalidInstanceID.NotFound":
-                return False
-            if error.code == "InvalidInstanceID.Malformed":
-                raise ForeignId(provider_id, str(error)) from error
-            raise
-        states = [raw["State"]["Name"] for raw in _flat(answer.get("Reservations") or [])]
-        if not states:
+        instance = ids.instance_id(provider_id)
+        states = await self._states([instance])
+        if instance not in states:
             raise CloudUnavailable(f"an empty answer about {provider_id}, which says nothing")
-        return states != [_GONE]
+        return states[instance] != _GONE
+
+    async def which_exist(self, provider_ids: Sequence[str]) -> Mapping[str, bool]:
+        """Describe these very instances."""
+        by_instance: dict[str, list[str]] = {}
+        for provider_id in provider_ids:
+            if ids.is_instance(provider_id):
+                by_instance.setdefault(ids.instance_id(provider_id), []).append(provider_id)
+        instances = list(by_instance)
+        answers: dict[str, bool] = {}
+
+        async def ask(part: Sequence[str]) -> None:
+            for instance, state in (await self._states(part)).items():
+                answers.update(dict.fromkeys(by_instance.get(instance, ()), state != _GONE))
+
+        parts = [instances[start : start + _PAGE] for start in range(0, len(instances), _PAGE)]
+        await for_each(parts, ask, workers=_CONCURRENT_CALLS, owner="aws-exists")
+        return answers
+
+    async def _states(self, instances: Sequence[str]) -> dict[str, str]:
+        """The states of these very instances; those that Amazon does not know any more are gone too."""
+        states: dict[str, str] = {}
+        wanted = list(instances)
+        while wanted:
+            try:
+                answer = await self._client.call("ec2", "describe_instances", InstanceIds=wanted)
+            except AwsError as error:
+                unknown = _unknown_instances(error, wanted)
+                states |= dict.fromkeys(unknown, _GONE)
+                wanted = [one for one in wanted if one not in unknown]
+            else:
+                found = _flat(answer.get("Reservations") or [])
+                return states | {raw["InstanceId"]: raw["State"]["Name"] for raw in found}
+        return states
+
+    async def _by_name(self, names: Sequence[str]) -> dict[str, Json]:
+        """By private DNS name, which is unique in one network only: what is not the cluster's does not count."""
+        limits: list[Json] = []
+        if self._config.vpc:
+            limits.append({"Name": "vpc-id", "Values": [self._config.vpc]})
+        if self._config.cluster_tag:
+            limits.append({"Name": "tag-key", "Values": [self._config.cluster_tag]})
+        found: dict[str, list[Json]] = {name: [] for name in names}
+        for raw in await self._filtered("private-dns-name", names, *limits):
+            found.setdefault(raw.get("PrivateDnsName", ""), []).append(raw)
+        for name in names:
+            if len(found[name]) > 1:
+                several = sorted(raw["InstanceId"] for raw in found[name])
+                _log.warning("several instances have the name of one node: none is it", node=name, instances=several)
+        return {name: found[name][0] for name in names if len(found[name]) == 1}
 
     async def _by_id(self, wanted: Sequence[str]) -> list[Json]:
         if len(wanted) < _LIST_FROM or not self._config.cluster_tag:
@@ -77,11 +122,11 @@ class AwsInstances:
         missing = set(wanted) - {raw["InstanceId"] for raw in listed}
         return listed + await self._filtered("instance-id", sorted(missing))
 
-    async def _filtered(self, name: str, values: Sequence[str]) -> list[Json]:
+    async def _filtered(self, name: str, values: Sequence[str], *limits: Json) -> list[Json]:
         found: list[Json] = []
 
         async def ask(part: Sequence[str]) -> None:
-            found.extend(await self._pages([{"Name": name, "Values": list(part)}]))
+            found.extend(await self._pages([{"Name": name, "Values": list(part)}, *limits]))
 
         parts = [values[start : start + _FILTER_VALUES] for start in range(0, len(values), _FILTER_VALUES)]
         await for_each(parts, ask, workers=_CONCURRENT_CALLS, owner="aws-describe")
@@ -138,6 +183,21 @@ def _wanted_id(query: InstanceQuery) -> str:
         return ids.instance_id(query.provider_id)
     except ForeignId:
         return ""  # not found, which proves nothing
+
+
+def _unknown_instances(error: AwsError, asked: Sequence[str]) -> set[str]:
+    """Those of the instances that Amazon named when it refused to answer about all of them.
+
+    Raises:
+        ForeignId: it could not read an id.
+        AwsError: it refused for another reason, or did not say which it means.
+    """
+    if error.code == "InvalidInstanceID.Malformed":
+        raise ForeignId(", ".join(asked), str(error)) from error
+    named = set(asked) if len(asked) == 1 else set(_INSTANCE.findall(str(error))) & set(asked)
+    if error.code != "InvalidInstanceID.NotFound" or not named:
+        raise error
+    return named
 
 
 def _flat(reservations: Iterable[Json]) -> Iterator[Json]:

@@ -2,14 +2,14 @@
 
 What is made is named after the Service's uid, so that everything can be found again, and removed, knowing only that.
 Security groups are the administrator's: node ports must be open to the load balancer's subnets. A Service that limits
-its sources is refused rather than served to everybody.
+its sources is refused rather than served to everybody; one that begins to is closed.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from fairlead.api.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service, ServicePort
 from fairlead.base import logs
@@ -23,7 +23,10 @@ __all__ = ["AwsLoadBalancers", "load_balancer_name", "target_group_name"]
 _ANNOTATION_INTERNAL = "service.beta.kubernetes.io/aws-load-balancer-internal"
 _ANNOTATION_SUBNETS = "service.beta.kubernetes.io/aws-load-balancer-subnets"
 _EVERYWHERE = frozenset({"0.0.0.0/0", "::/0"})
+_TAG_SERVICE = "kubernetes.io/service-name"
 _POLL_SECONDS = 10.0
+# Amazon's limit on the target groups of one page.
+_PAGE = 400
 _NO_GROUP = frozenset({"TargetGroupNotFound", "TargetGroupNotFoundException"})
 
 _log = logs.get_logger(__name__)
@@ -45,24 +48,17 @@ class AwsLoadBalancers:
         self._client = client
         self._config = config
 
-    async def get_load_balancer(self, cluster_name: str, service: Service) -> LoadBalancerStatus | None:
-        """Its status, if it is there."""
-        del cluster_name
-        made = await self._find(service)
-        return made.status if made is not None else None
-
     async def ensure_load_balancer(
         self, cluster_name: str, service: Service, nodes: Sequence[Node]
     ) -> LoadBalancerStatus:
         """The load balancer, then what each port needs, then away with what no port needs any more."""
+        if refusal := _refusal_of_sources(service):
+            # Its wish came later: what would serve everybody must not stay open until somebody reads the Event.
+            await self._close(service)
+            raise CloudRefused(refusal)
         _check(service)
         made = await self._find(service) or await self._create(cluster_name, service)
-        listeners = {
-            (listener["Protocol"], listener["Port"]): listener
-            for listener in await self._client.pages(
-                "elbv2", "describe_listeners", "Listeners", LoadBalancerArn=made.arn
-            )
-        }
+        listeners = {(listener["Protocol"], listener["Port"]): listener for listener in await self._listeners(made.arn)}
         instances = _instances_of(nodes)
         for port in service.spec.ports:
             group = await self._ensure_group(cluster_name, service, port, made.vpc)
@@ -70,7 +66,8 @@ class AwsLoadBalancers:
             await self._ensure_targets(group, port, instances)
         for stale in listeners.values():
             await self._client.call("elbv2", "delete_listener", ListenerArn=stale["ListenerArn"])
-        await self._delete_stale_groups(made.arn, service)
+        wanted = {target_group_name(service, port) for port in service.spec.ports}
+        await self._delete_groups(service, but=wanted)
         if not made.status.ingress:
             raise NotReadyYet("the load balancer has no name yet", retry_after_seconds=_POLL_SECONDS)
         return made.status
@@ -89,16 +86,18 @@ class AwsLoadBalancers:
         """The load balancer with its listeners, then its target groups."""
         del cluster_name
         made = await self._find(service)
-        groups: set[str] = set()
         if made is not None:
-            groups |= {one["TargetGroupArn"] for one in await self._groups_of(made.arn)}
             await self._client.call("elbv2", "delete_load_balancer", LoadBalancerArn=made.arn)
-        for port in service.spec.ports:
-            # A removal that was interrupted may have left some behind that belong to nothing now.
-            if group := await self._find_group(target_group_name(service, port)):
-                groups.add(group)
-        for group in sorted(groups):
-            await self._delete_group(group)
+        await self._delete_groups(service)
+
+    async def _close(self, service: Service) -> None:
+        """Take the listeners away; what else there is stays for when they come back."""
+        made = await self._find(service)
+        for listener in await self._listeners(made.arn) if made is not None else ():
+            await self._client.call("elbv2", "delete_listener", ListenerArn=listener["ListenerArn"])
+
+    async def _listeners(self, load_balancer: str) -> list[Json]:
+        return await self._client.pages("elbv2", "describe_listeners", "Listeners", LoadBalancerArn=load_balancer)
 
     async def _find(self, service: Service) -> _Made | None:
         try:
@@ -152,20 +151,23 @@ class AwsLoadBalancers:
                 Tags=self._tags(cluster_name, service),
                 **_health_check(service),
             )
-            group = str(answer["TargetGroups"][0]["TargetGroupArn"])
+            group = answer["TargetGroups"][0]
+        arn, check = str(group["TargetGroupArn"]), _health_check(service)
+        if any(group.get(key) != value for key, value in check.items()):
+            await self._client.call("elbv2", "modify_target_group", TargetGroupArn=arn, **check)
         sticky = "true" if service.spec.session_affinity == "ClientIP" else "false"
         await self._client.call(
             "elbv2",
             "modify_target_group_attributes",
-            TargetGroupArn=group,
+            TargetGroupArn=arn,
             Attributes=[
                 {"Key": "stickiness.enabled", "Value": sticky},
                 {"Key": "stickiness.type", "Value": "source_ip"},
             ],
         )
-        return group
+        return arn
 
-    async def _find_group(self, name: str) -> str | None:
+    async def _find_group(self, name: str) -> Json | None:
         try:
             answer = await self._client.call("elbv2", "describe_target_groups", Names=[name])
         except AwsError as error:
@@ -173,17 +175,7 @@ class AwsLoadBalancers:
                 return None
             raise
         found = answer.get("TargetGroups") or []
-        return str(found[0]["TargetGroupArn"]) if found else None
-
-    async def _groups_of(self, load_balancer: str) -> list[Json]:
-        try:
-            return await self._client.pages(
-                "elbv2", "describe_target_groups", "TargetGroups", LoadBalancerArn=load_balancer
-            )
-        except AwsError as error:
-            if error.code in _NO_GROUP:
-                return []
-            raise
+        return found[0] if found else None
 
     async def _ensure_listener(self, load_balancer: str, port: ServicePort, group: str, known: Json | None) -> None:
         actions = [{"Type": "forward", "TargetGroupArn": group}]
@@ -227,11 +219,30 @@ class AwsLoadBalancers:
                 except AwsError as refused:
                     _log.warning("instance is no target", instance=target["Id"], error=str(refused))
 
-    async def _delete_stale_groups(self, load_balancer: str, service: Service) -> None:
-        wanted = {target_group_name(service, port) for port in service.spec.ports}
-        for one in await self._groups_of(load_balancer):
-            if one["TargetGroupName"] not in wanted:
-                await self._delete_group(one["TargetGroupArn"])
+    async def _delete_groups(self, service: Service, *, but: Collection[str] = ()) -> None:
+        """Delete what groups there are of a Service.
+
+        A group that no listener leads to any more belongs to no load balancer. So they are told by their names, and,
+        because names can be anybody's, by their tags.
+        """
+        named = {
+            str(one["TargetGroupArn"])
+            for one in await self._client.pages("elbv2", "describe_target_groups", "TargetGroups", PageSize=_PAGE)
+            if one["TargetGroupName"].startswith(_group_prefix(service)) and one["TargetGroupName"] not in but
+        }
+        for group in sorted(named):
+            if await self._is_tagged(group, service):
+                await self._delete_group(group)
+
+    async def _is_tagged(self, group: str, service: Service) -> bool:
+        try:
+            answer = await self._client.call("elbv2", "describe_tags", ResourceArns=[group])
+        except AwsError as error:
+            if error.code in _NO_GROUP:
+                return False
+            raise
+        tags = {tag["Key"]: tag.get("Value") for one in answer.get("TagDescriptions") or [] for tag in one["Tags"]}
+        return tags.get(_TAG_SERVICE) == service.key
 
     async def _delete_group(self, group: str) -> None:
         try:
@@ -244,7 +255,7 @@ class AwsLoadBalancers:
 
     def _tags(self, cluster_name: str, service: Service) -> list[Json]:
         cluster = self._config.cluster_tag or f"kubernetes.io/cluster/{cluster_name}"
-        return [{"Key": cluster, "Value": "owned"}, {"Key": "kubernetes.io/service-name", "Value": service.key}]
+        return [{"Key": cluster, "Value": "owned"}, {"Key": _TAG_SERVICE, "Value": service.key}]
 
 
 def load_balancer_name(service: Service) -> str:
@@ -254,8 +265,12 @@ def load_balancer_name(service: Service) -> str:
 
 def target_group_name(service: Service, port: ServicePort) -> str:
     """Of one port. A node port cannot be changed in a target group, so it is part of the name."""
-    what = f"{service.uid}/{port.protocol}/{port.port}/{port.node_port}"
-    return f"k8s-{hashlib.sha256(what.encode()).hexdigest()[:28]}"
+    what = f"{port.protocol}/{port.port}/{port.node_port}"
+    return f"{_group_prefix(service)}{hashlib.sha256(what.encode()).hexdigest()[:11]}"
+
+
+def _group_prefix(service: Service) -> str:
+    return f"k8s-{hashlib.sha256(service.uid.encode()).hexdigest()[:16]}-"
 
 
 def _made(raw: Json) -> _Made:
@@ -275,11 +290,14 @@ def _health_check(service: Service) -> Json:
     return {"HealthCheckProtocol": "TCP", "HealthCheckPort": "traffic-port"}
 
 
+def _refusal_of_sources(service: Service) -> str:
+    limited = sorted(set(service.spec.load_balancer_source_ranges) - _EVERYWHERE)
+    if not limited:
+        return ""
+    return f"loadBalancerSourceRanges ({', '.join(limited)}) are not supported: limit sources by security groups"
+
+
 def _check(service: Service) -> None:
-    if limited := sorted(set(service.spec.load_balancer_source_ranges) - _EVERYWHERE):
-        raise CloudRefused(
-            f"loadBalancerSourceRanges ({', '.join(limited)}) are not supported: limit sources by security groups"
-        )
     if odd := sorted({port.protocol for port in service.spec.ports} - {"TCP", "UDP"}):
         raise CloudRefused(f"protocol {', '.join(odd)} is not supported by network load balancers")
     if any(not port.node_port for port in service.spec.ports):
