@@ -48,7 +48,7 @@ class EvictionJudge:
         """Look the pod up and compare."""
         try:
             async with self._client.clock.timeout(PATIENCE_SECONDS):
-                why, code = await self._judge(request), 403
+                why, code = await self._judge(request)
         except (api_errors.ApiError, errors.ClientError, TimeoutError) as error:
             why = f"the pod cannot be looked up: {str(error) or 'no answer in time'}"
             code = 503  # for now: whoever drains asks again
@@ -60,12 +60,25 @@ class EvictionJudge:
             uid=request.uid, allowed=False, status=Status(status="Failure", message=why, code=code)
         )
 
-    async def _judge(self, request: AdmissionRequest) -> str:
+    async def _judge(self, request: AdmissionRequest) -> tuple[str, int]:
+        """Why not, if not, and with which status: 403 is final, 409 is not."""
         if (request.resource.resource, request.sub_resource) != ("pods", "eviction"):
-            return "this webhook judges evictions only"
+            return "this webhook judges evictions only", 403
         claims = request.user_info.extra.get(NODE_CLAIM, ())
         try:
             pod = await self._client.of(Pod).get(request.name, namespace=request.namespace)
         except api_errors.NotFound:
-            return ""  # as the API server will say itself
-        return problem(claims[0] if claims else "", pod)
+            return "", 404  # as the API server will say itself
+        why = problem(claims[0] if claims else "", pod)
+        if why and pod.uid != _meant(request, pod):
+            # The pod that was meant has gone, and another has its name: what the API server would say, had it been
+            # asked. It is not, because it may take the eviction off that other pod's budget first.
+            return f"{why}; the pod that was meant has gone", 409
+        return why, 403
+
+
+def _meant(request: AdmissionRequest, found: Pod) -> str:
+    """The uid of the pod that is to go; that of the one found when the eviction does not say."""
+    body = request.object if isinstance(request.object, dict) else {}
+    conditions = (body.get("deleteOptions") or {}).get("preconditions") or {}
+    return str(conditions.get("uid") or found.uid)

@@ -143,6 +143,9 @@ async def test_a_stolen_token_evicts_nothing_on_another_node(town: Town) -> None
         refused = (await thief.post(foreign, eviction(f"web-{there}"))).expect(403)
         said = f"pod {town.namespace}/web-{there} is on node {there}; a token of node {here} evicts pods of that node"
         assert said in refused["message"]
+        # A driver that means the pod which was on its node before hears what is not final, and from nobody's budget.
+        moved = {**eviction(f"web-{there}"), "deleteOptions": {"preconditions": {"uid": "the-one-before"}}}
+        assert "the pod that was meant has gone" in (await thief.post(foreign, moved)).expect(409)["message"]
         assert "deletionTimestamp" not in (await town.api.get(f"{town.pods}/web-{there}")).expect(200)["metadata"]
         (await thief.post(f"{town.pods}/web-{here}/eviction", eviction(f"web-{here}"))).expect(201)
         (await thief.post(f"{town.pods}/nobody/eviction", eviction("nobody"))).expect(404)

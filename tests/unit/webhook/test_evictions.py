@@ -43,7 +43,8 @@ class Server:
     async def send(self, request: Request) -> Response:
         if self.away:
             raise errors.ServerUnreachable("it is away")
-        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": {"nodeName": "here"}}
+        metadata = {"name": "web", "namespace": "shop", "uid": "u-1"}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"nodeName": "here"}}
         return Response(status=200, headers={}, body=msgspec.json.encode(body))
 
     def stream(self, request: Request) -> object:
@@ -63,7 +64,8 @@ def judge(server: Server) -> EvictionJudge:
     return EvictionJudge(client, DiscardedMetrics())
 
 
-def request(node: str, *, sub_resource: str = "eviction") -> AdmissionRequest:
+def request(node: str, *, sub_resource: str = "eviction", uid: str = "") -> AdmissionRequest:
+    options = {"preconditions": {"uid": uid}} if uid else {}
     return AdmissionRequest(
         uid="u",
         name="web",
@@ -71,6 +73,7 @@ def request(node: str, *, sub_resource: str = "eviction") -> AdmissionRequest:
         operation="CREATE",
         resource=RequestResource(version="v1", resource="pods"),
         sub_resource=sub_resource,
+        object={"metadata": {"name": "web", "namespace": "shop"}, "deleteOptions": options},
         user_info=UserInfo(username="driver", extra={NODE_CLAIM: (node,)}),
     )
 
@@ -81,6 +84,14 @@ async def test_it_looks_the_pod_up() -> None:
     assert not refused.allowed
     assert refused.status is not None
     assert refused.status.code == 403
+
+
+@pytest.mark.parametrize(("uid", "code"), [("", 403), ("u-1", 403), ("u-0", 409)])
+async def test_that_the_pod_which_was_meant_has_gone_is_not_final(uid: str, code: int) -> None:
+    refused = await judge(Server()).answer(request("there", uid=uid))
+    assert refused.status is not None
+    assert (refused.allowed, refused.status.code) == (False, code)
+    assert (await judge(Server()).answer(request("here", uid=uid))).allowed
 
 
 async def test_what_cannot_be_judged_is_refused_for_now() -> None:

@@ -10,7 +10,7 @@ from fairlead.api.core_v1 import Pod
 from fairlead.client import errors as client_errors
 from fairlead.client import subresources
 from fairlead.client.client import Client
-from fairlead.drivers.drain.requesting import LOOK_SECONDS, EvictionRequests, Standing
+from fairlead.drivers.drain.requesting import EvictionRequests
 from fairlead.lifecycle.drain import attempts
 from fairlead.lifecycle.drain.attempts import Attempt, Cause
 from fairlead.lifecycle.drain.budgets import Cover
@@ -36,21 +36,21 @@ class Asker:
         if not self._options.disable_eviction and self._options.grace_seconds is None:
             await self.requests.find_out()
 
-    async def ask(self, pod: Pod, cover: Cover, previous: Attempt | None, number: int) -> Attempt:
+    async def ask(
+        self, pod: Pod, cover: Cover, previous: Attempt | None, number: int, *, by_request: bool = False
+    ) -> Attempt:
         """Ask a pod to go, for the `number`th time in a row; what came of it."""
         now = self._client.clock.now()
-        wait_seconds = _ACCEPTED_SECONDS
         try:
-            standing = await self.requests.ask(pod) if self.requests.usable else Standing.USELESS
-            if standing is Standing.USELESS:
-                await self._send(pod)
-            elif standing is Standing.NEW:
-                wait_seconds = LOOK_SECONDS
+            if by_request:
+                standing = await self.requests.ask(pod)
+                return Attempt(cause=Cause.REQUESTED, since=standing.since, number=0, retry_at=standing.look_at)
+            await self._send(pod)
         except api_errors.NotFound:
             pass  # it is gone, as the watch will tell
         except (api_errors.ApiError, client_errors.ClientError) as error:
             return self._refused(error, cover, previous, number)
-        until = now + dt.timedelta(seconds=wait_seconds)
+        until = now + dt.timedelta(seconds=_ACCEPTED_SECONDS)
         return Attempt(cause=Cause.ACCEPTED, since=now, number=number, retry_at=until, token=cover.token)
 
     async def _send(self, pod: Pod) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
-from collections.abc import AsyncIterator
+import functools
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from fairlead.api import errors as api_errors
@@ -21,7 +22,7 @@ from fairlead.drivers.drain.asking import Asker
 from fairlead.drivers.sdk.driver import Refused, Report
 from fairlead.lifecycle.drain import attempts, blockers, planning
 from fairlead.lifecycle.drain.attempts import Attempt, Cause
-from fairlead.lifecycle.drain.budgets import Budgets, Cover
+from fairlead.lifecycle.drain.budgets import Cover
 from fairlead.lifecycle.drain.options import DrainOptions
 from fairlead.lifecycle.drain.planning import Plan
 
@@ -33,7 +34,10 @@ _LATE_SECONDS: Final = 0.005
 # Changes come in swarms when pods go; looking once for all of a swarm costs a fraction of looking at each.
 _SWARM_SECONDS: Final = 0.02
 
-_NO_BUDGETS: Final = Budgets(())
+_NO_COVER: Final = Cover(())
+# A deadline counts as the reason of a cancellation that comes this early: clocks and timers are never quite alike.
+_LATE: Final = dt.timedelta(seconds=1)
+_WITHDRAW_SECONDS: Final = 10.0
 
 _log = logs.get_logger(__name__)
 
@@ -94,15 +98,28 @@ class Drain:
 
     @contextlib.asynccontextmanager
     async def _withdrawing(self) -> AsyncIterator[None]:
-        """A drain that fails takes its requests back; one that is only interrupted does not."""
+        """A drain that fails or is too late takes its requests back; one that is only interrupted does not."""
         try:
             yield
         except Refused:
-            if self._asker.requests.usable:
-                for pod in self._watch.pods:
-                    if pod.uid in self._attempts:
-                        await self._asker.requests.withdraw(pod)
+            await self._withdraw()
             raise
+        except asyncio.CancelledError:
+            if self._work.deadline is not None and self._clock.now() >= self._work.deadline - _LATE:
+                # Whoever follows the deadline may cancel too, and must not keep us from it.
+                withdrawing = tasks.TaskSet("drain").start(self._withdraw(), name="withdraw")
+                while not withdrawing.done():
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await asyncio.wait([withdrawing])
+                withdrawing.result()
+            raise
+
+    async def _withdraw(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with self._clock.timeout(_WITHDRAW_SECONDS):
+                for pod in self._watch.pods:
+                    if not pod.deleting:
+                        await self._asker.requests.withdraw(pod)
 
     async def _look(self) -> Plan:
         self._check_node()
@@ -111,9 +128,10 @@ class Drain:
         present = {pod.uid for pod in pods}
         for uid in [uid for uid in self._attempts if uid not in present]:
             del self._attempts[uid]
-        # Whoever answers a request minds the budgets itself, or need not: a pod that is moved alive is not disrupted.
-        budgets = _NO_BUDGETS if self._asker.requests.usable else self._watch.budgets
-        return planning.plan(judged, self._attempts, budgets, self._options, self._clock.now())
+        requested = {pod.uid for pod in pods if self._asker.requests.concern(pod)}
+        return planning.plan(
+            judged, self._attempts, self._watch.budgets, self._options, self._clock.now(), requested=requested
+        )
 
     def _check_node(self) -> None:
         node, name = self._watch.node, self._work.node_name
@@ -148,12 +166,15 @@ class Drain:
         self._wake.set()  # there is a new moment to look at
 
     def _ask(self, pod: Pod, scope: tasks.TaskScope) -> None:
-        cover = self._watch.budgets.covering(pod)
+        by_request = self._asker.requests.concern(pod)
+        heedless = self._options.disable_eviction or by_request
+        cover = _NO_COVER if heedless else self._watch.budgets.covering(pod)
         previous = self._attempts.get(pod.uid)
         number = self._number(cover, previous)
         since = previous.since if previous is not None else self._clock.now()
         self._attempts[pod.uid] = Attempt(cause=Cause.SENT, since=since, number=number, token=cover.token)
-        scope.start(self._send(pod, cover, previous, number), name=f"evict/{pod.key}")
+        ask = functools.partial(self._asker.ask, pod, cover, previous, number, by_request=by_request)
+        scope.start(self._send(pod, ask, previous), name=f"evict/{pod.key}")
 
     def _number(self, cover: Cover, previous: Attempt | None) -> int:
         """Which attempt in a row this is. The pods of a budget that has not changed share one row."""
@@ -163,9 +184,9 @@ class Drain:
         shared = (one.number for one in self._attempts.values() if one.token == cover.token)
         return max(shared, default=own) + 1
 
-    async def _send(self, pod: Pod, cover: Cover, previous: Attempt | None, number: int) -> None:
+    async def _send(self, pod: Pod, ask: Callable[[], Awaitable[Attempt]], previous: Attempt | None) -> None:
         async with self._slots:
-            attempt = await self._asker.ask(pod, cover, previous, number)
+            attempt = await ask()
         self._attempts[pod.uid] = attempt
         self._record(pod, attempt, previous)
         self._wake.set()
@@ -174,6 +195,8 @@ class Drain:
         name = self._work.event_name
         if attempt.cause is Cause.ACCEPTED:
             _log.info("pod goes", pod=pod.key, uid=pod.uid, event=name)
+        elif attempt.cause is Cause.REQUESTED:
+            _log.debug("pod is asked for", pod=pod.key, uid=pod.uid, event=name)
         elif previous is None or previous.message != attempt.message:
             _log.info("pod cannot go", pod=pod.key, uid=pod.uid, event=name, why=attempt.message)
             if self._recorder is not None:

@@ -8,55 +8,70 @@ responders failed.
 
 from __future__ import annotations
 
-import enum
+import dataclasses
+import datetime as dt
 from typing import Any, Final
 
 import msgspec
 
 from fairlead.api import errors as api_errors
+from fairlead.api import time as api_time
 from fairlead.api.core_v1 import Pod
 from fairlead.api.gvk import GroupVersionResource
 from fairlead.api.reserved import DRIVER_DRAIN
 from fairlead.base import logs
+from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
 
-__all__ = ["LOOK_SECONDS", "EvictionRequests", "Standing"]
+__all__ = ["EvictionRequests", "Standing"]
 
 _GVR: Final = GroupVersionResource("lifecycle.k8s.io", "v1alpha1", "evictionrequests")
 # How long a controller may take to look at a request before it counts as absent.
-LOOK_SECONDS: Final = 10.0
+_LOOK: Final = dt.timedelta(seconds=10)
+# How often a request that somebody acts on is looked at.
+_UNDER_WAY: Final = dt.timedelta(seconds=30)
 
 _log = logs.get_logger(__name__)
 
 
-class Standing(enum.Enum):
-    """How it stands with the request for a pod."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Standing:
+    """Since when there is a request for a pod, and when to see what became of it."""
 
-    NEW = "new"  # just made
-    UNDER_WAY = "under way"  # somebody acts on it
-    USELESS = "useless"  # nobody looked at it, or those who did failed: evict the pod
+    since: dt.datetime
+    look_at: dt.datetime
 
 
 class EvictionRequests:
-    """The requests of one drain. Each is named after its pod's uid and goes with its pod, so nothing is remembered."""
+    """The requests of one drain. Each is named after its pod's uid and goes with its pod, so a later life finds them.
+
+    What is kept here is only which of them came to nothing; a later life sees that too.
+    """
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self._clock = client.clock
         self._api = client.of(_GVR)
-        self.usable = False
+        self._served = False
+        self._unanswered = False  # nobody here acts on requests: what is true of one is true of all
+        self._failed: set[str] = set()  # by pod uid: those that cannot be made, or whose responders failed
 
     async def find_out(self) -> None:
         """See whether the server has them."""
         try:
             answer = await self._client.request("GET", f"/apis/{_GVR.group}/{_GVR.version}")
         except api_errors.ApiError:
-            self.usable = False
             return
         served = msgspec.json.decode(answer.body).get("resources") or ()
-        self.usable = any(one.get("name") == _GVR.resource for one in served)
+        self._served = any(one.get("name") == _GVR.resource for one in served)
+
+    def concern(self, pod: Pod) -> bool:
+        """Whether this pod is asked to go by request, and not, or not any more, by an eviction."""
+        return self._served and not self._unanswered and pod.uid not in self._failed
 
     async def ask(self, pod: Pod) -> Standing:
-        """Make the request for a pod, or see what became of it."""
+        """Make the request for a pod, or see what became of it. If it came to nothing, it does not `concern` it now."""
+        now = self._clock.now()
         try:
             await self._api.create(_body(pod), namespace=pod.namespace)
         except api_errors.AlreadyExists:
@@ -64,28 +79,37 @@ class EvictionRequests:
         except (api_errors.Forbidden, api_errors.NotFound, api_errors.Invalid, api_errors.BadRequest) as error:
             # No right to, switched off meanwhile, or a pod that cannot be asked this way.
             _log.info("no eviction request, so the pod is evicted", pod=pod.key, error=str(error))
-            return Standing.USELESS
-        return Standing.NEW
+            self._failed.add(pod.uid)
+            return Standing(now, now)
+        return Standing(now, now + _LOOK)
 
     async def withdraw(self, pod: Pod) -> None:
-        """The pod may stay after all."""
+        """The pod may stay after all; whether an earlier life asked, or this one, and whatever came of it."""
+        if not self._served:
+            return
         try:
             await self._api.delete(_name(pod), namespace=pod.namespace)
-        except api_errors.ApiError as error:
+        except api_errors.NotFound:
+            pass
+        except (api_errors.ApiError, client_errors.ClientError) as error:
             _log.info("eviction request not withdrawn", pod=pod.key, error=str(error))
 
     async def _look(self, pod: Pod) -> Standing:
+        now = self._clock.now()
         try:
             request = await self._api.get(_name(pod), namespace=pod.namespace)
         except api_errors.NotFound:
-            return Standing.UNDER_WAY  # it goes with its pod
+            return Standing(now, now + _UNDER_WAY)  # it goes with its pod
         status: dict[str, Any] = request.get("status") or {}
+        made = api_time.parse_time(request["metadata"]["creationTimestamp"])
         if not status.get("observedGeneration"):
-            # Nobody who acts on requests is there; what is true of one is true of all.
-            self.usable = False
-            return Standing.USELESS
-        failed = any(one["type"] == "Failed" and one["status"] == "True" for one in status.get("conditions") or ())
-        return Standing.USELESS if failed else Standing.UNDER_WAY
+            # An earlier life may have made it a moment ago; whoever answers has as much time as ever.
+            self._unanswered = now >= made + _LOOK
+            return Standing(made, max(now, made + _LOOK))
+        if any(one["type"] == "Failed" and one["status"] == "True" for one in status.get("conditions") or ()):
+            self._failed.add(pod.uid)
+            return Standing(made, now)
+        return Standing(made, now + _UNDER_WAY)
 
 
 def _name(pod: Pod) -> str:

@@ -23,6 +23,7 @@ class Cause(enum.Enum):
 
     SENT = "sent"  # no answer yet
     ACCEPTED = "accepted"  # it will go, or is expected to
+    REQUESTED = "requested"  # whoever is responsible for it was asked to see it out first
     BUDGET = "budget"  # its disruption budget does not allow it now
     NAMESPACE = "namespace"  # its namespace is being deleted, which will delete the pod too
     TROUBLE = "trouble"  # a webhook denied it for now, or the server could not answer
@@ -53,8 +54,9 @@ def cause_of(error: Exception) -> Cause:
         return Cause.BUDGET
     if error.code == 403 and error.has_cause("NamespaceTerminating"):
         return Cause.NAMESPACE
-    # 404 and 409: another pod has the name now, or it changed meanwhile. The watch will tell which.
-    if error.code in {404, 408, 409, 429} or error.code >= 500:
+    # 401: a token ran out before the next one was read. 404 and 409: another pod has the name now, or it changed
+    # meanwhile. The watch will tell which.
+    if error.code in {401, 404, 408, 409, 429} or error.code >= 500:
         return Cause.TROUBLE
     return Cause.DENIED
 

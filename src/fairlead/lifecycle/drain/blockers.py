@@ -22,6 +22,7 @@ _NAMED: Final = 10
 def describe(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, node: Node | None, now: dt.datetime) -> str:
     """How the drain stands. Says times, not durations, so that it changes only when something does."""
     blocked: dict[str, list[str]] = {}  # those with one reason are named together
+    requested: dict[str, list[str]] = {}
     ending: list[str] = []
     for pod in plan.remaining:
         attempt = attempts.get(pod.uid)
@@ -30,12 +31,17 @@ def describe(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, node
                 blocked.setdefault(why, []).append(pod.key)
             else:
                 ending.append(pod.key)
+        elif attempt is not None and attempt.cause is Cause.REQUESTED:
+            requested.setdefault(f"since {_clock(attempt.since)}", []).append(pod.key)
         elif attempt is not None and attempt.cause not in {Cause.SENT, Cause.ACCEPTED}:
             why = f"{_why(attempt, budgets.covering(pod))} since {_clock(attempt.since)}"
             blocked.setdefault(why, []).append(pod.key)
     parts = []
     if blocked:
         parts.append("blocked: " + _some([f"{_some(keys, ', ')} {why}" for why, keys in blocked.items()], "; "))
+    if requested:
+        said = [f"{_some(keys, ', ')} {since}" for since, keys in requested.items()]
+        parts.append("left to whoever answers an EvictionRequest: " + _some(said, "; "))
     if ending:
         parts.append(f"ending: {_some(ending, ', ')}")
     if plan.stranded:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from fairlead.api.core_v1 import Pod
@@ -61,14 +61,28 @@ def plan(
     budgets: Budgets,
     options: DrainOptions,
     now: dt.datetime,
+    *,
+    requested: Collection[str] = (),
 ) -> Plan:
-    """What to do next. Attempts are by pod uid."""
+    """What to do next.
+
+    Args:
+        judged: the pods on the node.
+        attempts: what came of asking them, by pod uid.
+        budgets: the disruption budgets.
+        options: what the user wants.
+        now: the time.
+        requested: the uids of those that are asked to go by request. Budgets do not hold these back: whoever answers a
+            request minds them itself, or need not, because a pod that is moved alive is not disrupted.
+    """
     pods = [one for one in sorted(judged, key=lambda one: one.pod.key) if one.verdict.fate is not Fate.STAYS]
     movable = {one.pod.uid for one in pods if one.verdict.fate is Fate.GOES and not _is_denied(one.pod, attempts)}
     # A pod that we may not or cannot move but that somebody else deletes is no problem: it goes, and is waited for.
     going = [one.pod for one in pods if one.pod.uid in movable or one.pod.deleting]
     stranded = tuple(one for one in pods if one.pod.uid not in movable and not one.pod.deleting)
-    asking = _Asking(going, attempts, budgets, options, now)
+    exempt = going if options.disable_eviction else [pod for pod in going if pod.uid in requested]
+    covers = {pod.uid: budgets.covering(pod) for pod in going} | {pod.uid: Cover(()) for pod in exempt}
+    asking = _Asking(going, attempts, covers, options, now)
     for pod in _current_group(going, options):
         if pod.uid in movable:
             asking.consider(pod)
@@ -90,7 +104,7 @@ class _Asking:
         self,
         going: Sequence[Pod],
         attempts: Mapping[str, Attempt],
-        budgets: Budgets,
+        covers: Mapping[str, Cover],
         options: DrainOptions,
         now: dt.datetime,
     ) -> None:
@@ -100,7 +114,7 @@ class _Asking:
         self._attempts = attempts
         self._options = options
         self._now = now
-        self._covers = {pod.uid: Cover(()) if options.disable_eviction else budgets.covering(pod) for pod in going}
+        self._covers = covers
         # What was spent of a budget since its status was last seen to change, by the budget's token.
         self._spent: dict[frozenset[tuple[str, str]], int] = {}
         # Until when what the server said about a budget counts, and which budgets are asked about now.
@@ -123,7 +137,7 @@ class _Asking:
             return
         if pod.deleting and not self._would_shorten(pod):
             self.expect_end(pod)
-        elif attempt is None:
+        elif attempt is None or self._is_due_request(attempt):
             self._first(pod)
         elif self._is_worth_it(pod, attempt):
             self._go(pod)
@@ -135,6 +149,10 @@ class _Asking:
             self._go(pod)
         else:
             self.hold.append(Held(pod, self._covers[pod.uid]))
+
+    def _is_due_request(self, attempt: Attempt) -> bool:
+        """Whether it is time to see what became of a request. If nothing, it is as if the pod was never asked."""
+        return attempt.cause is Cause.REQUESTED and attempt.retry_at is not None and self._now >= attempt.retry_at
 
     def _is_worth_it(self, pod: Pod, attempt: Attempt) -> bool:
         cover = self._covers[pod.uid]

@@ -320,6 +320,26 @@ async def test_another_node_of_the_name_is_not_drained(here: World, replaced: bo
     }
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        # The webhook that guards evictions knows before the watch tells that the pod has moved.
+        api_errors.Conflict("admission webhook denied the request: the pod that was meant has gone"),
+        api_errors.Unauthorized("Unauthorized"),
+    ],
+)
+async def test_an_answer_that_only_passes_does_not_end_the_drain(here: World, error: api_errors.ApiError) -> None:
+    await here.pod("sts-0", owner="statefulset", grace=0)
+    answers = [error]
+
+    def answer(request: Request) -> api_errors.ApiError | None:
+        return answers.pop() if request.path.endswith("/eviction") and answers else None
+
+    life = here.begin(await here.work(), answer=answer)
+    await here.clock.advance(60)
+    assert life.outcome == "done"
+
+
 class TestCordons:
     async def test_our_own_is_undone(self, here: World) -> None:
         await here.drain()

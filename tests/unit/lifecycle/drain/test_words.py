@@ -105,6 +105,7 @@ BUDGET = [{"reason": "DisruptionBudget", "message": "The disruption budget b nee
             Cause.NAMESPACE,
         ),
         (api_errors.Forbidden("rbac"), Cause.DENIED),
+        (api_errors.Unauthorized("the token has run out"), Cause.TROUBLE),
         (api_errors.BadRequest("denied by a webhook"), Cause.DENIED),
         (client_errors.ConnectionBroken("cut"), Cause.TROUBLE),
     ],
