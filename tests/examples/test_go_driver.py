@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from fairlead.base.environment import Environment
-from fairlead.testing import ControlPlane, require_real
-from fairlead.testing.binaries import cache_folder
+from fairlead.testing import ControlPlane
 from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import RawApi
 from tests.examples.conftest import EXAMPLES
+from tests.goprograms import go_program
 from tests.spec.kep5683.conftest import admin, lifecycle_plane, make_site
 from tests.spec.kep5683.site import Site, condition
 
@@ -30,23 +24,7 @@ SOURCES = EXAMPLES / "05-go-driver"
 
 @pytest.fixture(scope="session")
 def binary() -> Path:
-    """The driver, built once for what its sources say."""
-    digest = hashlib.sha256()
-    for source in sorted(path for path in SOURCES.rglob("*") if path.suffix in {".go", ".mod", ".sum"}):
-        digest.update(str(source.relative_to(SOURCES)).encode() + b"\0" + source.read_bytes() + b"\0")
-    built = cache_folder(Environment.of_process()) / "godriver" / digest.hexdigest()[:16]
-    if not built.exists():
-        go = shutil.which("go")
-        require_real("Go", present=go is not None, remedy="install Go 1.26 or newer (https://go.dev/doc/install)")
-        built.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
-            target = Path(scratch) / "driver"
-            command = [str(go), "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", str(target), "."]
-            environment = {**os.environ, "CGO_ENABLED": "0"}
-            done = subprocess.run(command, cwd=SOURCES, env=environment, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-            target.rename(built)
-    return built
+    return go_program(SOURCES)
 
 
 @pytest.fixture

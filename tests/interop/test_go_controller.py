@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
-import os
-import shutil
-import subprocess
-import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fairlead.base.environment import Environment
-from fairlead.testing import ControlPlane, require_real
-from fairlead.testing.binaries import cache_folder
+from fairlead.testing import ControlPlane
 from fairlead.testing.manifests import config_map, custom_resource_definition, pod, secret
 from fairlead.testing.rawhttp import RawApi, RawWatch
+from tests.goprograms import go_program
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("go-controller")]
 
@@ -110,24 +104,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 @pytest.fixture(scope="session")
 def binary() -> Path:
-    """The program, built once for what its sources say."""
-    digest = hashlib.sha256()
-    for source in sorted(SOURCES.iterdir()):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    built = cache_folder(Environment.of_process()) / "gocontroller" / digest.hexdigest()[:16]
-    if not built.exists():
-        go = shutil.which("go")
-        require_real("Go", present=go is not None, remedy="install Go 1.26 or newer (https://go.dev/doc/install)")
-        built.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
-            target = Path(scratch) / "gocontroller"
-            # The flags of hack/kube/build.sh, so that most of it is compiled already.
-            command = [str(go), "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", str(target), "."]
-            environment = {**os.environ, "CGO_ENABLED": "0"}
-            done = subprocess.run(command, cwd=SOURCES, env=environment, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-            target.rename(built)
-    return built
+    return go_program(SOURCES)
 
 
 @pytest.fixture

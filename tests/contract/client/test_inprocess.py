@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,38 +10,14 @@ from fairlead.api import core_v1
 from fairlead.api import errors as api_errors
 from fairlead.api.meta import ObjectMeta
 from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.guard import make_guard
-from fairlead.apiserver.security.pki.authority import Authority
-from fairlead.apiserver.security.pki.signing import SigningKey
-from fairlead.apiserver.server import ApiServer, World
-from fairlead.apiserver.storage.memory import MemoryLog
+from fairlead.apiserver.server import ApiServer
 from fairlead.base import tasks
 from fairlead.base.clock import VirtualClock
-from fairlead.base.identity import RandomIds
-from fairlead.base.metrics import DiscardedMetrics
 from fairlead.base.randomness import SeededRandomness
 from fairlead.client.client import Client
 from fairlead.client.informer import Handler, Informer
 from fairlead.client.inprocess import InProcessTransport
-
-
-@contextlib.asynccontextmanager
-async def serving(folder: pathlib.Path, clock: VirtualClock) -> AsyncIterator[ApiServer]:
-    randomness = SeededRandomness(7)
-    ids = RandomIds(randomness)
-    authority = Authority.open(folder / "pki", clock, randomness)
-    signing_key = SigningKey.open(folder / "pki" / "service-account.key")
-    server = ApiServer(
-        MemoryLog(),
-        World(clock, randomness, ids, DiscardedMetrics()),
-        lambda core: make_guard(core, clock, ids, authority, signing_key, {}, "https://in.process"),
-    )
-    server.open()
-    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
-        scope.start(server.run(), name="server")
-        await server.wait_ready()
-        yield server
-        server.end_watches()
+from tests.inprocess import serving
 
 
 def client_as(server: ApiServer, clock: VirtualClock, user: str, *groups: str) -> Client:

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 import os
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 from fairlead.base.clock import RealClock
-from fairlead.base.environment import Environment
 from fairlead.base.identity import RandomIds
 from fairlead.base.randomness import SystemRandomness
-from fairlead.testing import Access, require_real
-from fairlead.testing.binaries import cache_folder
+from fairlead.testing import Access
 from fairlead.testing.control_plane import write_kubeconfig
 from fairlead.testing.manifests import config_map, pod
 from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import RawApi
+from tests.goprograms import go_program
 
 Json = dict[str, Any]
 GO_SOURCES = Path(__file__).with_name("gocandidate")
@@ -42,27 +37,6 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     async with clock.timeout(PATIENCE_SECONDS):
         while not await condition():
             await clock.sleep(POLL_SECONDS)
-
-
-def go_candidate() -> Path:
-    """The Go program, built once for what its sources say."""
-    digest = hashlib.sha256()
-    for source in sorted(GO_SOURCES.iterdir()):
-        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
-    built = cache_folder(Environment.of_process()) / "gocandidate" / digest.hexdigest()[:16]
-    if not built.exists():
-        go = shutil.which("go")
-        require_real("Go", present=go is not None, remedy="install Go 1.26 or newer (https://go.dev/doc/install)")
-        built.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
-            target = Path(scratch) / "gocandidate"
-            # The flags of hack/kube/build.sh, so that most of it is compiled already.
-            command = [str(go), "build", "-mod=readonly", "-trimpath", "-ldflags=-s -w", "-o", str(target), "."]
-            environment = {**os.environ, "CGO_ENABLED": "0"}
-            done = subprocess.run(command, cwd=GO_SOURCES, env=environment, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
-            target.rename(built)
-    return built
 
 
 @dataclasses.dataclass(frozen=True)
@@ -187,7 +161,7 @@ class Fleet:
     def _command_of(self, name: str, kubeconfig: Path) -> Callable[[str], list[str]]:
         timing = self._timing
         if name == "go":
-            binary = go_candidate()
+            binary = go_program(GO_SOURCES)
             return lambda identity: [
                 str(binary),
                 f"-kubeconfig={kubeconfig}",

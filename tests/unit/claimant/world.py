@@ -22,15 +22,9 @@ from fairlead.api.lifecycle_v1alpha1 import (
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION
 from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.guard import make_guard
-from fairlead.apiserver.security.pki.authority import Authority
-from fairlead.apiserver.security.pki.signing import SigningKey
 from fairlead.apiserver.server import ApiServer
-from fairlead.apiserver.server import World as ServerWorld
-from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.base import tasks
 from fairlead.base.clock import VirtualClock
-from fairlead.base.identity import RandomIds
 from fairlead.base.metrics import DiscardedMetrics
 from fairlead.base.randomness import SeededRandomness
 from fairlead.claimant.directory import Registration
@@ -45,6 +39,7 @@ from fairlead.driverapi.messages import OfferedTransition, Progress
 from fairlead.drivers import sdk
 from fairlead.drivers.sdk.service import Service
 from fairlead.lifecycle.facts import Settings
+from tests.inprocess import serving
 
 NODE = "node-1"
 DRIVER = "example.com/reboot"
@@ -315,25 +310,11 @@ async def _survive(running: object) -> None:
 @contextlib.asynccontextmanager
 async def a_world(folder: pathlib.Path, *, sla: str | None = None) -> AsyncIterator[World]:
     clock = VirtualClock(dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC))
-    randomness = SeededRandomness(7)
-    ids = RandomIds(randomness)
-    authority = Authority.open(folder / "pki", clock, randomness)
-    signing_key = SigningKey.open(folder / "pki" / "service-account.key")
-    server = ApiServer(
-        MemoryLog(),
-        ServerWorld(clock, randomness, ids, DiscardedMetrics()),
-        lambda core: make_guard(core, clock, ids, authority, signing_key, {}, "https://in.process"),
-    )
-    server.open()
-    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
-        scope.start(server.run(), name="server")
-        await server.wait_ready()
-        async with tasks.TaskScope("agents", on_exit=tasks.OnExit.CANCEL) as agents:
-            made = World(server, clock, agents)
-            await made.set_up(sla=sla)
-            try:
-                yield made
-            finally:
-                for agent in made.agents:
-                    await agent.stop()
-        server.end_watches()
+    async with serving(folder, clock) as server, tasks.TaskScope("agents", on_exit=tasks.OnExit.CANCEL) as agents:
+        made = World(server, clock, agents)
+        await made.set_up(sla=sla)
+        try:
+            yield made
+        finally:
+            for agent in made.agents:
+                await agent.stop()

@@ -14,15 +14,9 @@ from fairlead.api.gvk import GroupVersionResource
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import ANNOTATION_PLATFORM
 from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.guard import make_guard
-from fairlead.apiserver.security.pki.authority import Authority
-from fairlead.apiserver.security.pki.signing import SigningKey
 from fairlead.apiserver.server import ApiServer
-from fairlead.apiserver.server import World as ServerWorld
-from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.base import tasks
 from fairlead.base.clock import VirtualClock
-from fairlead.base.identity import RandomIds
 from fairlead.base.metrics import DiscardedMetrics, Metrics
 from fairlead.base.randomness import SeededRandomness
 from fairlead.client import patches
@@ -35,6 +29,7 @@ from fairlead.cloud.calls import CloudCalls
 from fairlead.cloud.context import CloudContext, Controller
 from fairlead.cloud.departures import Departures
 from fairlead.cloud.provider import Provider
+from tests.inprocess import serving
 
 UNINITIALIZED = Taint(key=wellknown.TAINT_UNINITIALIZED, value="true", effect="NoSchedule")
 EVENTS = GroupVersionResource("events.k8s.io", "v1", "events")
@@ -165,21 +160,8 @@ def client_of(server: ApiServer, clock: VirtualClock, user: str) -> tuple[Client
 @contextlib.asynccontextmanager
 async def make_world(folder: pathlib.Path) -> AsyncIterator[World]:
     clock = VirtualClock()
-    randomness = SeededRandomness(7)
-    ids = RandomIds(randomness)
-    authority = Authority.open(folder / "pki", clock, randomness)
-    signing_key = SigningKey.open(folder / "pki" / "service-account.key")
-    server = ApiServer(
-        MemoryLog(),
-        ServerWorld(clock, randomness, ids, DiscardedMetrics()),
-        lambda core: make_guard(core, clock, ids, authority, signing_key, {}, "https://in.process"),
-    )
-    server.open()
-    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
-        scope.start(server.run(), name="server")
-        await server.wait_ready()
+    async with serving(folder, clock) as server:
         admin, _ = client_of(server, clock, "admin")
         manager, recording = client_of(server, clock, "cloud-controller-manager")
         async with admin, manager:
             yield World(clock, server, admin, manager, recording)
-        server.end_watches()

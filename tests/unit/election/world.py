@@ -10,16 +10,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable
 
 from fairlead.api.coordination_v1 import Lease
 from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.guard import make_guard
-from fairlead.apiserver.security.pki.authority import Authority
-from fairlead.apiserver.security.pki.signing import SigningKey
 from fairlead.apiserver.server import ApiServer
-from fairlead.apiserver.server import World as ServerWorld
-from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.base import tasks
 from fairlead.base.clock import Clock, VirtualClock
-from fairlead.base.identity import RandomIds
-from fairlead.base.metrics import DiscardedMetrics
 from fairlead.base.randomness import SeededRandomness
 from fairlead.client import errors
 from fairlead.client.client import Client
@@ -27,27 +20,9 @@ from fairlead.client.inprocess import InProcessTransport
 from fairlead.client.transport import Request, Response, StreamedResponse
 from fairlead.election import Lock
 from fairlead.election.record import Record
+from tests.inprocess import serving
 
 LOCK = Lock("kube-system", "test")
-
-
-@contextlib.asynccontextmanager
-async def serving(folder: pathlib.Path, clock: VirtualClock) -> AsyncIterator[ApiServer]:
-    randomness = SeededRandomness(7)
-    ids = RandomIds(randomness)
-    authority = Authority.open(folder / "pki", clock, randomness)
-    signing_key = SigningKey.open(folder / "pki" / "service-account.key")
-    server = ApiServer(
-        MemoryLog(),
-        ServerWorld(clock, randomness, ids, DiscardedMetrics()),
-        lambda core: make_guard(core, clock, ids, authority, signing_key, {}, "https://in.process"),
-    )
-    server.open()
-    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
-        scope.start(server.run(), name="server")
-        await server.wait_ready()
-        yield server
-        server.end_watches()
 
 
 @dataclasses.dataclass(eq=False)

@@ -20,16 +20,9 @@ from fairlead.api.meta import ObjectMeta
 from fairlead.api.policy_v1 import PodDisruptionBudget
 from fairlead.api.reserved import NODE_DRAIN, NODE_UNCORDON, Transition
 from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.guard import make_guard
-from fairlead.apiserver.security.pki.authority import Authority
-from fairlead.apiserver.security.pki.signing import SigningKey
 from fairlead.apiserver.server import ApiServer
-from fairlead.apiserver.server import World as ServerWorld
-from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.base import tasks
 from fairlead.base.clock import VirtualClock
-from fairlead.base.identity import RandomIds
-from fairlead.base.metrics import DiscardedMetrics
 from fairlead.base.randomness import SeededRandomness
 from fairlead.client.client import Client
 from fairlead.client.inprocess import InProcessTransport
@@ -41,6 +34,7 @@ from fairlead.drivers.drain.driver import DrainDriver
 from fairlead.drivers.sdk.service import Service
 from fairlead.lifecycle.drain.options import PROFILE, DrainOptions
 from fairlead.testing import manifests
+from tests.inprocess import serving
 from tests.unit.claimant.world import Mortal, When
 
 NODE = "node-1"
@@ -291,21 +285,7 @@ async def _outcome(service: Service, work: sdk.Work, progress: list[sdk.Progress
 @contextlib.asynccontextmanager
 async def a_world(folder: pathlib.Path) -> AsyncIterator[World]:
     clock = VirtualClock(dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC))
-    randomness = SeededRandomness(7)
-    ids = RandomIds(randomness)
-    authority = Authority.open(folder / "pki", clock, randomness)
-    signing_key = SigningKey.open(folder / "pki" / "service-account.key")
-    server = ApiServer(
-        MemoryLog(),
-        ServerWorld(clock, randomness, ids, DiscardedMetrics()),
-        lambda core: make_guard(core, clock, ids, authority, signing_key, {}, "https://in.process"),
-    )
-    server.open()
-    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
-        scope.start(server.run(), name="server")
-        await server.wait_ready()
-        async with tasks.TaskScope("world", on_exit=tasks.OnExit.CANCEL) as inner:
-            made = World(server, clock, inner)
-            await made.set_up()
-            yield made
-        server.end_watches()
+    async with serving(folder, clock) as server, tasks.TaskScope("world", on_exit=tasks.OnExit.CANCEL) as inner:
+        made = World(server, clock, inner)
+        await made.set_up()
+        yield made

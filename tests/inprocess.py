@@ -1,0 +1,38 @@
+"""The real API server inside the test's own process, on virtual time: what worlds of unit tests are built on."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import AsyncIterator
+
+from fairlead.apiserver.guard import make_guard
+from fairlead.apiserver.security.pki.authority import Authority
+from fairlead.apiserver.security.pki.signing import SigningKey
+from fairlead.apiserver.server import ApiServer, World
+from fairlead.apiserver.storage.memory import MemoryLog
+from fairlead.base import tasks
+from fairlead.base.clock import Clock
+from fairlead.base.identity import RandomIds
+from fairlead.base.metrics import DiscardedMetrics
+from fairlead.base.randomness import SeededRandomness
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: pathlib.Path, clock: Clock) -> AsyncIterator[ApiServer]:
+    """A server that is ready, with its keys in `folder` and its objects in memory."""
+    randomness = SeededRandomness(7)
+    ids = RandomIds(randomness)
+    authority = Authority.open(folder / "pki", clock, randomness)
+    signing_key = SigningKey.open(folder / "pki" / "service-account.key")
+    server = ApiServer(
+        MemoryLog(),
+        World(clock, randomness, ids, DiscardedMetrics()),
+        lambda core: make_guard(core, clock, ids, authority, signing_key, {}, "https://in.process"),
+    )
+    server.open()
+    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
+        scope.start(server.run(), name="server")
+        await server.wait_ready()
+        yield server
+        server.end_watches()
