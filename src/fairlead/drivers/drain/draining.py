@@ -49,7 +49,14 @@ class Drain:
     """
 
     def __init__(
-        self, client: Client, work: Work, options: DrainOptions, report: Report, recorder: EventRecorder | None = None
+        self,
+        client: Client,
+        work: Work,
+        options: DrainOptions,
+        report: Report,
+        recorder: EventRecorder | None = None,
+        *,
+        last_acts: tasks.TaskSet,
     ) -> None:
         self._client = client
         self._clock = client.clock
@@ -57,6 +64,7 @@ class Drain:
         self._options = options
         self._report = report
         self._recorder = recorder
+        self._last_acts = last_acts  # what a call that was cancelled still has to do
         self._wake = asyncio.Event()
         self._watch = looking.NodeWatch(client, work.node_name, options, self._wake.set)
         self._daemonsets = looking.DaemonSets(client)
@@ -106,12 +114,8 @@ class Drain:
             raise
         except asyncio.CancelledError:
             if self._work.deadline is not None and self._clock.now() >= self._work.deadline - _LATE:
-                # Whoever follows the deadline may cancel too, and must not keep us from it.
-                withdrawing = tasks.TaskSet("drain").start(self._withdraw(), name="withdraw")
-                while not withdrawing.done():
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await asyncio.wait([withdrawing])
-                withdrawing.result()
+                # The agent, which follows the same deadline, may cancel too: that ends our wait, not the withdrawal.
+                await asyncio.wait([self._last_acts.start(self._withdraw(), name="withdraw")])
             raise
 
     async def _withdraw(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from fairlead.api import errors as api_errors
 from fairlead.api.reserved import DRIVER_DRAIN, NODE_DRAIN, NODE_UNCORDON
-from fairlead.base import logs
+from fairlead.base import logs, tasks
 from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
 from fairlead.client.recorder import EventRecorder
@@ -50,6 +50,7 @@ class DrainDriver(Driver):
         self._node_name = node_name
         self._profile = profile
         self._recorder = recorder
+        self._last_acts = tasks.TaskSet("drain", on_failure=_tell_failure)
 
     async def start(self, work: Work) -> None:
         """Refuse, or cordon. An uncordon only makes sure that it may."""
@@ -84,7 +85,8 @@ class DrainDriver(Driver):
             await cordoning.uncordon(self._client, work.node_name, work.node_uid, force=self._undoes_any(work))
             return
         try:
-            await Drain(self._client, work, self._options(work), report, self._recorder).run()
+            drain = Drain(self._client, work, self._options(work), report, self._recorder, last_acts=self._last_acts)
+            await drain.run()
         except Refused:
             await cordoning.forget(self._client, work.node_name, work.node_uid)
             raise
@@ -100,6 +102,10 @@ class DrainDriver(Driver):
             return options.parse_uncordon(work.options)
         except options.OptionError as error:
             raise Refused(str(error)) from error
+
+
+def _tell_failure(error: BaseException) -> None:
+    _log.error("what was left to do after a drain failed", error=str(error))
 
 
 @contextlib.contextmanager
