@@ -27,7 +27,9 @@ def block(language: str) -> str:
 async def test_the_inventory(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "inventory.yaml"
     path.write_text(block("yaml"), encoding="utf-8")
-    assert await StaticProvider(path).exists("on-prem://rack1/a")
+    static = StaticProvider(path)
+    async with static.running():
+        assert await static.exists("on-prem://rack1/a")
 
 
 def test_the_configuration_for_amazon(tmp_path: pathlib.Path) -> None:

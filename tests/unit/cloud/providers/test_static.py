@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import contextlib
 import pathlib
+import threading
+from collections.abc import AsyncIterator
 
 import pytest
 
 from fairlead.api.core_v1 import NodeAddress
+from fairlead.base import files
 from fairlead.base.clock import RealClock
 from fairlead.base.environment import Environment
 from fairlead.cloud.errors import CloudUnavailable, ForeignId, ProviderError
@@ -26,6 +30,21 @@ instances:
 """
 
 
+WITH_END = f"{INVENTORY}...\n"
+
+
+@contextlib.asynccontextmanager
+async def opened(path: pathlib.Path) -> AsyncIterator[StaticProvider]:
+    made = StaticProvider(path)
+    async with made.running():
+        yield made
+
+
+def replace(path: pathlib.Path, content: str) -> None:
+    """As it should be done."""
+    files.write_atomically(path, content.encode())
+
+
 @pytest.fixture
 def path(tmp_path: pathlib.Path) -> pathlib.Path:
     path = tmp_path / "inventory.yaml"
@@ -34,30 +53,28 @@ def path(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 async def test_machines_are_found_by_id_or_by_name(path: pathlib.Path) -> None:
-    static = StaticProvider(path)
-    assert static.supported_platforms() == {"on-prem", "lab"}
-    by_id, by_name = InstanceQuery("whatever", "on-prem://rack1-a"), InstanceQuery("rack1-b")
-    unknown = [InstanceQuery("rack1-a", "on-prem://other"), InstanceQuery("nobody")]
-    found = await static.describe([by_id, by_name, *unknown])
-    assert set(found) == {by_id, by_name}
-    assert found[by_id].instance_type == "r640"
-    assert found[by_id].addresses == (NodeAddress(type="InternalIP", address="10.0.0.5"),)
-    assert (found[by_id].zone, found[by_id].region, found[by_id].shutdown) == ("rack1", "berlin", False)
-    assert found[by_id].additional_labels == {"example.com/row": "7"}
-    assert found[by_name].provider_id == "lab://b"
-    assert found[by_name].shutdown
+    async with opened(path) as static:
+        assert static.supported_platforms() == {"on-prem", "lab"}
+        by_id, by_name = InstanceQuery("whatever", "on-prem://rack1-a"), InstanceQuery("rack1-b")
+        unknown = [InstanceQuery("rack1-a", "on-prem://other"), InstanceQuery("nobody")]
+        found = await static.describe([by_id, by_name, *unknown])
+        assert set(found) == {by_id, by_name}
+        assert found[by_id].instance_type == "r640"
+        assert found[by_id].addresses == (NodeAddress(type="InternalIP", address="10.0.0.5"),)
+        assert (found[by_id].zone, found[by_id].region, found[by_id].shutdown) == ("rack1", "berlin", False)
+        assert found[by_id].additional_labels == {"example.com/row": "7"}
+        assert found[by_name].provider_id == "lab://b"
+        assert found[by_name].shutdown
 
 
 async def test_the_file_is_watched(path: pathlib.Path) -> None:
-    static = StaticProvider(path)
-    assert await static.exists("lab://b")
-    path.write_text("platforms: [on-prem, lab]\ninstances: [{name: new}]", encoding="utf-8")
-    assert not await static.exists("lab://b")
-    assert await static.exists("on-prem://new")
-    other = path.with_name("next")
-    other.write_text(INVENTORY, encoding="utf-8")
-    other.replace(path)
-    assert await static.exists("lab://b")
+    async with opened(path) as static:
+        assert await static.exists("lab://b")
+        replace(path, "platforms: [on-prem, lab]\ninstances: [{name: new}]")
+        assert not await static.exists("lab://b")
+        assert await static.exists("on-prem://new")
+        replace(path, INVENTORY)
+        assert await static.exists("lab://b")
 
 
 @pytest.mark.parametrize(
@@ -77,35 +94,81 @@ async def test_the_file_is_watched(path: pathlib.Path) -> None:
     ],
 )
 async def test_a_file_that_is_not_right_is_an_outage(path: pathlib.Path, content: str) -> None:
-    static = StaticProvider(path)
-    path.write_text(content, encoding="utf-8")
-    with pytest.raises(CloudUnavailable, match=r"inventory\.yaml cannot be read"):
-        await static.exists("lab://b")
-    with pytest.raises(CloudUnavailable):
-        await static.describe([InstanceQuery("rack1-a")])
-    path.write_text(INVENTORY, encoding="utf-8")
-    assert await static.exists("lab://b")
+    async with opened(path) as static:
+        replace(path, content)
+        with pytest.raises(CloudUnavailable, match=r"inventory\.yaml cannot be read"):
+            await static.exists("lab://b")
+        with pytest.raises(CloudUnavailable):
+            await static.describe([InstanceQuery("rack1-a")])
+        replace(path, INVENTORY)
+        assert await static.exists("lab://b")
 
 
 async def test_a_file_that_is_gone_is_an_outage(path: pathlib.Path) -> None:
-    static = StaticProvider(path)
-    path.unlink()
-    with pytest.raises(CloudUnavailable):
-        await static.exists("lab://b")
+    async with opened(path) as static:
+        path.unlink()
+        with pytest.raises(CloudUnavailable):
+            await static.exists("lab://b")
 
 
 async def test_foreign_ids_have_no_answer(path: pathlib.Path) -> None:
-    for odd in ("aws://1", "lab", "", "LAB://b"):
-        with pytest.raises(ForeignId):
-            await StaticProvider(path).exists(odd)
+    async with opened(path) as static:
+        for odd in ("aws://1", "lab", "", "LAB://b"):
+            with pytest.raises(ForeignId):
+                await static.exists(odd)
+
+
+async def test_many_at_once(path: pathlib.Path) -> None:
+    async with opened(path) as static:
+        asked = ["lab://b", "lab://other", "aws://1"]
+        assert await static.which_exist(asked) == {"lab://b": True, "lab://other": False}
+        path.unlink()
+        with pytest.raises(CloudUnavailable):
+            await static.which_exist(asked)
+
+
+async def test_half_a_file_is_an_outage_although_it_is_right(path: pathlib.Path) -> None:
+    half = INVENTORY.partition("- name: rack1-b")[0]
+    async with opened(path) as static:
+        path.write_text(half, encoding="utf-8")  # written over, and not yet to the end
+        with pytest.raises(CloudUnavailable, match=r"does not end with '\.\.\.'"):
+            await static.exists("lab://b")
+        with pytest.raises(CloudUnavailable):  # and so every time
+            await static.which_exist(["lab://b"])
+        path.write_text(WITH_END, encoding="utf-8")
+        assert await static.exists("lab://b")
+        path.write_text(f"{half}...", encoding="utf-8")
+        assert not await static.exists("lab://b")
+        replace(path, half)  # in one step, but where an end is usual it is missed
+        with pytest.raises(CloudUnavailable):
+            await static.exists("lab://b")
+        replace(path, WITH_END)
+        assert await static.exists("lab://b")
+
+
+async def test_reading_does_not_hold_up_the_event_loop(path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[threading.Thread] = []
+    read = StaticProvider._read
+
+    def recorded(self: StaticProvider) -> object:
+        threads.append(threading.current_thread())
+        return read(self)
+
+    async with opened(path) as static:
+        monkeypatch.setattr(StaticProvider, "_read", recorded)
+        await static.describe([InstanceQuery("rack1-a")])
+        await static.exists("lab://b")
+        await static.which_exist(["lab://b"])
+    assert len(threads) == 3
+    assert threading.main_thread() not in threads
 
 
 async def test_a_change_of_the_file_does_not_add_platforms(path: pathlib.Path) -> None:
-    static = StaticProvider(path)
-    path.write_text("platforms: [aws]\ninstances: []", encoding="utf-8")
-    assert static.supported_platforms() == {"on-prem", "lab"}
-    with pytest.raises(ForeignId):
-        await static.exists("aws://1")
+    async with opened(path) as static:
+        replace(path, "platforms: [aws]\ninstances: []")
+        assert static.supported_platforms() == {"on-prem", "lab"}
+        with pytest.raises(ForeignId):
+            await static.exists("aws://1")
 
 
 def settings(path: pathlib.Path | None) -> ProviderSettings:
