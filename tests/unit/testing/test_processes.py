@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fairlead.testing import processes
 from fairlead.testing.control_plane import ControlPlaneFailed
 from fairlead.testing.processes import ManagedProcess, wait_until_ready
 
@@ -45,6 +46,18 @@ async def test_stop_asks_first(tmp_path: Path) -> None:
     await process.stop()
     assert not process.running
     assert said(process, "bye")
+
+
+@pytest.mark.parametrize("setpriv", [("no-such-setpriv",), ("false",)])
+async def test_without_setpriv_it_starts_too(
+    tmp_path: Path, setpriv: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_SETPRIV", setpriv)
+    monkeypatch.setattr(processes, "_launcher", processes._launcher.__wrapped__)
+    process = python(tmp_path, "import threading; print('up', flush=True); threading.Event().wait()")
+    process.start()
+    await until_said(process, "up")
+    process.kill()
 
 
 async def test_stop_does_not_ask_twice(tmp_path: Path) -> None:
