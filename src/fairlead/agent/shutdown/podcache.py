@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from fairlead.api import wire
-from fairlead.api.core_v1 import Pod
+from fairlead.api.core_v1 import Container, Pod
 from fairlead.base import files, logs
 from fairlead.client.client import Client
 from fairlead.client.informer import Handler, Informer
@@ -54,7 +54,7 @@ class CachedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
 def cached(pod: Pod) -> CachedPod:
     """What is kept of a pod."""
     hooks = {
-        container.name: wire.to_dict(container.lifecycle.pre_stop)
+        container.name: _with_number(wire.to_dict(container.lifecycle.pre_stop), container)
         for container in (*pod.spec.init_containers, *pod.spec.containers)
         if container.lifecycle is not None and container.lifecycle.pre_stop is not None
     }
@@ -70,6 +70,15 @@ def cached(pod: Pod) -> CachedPod:
         pod_ip=pod.status.pod_ip,
         pre_stop=hooks,
     )
+
+
+def _with_number(hook: dict[str, Any], container: Container) -> dict[str, Any]:
+    """The hook with the number of a port that it names: names are known here, and not to the container runtime."""
+    request = hook.get("httpGet")
+    if request is None or not isinstance(request.get("port"), str):
+        return hook
+    numbers = {port.name: port.container_port for port in container.ports if port.name}
+    return {**hook, "httpGet": {**request, "port": numbers.get(request["port"], request["port"])}}
 
 
 class PodCache:

@@ -4,6 +4,7 @@ import asyncio
 import json
 import pathlib
 import shutil
+import ssl
 import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from typing import Any
@@ -15,6 +16,7 @@ from fairlead.agent.shutdown.cri.calls import CriCalls, unix_socket
 from fairlead.agent.shutdown.cri.runtime import CriRuntime
 from fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
 from fairlead.base.clock import RealClock, VirtualClock
+from fairlead.testing.credentials import CertificateAuthority
 from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
 
 
@@ -109,7 +111,14 @@ async def test_a_hook_that_takes_too_long_takes_the_time_of_its_container_only(
     assert ends["a"].exit_code == 137
 
 
-async def test_a_hook_can_be_a_request(fake: FakeRuntime, runtime: CriRuntime) -> None:
+@pytest.mark.parametrize("scheme", ["HTTP", "HTTPS"])
+async def test_a_hook_can_be_a_request(
+    fake: FakeRuntime, runtime: CriRuntime, scheme: str, tmp_path: pathlib.Path
+) -> None:
+    tls = None
+    if scheme == "HTTPS":
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(*CertificateAuthority.create(tmp_path / "unknown").serving("server"))
     asked: list[bytes] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -117,10 +126,11 @@ async def test_a_hook_can_be_a_request(fake: FakeRuntime, runtime: CriRuntime) -
         writer.write(b"HTTP/1.1 500 no\r\n\r\n")
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
     fake.add("a", "1")
-    await runtime.end(a_pod("1"), grace_seconds=30, hooks={"a": {"httpGet": {"path": "bye", "port": port}}})
+    request = {"path": "bye", "port": port, "scheme": scheme}
+    await runtime.end(a_pod("1"), grace_seconds=30, hooks={"a": {"httpGet": request}})
     assert asked == [b"GET /bye HTTP/1.1\r\n"]
     server.close()
     await server.wait_closed()
