@@ -90,6 +90,15 @@ def late_pod(node: str, turn: str) -> Json:
     return made
 
 
+def crowd(node: str, turn: str, size: int) -> list[Json]:
+    """Critical pods that end at once, all of them: as many last statuses at the last moment."""
+    pods = [pod("critical", node) for _ in range(size)]
+    for number, one in enumerate(pods):
+        one["metadata"] |= {"name": f"crowd-{number}-{node}{turn}", "labels": {"app": "crowd"}}
+        one["spec"]["containers"][0]["command"] = ["/bin/sh", "-c", "trap 'exit 0' TERM; sleep 600 & wait"]
+    return pods
+
+
 class Sights:
     """What a watcher saw: the nodes' readiness, when the endpoints of a pod stopped being ready, pods of DaemonSets."""
 
@@ -157,7 +166,6 @@ class Pair:
     def __init__(self, real: Cluster, owners: dict[str, str]) -> None:
         self.real = real
         self.owners = owners
-        self._read: dict[pathlib.Path, int] = {}
 
     async def set_up(self) -> None:
         """The same periods for all who end pods."""
@@ -219,6 +227,28 @@ class Pair:
         for node in nodes:
             await self.see(f"the agent of {node} knows the pods", functools.partial(self.is_known, node, turn))
 
+    async def start_crowds(self, turn: str, size: int) -> None:
+        """Beside the three groups of each node."""
+        made = [one for node in NODES for one in crowd(node, turn, size)]
+        await self.real.apply(*made)
+        await self.real.until("the crowds run", lambda: self._crowds_run(len(made)))
+        for node in self.owners:
+            cache = self.real.nodes[node].folder / "data" / "fairlead" / "shutdown" / "pods.json"
+            names = [one["metadata"]["name"] for one in crowd(node, turn, size)]
+            everybody = functools.partial(_are_in, names, cache)
+            await self.see(f"the agent of {node} knows its crowd", everybody)
+
+    async def _crowds_run(self, size: int) -> bool:
+        words = ["get", "pods", "-n", "kube-system", "--selector=app=crowd", "-o", "json"]
+        found = json.loads(await self.real.kubectl(*words))["items"]
+        return [one["status"]["phase"] for one in found] == ["Running"] * size
+
+    async def left_running(self, node: str) -> int:
+        """How many pods of a machine that is off still run, for all that the API knows."""
+        words = ["get", "pods", "-A", f"--field-selector=spec.nodeName={node}", "-o", "json"]
+        found = json.loads(await self.real.kubectl(*words))["items"]
+        return sum(one["status"]["phase"] == "Running" for one in found)
+
     def is_known(self, node: str, turn: str) -> bool:
         """Whether the agent, if one is to end the pods, has written them down."""
         cache = self.real.nodes[node].folder / "data" / "fairlead" / "shutdown" / "pods.json"
@@ -253,14 +283,6 @@ class Pair:
 
     def run(self, node: str, *command: str, check: bool = True) -> str:
         return self.real.nodes[node].run(*command, check=check).stdout
-
-    def last_log(self, node: str, unit: str) -> str:
-        """What a unit said since it was last asked for."""
-        path = self.real.nodes[node].share / f"{unit}.log"
-        begin, self._read[path] = self._read.get(path, 0), path.stat().st_size
-        with path.open("rb") as file:
-            file.seek(begin)
-            return file.read().decode(errors="replace")
 
     async def see(self, what: str, holds: Callable[[], bool]) -> None:
         """Wait for what the machines do by themselves."""
@@ -309,3 +331,7 @@ class Pair:
             told += re.findall(rf"ending a pod pod={name} grace_seconds=([\d.]+)", text)
             found[group] = float(told[0])
         return found
+
+
+def _are_in(names: list[str], cache: pathlib.Path) -> bool:
+    return cache.exists() and all(name in cache.read_text() for name in names)
