@@ -19,7 +19,6 @@ from fairlead.cli.invocation import Invocation
 if TYPE_CHECKING:
     from fairlead.cli.install.plan import Plan
     from fairlead.client import Client
-    from fairlead.cloud.enforcement import Manager
 
 __all__ = ["command"]
 
@@ -97,10 +96,14 @@ def _namespace(ctx: click.Context, parameter: click.Parameter, value: str) -> st
 )
 @click.option(
     "--ccm-controllers",
-    metavar="NAME,...",
+    metavar="[PROVIDER=]NAME,...",
+    multiple=True,
+    help="What it runs beside the node controllers: route, service. May be repeated; of several --ccm it says whose.",
+)
+@click.option(
+    "--cluster-cidr",
     default="",
-    callback=managing.listed,
-    help="What it runs beside the node controllers: route, service.",
+    help="The range of pod addresses, for the route controller of a --ccm; as its own flag.",
 )
 @click.option(
     "--ccm-policy",
@@ -150,6 +153,7 @@ async def _uninstall(client: Client, plan: Plan, patience_seconds: float) -> Non
 
 
 def _plan(flags: dict[str, Any]) -> Plan:
+    from fairlead.cli.install.clouds import cloud_managers
     from fairlead.cli.install.plan import Plan, ShutdownPlan
     from fairlead.election.fence import FenceMode
 
@@ -170,24 +174,15 @@ def _plan(flags: dict[str, Any]) -> Plan:
         shutdown=shutdown,
         fence=FenceMode(flags["fence"]),
         own_node=flags["own_node"],
-        clouds=tuple(_cloud(text, flags) for text in flags["clouds"]),
+        clouds=cloud_managers(
+            flags["clouds"],
+            flags["ccm_controllers"],
+            namespace=flags["namespace"],
+            cluster_cidr=flags["cluster_cidr"],
+        ),
+        cluster_cidr=flags["cluster_cidr"],
         cloud_policy=flags["ccm_policy"],
         **image,
-    )
-
-
-def _cloud(text: str, flags: dict[str, Any]) -> Manager:
-    from fairlead.cloud.enforcement import Manager
-
-    provider, _, platforms = text.partition("=")
-    if unknown := sorted(set(flags["ccm_controllers"]) - {"route", "service"}):
-        raise ValueError(f"--ccm-controllers knows route and service, not {', '.join(unknown)}")
-    return Manager(
-        provider=provider,
-        platforms=frozenset(name.strip() for name in (platforms or provider).split(",")),
-        namespace=flags["namespace"],
-        routes="route" in flags["ccm_controllers"],
-        services="service" in flags["ccm_controllers"],
     )
 
 

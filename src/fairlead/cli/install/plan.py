@@ -62,4 +62,5 @@ class Plan:
     fence: FenceMode = FenceMode.DENY
     own_node: OwnNodeMode = "deny"
     clouds: tuple[Manager, ...] = ()
+    cluster_cidr: str = ""  # of pods, for those of them that make routes
     cloud_policy: Literal["warn", "deny"] = "deny"

@@ -115,6 +115,8 @@ def cloud_manager(plan: Plan, manager: Manager) -> list[Json]:
         f"--leader-elect-resource-name={manager.lease or manager.name}",
         f"--leader-elect-resource-namespace={manager.namespace}",
     ]
+    if manager.routes:
+        arguments.append(f"--cluster-cidr={plan.cluster_cidr}")
     deployment, budget = _manager(manager.name, plan, arguments, _CLOUD_PORT)
     pod = deployment["spec"]["template"]["spec"]
     [container] = pod["containers"]

@@ -13,6 +13,7 @@ from fairlead.agent.shutdown.configuration import AgentConfig, read_config
 from fairlead.agent.shutdown.linux import LogindPlaces
 from fairlead.api import crds
 from fairlead.base.environment import Environment
+from fairlead.cli import managing
 from fairlead.cli.install import bundle
 from fairlead.cli.install.plan import Plan, ShutdownPlan
 from fairlead.cli.invocation import Invocation
@@ -144,7 +145,8 @@ def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) ->
         "--lifecycle=false",
         "--ccm=static=here,there",
         "--ccm=aws",
-        "--ccm-controllers=service",
+        "--ccm-controllers=aws=service,route",
+        "--cluster-cidr=10.244.0.0/16",
         "--fence=warn",
     )
     assert names(made, "CustomResourceDefinition") == []
@@ -156,8 +158,16 @@ def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) ->
         "cloud-controller-manager-aws",
         "fence.fairlead-system.cloud-controller-manager-aws.fairlead.dev",
     ]
-    [arguments, _] = [one["args"] for manifest in made for one in containers_of(manifest)]
-    assert "--cloud-provider-platforms=here,there" in arguments
+    [static, aws] = [one["args"] for manifest in made for one in containers_of(manifest)]
+    assert "--cloud-provider-platforms=here,there" in static
+    assert "--controllers=*" in static
+    assert not any("--cluster-cidr" in one for one in static)
+    assert {"--controllers=*,route,service", "--cluster-cidr=10.244.0.0/16"} <= set(aws)
+
+
+def test_controllers_of_the_only_cloud_need_not_say_whose_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(capsys, "--lifecycle=false", "--ccm=aws", "--ccm-controllers=service")
+    [arguments] = [one["args"] for manifest in made for one in containers_of(manifest)]
     assert "--controllers=*,service" in arguments
 
 
@@ -167,6 +177,13 @@ def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) ->
         (["--namespace=Not_One"], "'Not_One' is no namespace"),
         (["--ccm=AWS"], "'AWS' is not a platform"),
         (["--ccm=aws", "--ccm-controllers=routes"], "--ccm-controllers knows route and service, not routes"),
+        (["--ccm=aws", "--ccm-controllers=route"], "the route controller needs --cluster-cidr"),
+        (["--ccm=aws", "--ccm-controllers=route", "--cluster-cidr=x"], "the route controller needs --cluster-cidr"),
+        (["--ccm=aws", "--ccm=hcloud", "--ccm-controllers=service"], "say whose they are, PROVIDER=service"),
+        (["--ccm=aws", "--ccm-controllers=gce=service"], "there is no --ccm gce"),
+        (["--ccm=hcloud", "--ccm-controllers=service"], "hcloud has neither routes nor load balancers"),
+        (["--ccm=aws", "--ccm=aws=aws-cn"], "a provider can be named once"),
+        (["--ccm-controllers=service"], "say whose they are"),
         (["--lifecycle-api-group=example.com"], "is not one of"),
         (["--fence=maybe"], "is not one of"),
         (["--shutdown-grace-period=soon"], "shutdownGracePeriod"),
@@ -187,7 +204,7 @@ def containers_of(manifest: Json) -> list[Json]:
 
 
 def test_every_container_runs_a_command_that_there_is(tmp_path: Path) -> None:
-    cloud = Manager(provider="static", platforms=frozenset({"on-prem"}), namespace="fairlead-system", routes=True)
+    cloud = Manager(provider="static", platforms=frozenset({"on-prem"}), namespace="fairlead-system")
     config = tmp_path / "cloud.conf"
     config.touch()
     context = click.Context(program, obj=Invocation(NO_ENVIRONMENT))
@@ -208,3 +225,30 @@ def test_every_container_runs_a_command_that_there_is(tmp_path: Path) -> None:
                 assert found is not None, f"{manifest['metadata']['name']} runs {name}, which is no command"
                 group = found
             group.make_context(group.name, arguments, parent=context)
+
+
+def test_a_cloud_controller_manager_takes_the_flags_that_it_gets(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All the way to where it would begin to run: what it would refuse at its start is refused by `install`."""
+    config, kubeconfig = tmp_path / "cloud.conf", tmp_path / "kubeconfig"
+    config.write_text("[Global]\nRegion = r-1\n", encoding="utf-8")
+    kubeconfig.write_text(
+        "contexts: [{name: c, context: {cluster: k}}]\n"
+        "clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]\ncurrent-context: c\n",
+        encoding="utf-8",
+    )
+    started: list[object] = []
+    monkeypatch.setattr(managing, "run_manager", started.append)
+    arguments = ["--lifecycle=false", "--ccm=aws", "--ccm=hcloud", "--ccm-controllers=aws=route,service"]
+    made = printed(capsys, *arguments, "--cluster-cidr=10.244.0.0/16,fd00::/48")
+    for manifest in made:
+        for container in containers_of(manifest):
+            flags = [one.replace("/etc/cloud/cloud.conf", str(config)) for one in container["args"]]
+            environment = Environment({"HCLOUD_TOKEN": "x" * 64, "POD_NAME": "p", "POD_IP": "127.0.0.1"})
+            code = main(
+                [one.replace("$(POD_IP)", "127.0.0.1") for one in flags] + [f"--kubeconfig={kubeconfig}"],
+                environment=environment,
+            )
+            assert code == 0, capsys.readouterr().err
+    assert len(started) == 2
