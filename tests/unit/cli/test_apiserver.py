@@ -63,6 +63,7 @@ NOT_YET = (
     "fairlead.apiserver.cel",
     "fairlead.apiserver.handlers",
     "fairlead.apiserver.openapi.documents",
+    "fairlead.apiserver.patch.apply.applying",
     "fairlead.apiserver.printers",
     "importlib.resources",
     "re2",

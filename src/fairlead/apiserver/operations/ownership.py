@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from fairlead.apiserver.operations.core import Core, Json, WriteOptions
-from fairlead.apiserver.patch.apply.applying import apply
 from fairlead.apiserver.patch.apply.tracking import track_update
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.schema.model import Node
@@ -56,6 +55,8 @@ def _apply(
     force: bool,
     subresource: str,
 ) -> Json:
+    from fairlead.apiserver.patch.apply.applying import apply  # the server itself applies nothing: it starts without
+
     obj, _ = apply(
         resource.schema(),
         current,
