@@ -18,7 +18,7 @@ import pytest
 from fairlead.base import tasks
 from fairlead.base.clock import RealClock
 from fairlead.cli.install import bundle, removing
-from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, NAMESPACE, Plan, ShutdownPlan
+from fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan, ShutdownPlan
 from fairlead.cloud.enforcement import Manager
 from fairlead.hollow import HollowCluster, HollowOptions, plan_nodes
 from fairlead.testing import Access, ControlPlane
@@ -36,9 +36,11 @@ Json = dict[str, Any]
 PLAN = Plan(
     clouds=(Manager(provider="aws", platforms=frozenset({"aws"}), namespace=NAMESPACE, services=True),),
     shutdown=ShutdownPlan(grace_period="60s", critical_pods="20s"),
+    claimer=True,
+    eviction_requests=True,
 )
 CLOCK = RealClock()
-HERE, THERE = "node-here", "node-there"
+HERE, THERE, AWAY = "node-here", "node-there", "node-away"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/fairlead-node-lease/leases"
 
@@ -66,7 +68,7 @@ async def install(plane: ControlPlane, *, pods: bool = True) -> None:
         for name in (HERE, THERE):
             (await api.post(NODES, node_manifest(name))).expect(201)
             # Nobody would end them where a whole cluster is taken down again.
-            for account in (AGENT, DRAIN, MANAGER) if pods else ():
+            for account in (AGENT, DRAIN, MANAGER, CLAIMER) if pods else ():
                 pod = pod_manifest(f"{account}-{name}", node_name=name, spec={"serviceAccountName": account})
                 (await api.post(PODS, pod)).expect(201)
 
@@ -185,6 +187,55 @@ async def test_a_drain_driver_drains_with_its_own_account(admin: RawApi, other_s
         assert node["spec"]["unschedulable"] is True
         assert all("forbidden" not in process.last_words() for process in processes)
     (await admin.patch(f"{NODES}/{THERE}", {"spec": {"unschedulable": None}})).expect(200)
+
+
+def started_as_installed(folder: Path, pod: Json, access: Access, container: Json, *flags: str) -> ManagedProcess:
+    """What a container of an installed pod runs, started here."""
+    arguments = [one for one in container["args"] if not one.startswith(("--bind-address", "--secure-port"))]
+    arguments = [one.replace("$(POD_UID)", pod["uid"]) for one in arguments]
+    environment = ["/usr/bin/env", f"POD_NAME={pod['name']}", f"POD_UID={pod['uid']}"]
+    kubeconfig = write_kubeconfig(folder / f"kc-{container['name']}", access)
+    program = [sys.executable, "-m", "fairlead.cli", *arguments, f"--kubeconfig={kubeconfig}", *flags]
+    process = ManagedProcess(container["name"], [*environment, *program], folder=folder)
+    process.start()
+    return process
+
+
+async def test_the_claimer_drains_a_node_that_has_no_agent(admin: RawApi, plane: ControlPlane) -> None:
+    folder = Path(tempfile.mkdtemp(prefix="fl-"))
+    access = await access_of(admin, CLAIMER)
+    pod = (await admin.get(f"{PODS}/{CLAIMER}-{HERE}")).expect(200)["metadata"]
+    [deployment] = [
+        one for one in bundle.manifests(PLAN) if one["kind"] == "Deployment" and one["metadata"]["name"] == CLAIMER
+    ]
+    claimer, drain = deployment["spec"]["template"]["spec"]["containers"]
+    (await admin.post(NODES, node_manifest(AWAY))).expect(201)
+    plans = [dataclasses.replace(plan, name=AWAY) for plan in plan_nodes(1)]
+    processes: list[ManagedProcess] = []
+    try:
+        async with plane.client() as client, HollowCluster(client, plans, HollowOptions(only_kubelets=True)).running():
+            web = pod_manifest("web-away", node_name=AWAY)
+            (await admin.post("/api/v1/namespaces/default/pods", web)).expect(201)
+            registry = folder / "registry"
+            flags = (f"--claimer-registry-dir={registry}", "--secure-port=0")
+            processes.append(started_as_installed(folder, pod, access, drain, f"--registry-dir={registry}"))
+            processes.append(started_as_installed(folder, pod, access, claimer, *flags))
+            event = {
+                "apiVersion": "lifecycle.k8s.io/v1alpha1",
+                "kind": "LifecycleEvent",
+                "metadata": {"name": "as-claimer"},
+                "spec": {"transitionName": "node-drain", "bindingNode": AWAY},
+            }
+            (await admin.post(EVENTS, event)).expect(201)
+            await admin.poll(f"{EVENTS}/as-claimer", lambda answer: answer.code == 404)
+            (await admin.get("/api/v1/namespaces/default/pods/web-away")).expect(404)
+            assert (await admin.get(f"{NODES}/{AWAY}")).expect(200)["spec"]["unschedulable"] is True
+            assert all("forbidden" not in process.last_words() for process in processes)
+    finally:
+        for process in processes:
+            process.kill()
+        (await admin.delete(f"{NODES}/{AWAY}")).expect(200)
+        shutil.rmtree(folder)
 
 
 async def attempt(account: RawApi, verb: str, path: str, body: Json | None = None) -> Answer:

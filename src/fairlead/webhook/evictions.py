@@ -1,11 +1,13 @@
 """Whether an eviction comes from the node that the pod is on.
 
 A policy in the API server can compare the node in a token with the node of what is written, and does so for deletes and
-patches. An eviction carries no pod, only its name, so here it is looked up. A token of a drain driver that was stolen
-from one node is then worth nothing on the others.
+patches. An eviction carries no pod, only its name, and an EvictionRequest no more than that, so here it is looked up. A
+token of a drain driver that was stolen from one node is then worth nothing on the others.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from fairlead.api import errors as api_errors
 from fairlead.api.admission_v1 import AdmissionRequest, AdmissionResponse
@@ -62,23 +64,37 @@ class EvictionJudge:
 
     async def _judge(self, request: AdmissionRequest) -> tuple[str, int]:
         """Why not, if not, and with which status: 403 is final, 409 is not."""
-        if (request.resource.resource, request.sub_resource) != ("pods", "eviction"):
+        target = _target(request)
+        if target is None:
             return "this webhook judges evictions only", 403
         claims = request.user_info.extra.get(NODE_CLAIM, ())
         try:
-            pod = await self._client.of(Pod).get(request.name, namespace=request.namespace)
+            pod = await self._client.of(Pod).get(target.name, namespace=request.namespace)
         except api_errors.NotFound:
             return "", 404  # as the API server will say itself
         why = problem(claims[0] if claims else "", pod)
-        if why and pod.uid != _meant(request, pod):
+        if why and target.uid not in {"", pod.uid}:
             # The pod that was meant has gone, and another has its name: what the API server would say, had it been
             # asked. It is not, because it may take the eviction off that other pod's budget first.
             return f"{why}; the pod that was meant has gone", 409
         return why, 403
 
 
-def _meant(request: AdmissionRequest, found: Pod) -> str:
-    """The uid of the pod that is to go; that of the one found when the eviction does not say."""
-    body = request.object if isinstance(request.object, dict) else {}
-    conditions = (body.get("deleteOptions") or {}).get("preconditions") or {}
-    return str(conditions.get("uid") or found.uid)
+class _Target(NamedTuple):
+    """The pod that is to go; the uid is empty where any of the name will do."""
+
+    name: str
+    uid: str
+
+
+def _target(request: AdmissionRequest) -> _Target | None:
+    kind = (request.resource.resource, request.sub_resource)
+    body = request.old_object if request.operation == "DELETE" else request.object
+    match kind, body:
+        case ("pods", "eviction"), {"deleteOptions": {"preconditions": {"uid": str(uid)}}}:
+            return _Target(request.name, uid)
+        case ("pods", "eviction"), _:
+            return _Target(request.name, "")
+        case ("evictionrequests", ""), {"spec": {"target": {"pod": {"name": str(name), "uid": str(uid)}}}}:
+            return _Target(name, uid)
+    return None

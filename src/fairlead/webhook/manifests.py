@@ -186,11 +186,13 @@ def eviction_manifests(
     if authority:
         where["caBundle"] = base64.b64encode(authority).decode("ascii")
     users = ", ".join(f"'system:serviceaccount:{space}:{name}'" for space, name in accounts)
-    rule = {"apiGroups": [""], "apiVersions": ["*"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+    evictions = {"apiGroups": [""], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+    # Kubernetes' own kind (1.37, alpha), with which an eviction can be asked for too.
+    asked = {"apiGroups": ["lifecycle.k8s.io"], "operations": ["CREATE", "DELETE"], "resources": ["evictionrequests"]}
     hook = {
         "name": _EVICTION_HOOK,
         "clientConfig": where,
-        "rules": [{**rule, "scope": "Namespaced"}],
+        "rules": [{**rule, "apiVersions": ["*"], "scope": "Namespaced"} for rule in (evictions, asked)],
         # Nobody else's evictions depend on this webhook.
         "matchConditions": [{"name": "drivers", "expression": f"request.userInfo.username in [{users}]"}],
         "admissionReviewVersions": ["v1"],

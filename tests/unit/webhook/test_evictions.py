@@ -94,6 +94,33 @@ async def test_that_the_pod_which_was_meant_has_gone_is_not_final(uid: str, code
     assert (await judge(Server()).answer(request("here", uid=uid))).allowed
 
 
+@pytest.mark.parametrize(
+    ("operation", "node", "uid", "code"),
+    [
+        ("CREATE", "here", "u-1", 0),
+        ("CREATE", "there", "u-1", 403),
+        ("CREATE", "there", "u-0", 409),
+        ("DELETE", "here", "u-1", 0),
+        ("DELETE", "there", "u-1", 403),
+    ],
+)
+async def test_eviction_requests_are_judged_by_their_target(operation: str, node: str, uid: str, code: int) -> None:
+    body = {"metadata": {"name": "r"}, "spec": {"target": {"pod": {"name": "web", "uid": uid}}}}
+    asked = AdmissionRequest(
+        uid="u",
+        name="r",
+        namespace="shop",
+        operation=operation,
+        resource=RequestResource(group="lifecycle.k8s.io", version="v1alpha1", resource="evictionrequests"),
+        user_info=UserInfo(username="driver", extra={NODE_CLAIM: (node,)}),
+        object=body if operation == "CREATE" else None,
+        old_object=body if operation == "DELETE" else None,
+    )
+    answer = await judge(Server()).answer(asked)
+    assert answer.allowed is not bool(code)
+    assert (answer.status.code if answer.status is not None else 0) == code
+
+
 async def test_what_cannot_be_judged_is_refused_for_now() -> None:
     refused = await judge(Server(away=True)).answer(request("here"))
     assert not refused.allowed

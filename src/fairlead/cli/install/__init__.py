@@ -46,7 +46,12 @@ def _namespace(ctx: click.Context, parameter: click.Parameter, value: str) -> st
 @managing.boolean(
     "--claimer",
     default=False,
-    text="The manager also claims events of nodes that have no agent, for drivers beside it, and may write to nodes.",
+    text="Somebody central claims for nodes that have no agent or whose agent is away, and may drain every node.",
+)
+@managing.boolean(
+    "--eviction-requests",
+    default=False,
+    text="Drain drivers may ask pods to go by EvictionRequest, where the API server has it (Kubernetes 1.37, alpha).",
 )
 @managing.boolean(
     "--shutdown-out-of-service-taint",
@@ -170,6 +175,7 @@ def _plan(flags: dict[str, Any]) -> Plan:
         lifecycle_group=flags["lifecycle_api_group"],
         lifecycle=flags["lifecycle"],
         claimer=flags["claimer"],
+        eviction_requests=flags["eviction_requests"],
         out_of_service_taint=flags["shutdown_out_of_service_taint"],
         shutdown=shutdown,
         fence=FenceMode(flags["fence"]),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fairlead.api.reserved import NAMESPACE_NODE_LEASE
-from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, Plan
+from fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, Plan
 
 __all__ = ["access_manifests", "user_roles"]
 
@@ -19,7 +19,7 @@ _KUBELET_LEASES = "kube-node-lease"
 
 
 def access_manifests(plan: Plan) -> list[Json]:
-    """The accounts of agent, drain driver and manager."""
+    """The accounts of agent, drain driver, manager and claimer."""
     lifecycle = plan.lifecycle_group
     events = _rule("events.k8s.io", ["events"], ["create", "patch"])
     agent = [
@@ -38,17 +38,6 @@ def access_manifests(plan: Plan) -> list[Json]:
             _rule("", ["pods/status"], ["patch"]),
             _rule("discovery.k8s.io", ["endpointslices"], ["list"]),
         ]
-    drain = [
-        _rule(lifecycle, ["lifecycleevents"], ["get"]),
-        _rule("", ["nodes"], [*_READ, "patch"]),
-        _rule("", ["pods"], [*_READ, "delete"]),
-        _rule("", ["pods/eviction"], ["create"]),
-        # Kubernetes' own kind, whatever group ours are in.
-        _rule("lifecycle.k8s.io", ["evictionrequests"], ["create", "get", "delete"]),
-        _rule("policy", ["poddisruptionbudgets"], list(_READ)),
-        _rule("apps", ["daemonsets"], ["get"]),
-        events,
-    ]
     manager = [
         _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
         _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
@@ -58,29 +47,59 @@ def access_manifests(plan: Plan) -> list[Json]:
         _rule("", ["pods"], ["list"]),
         events,
     ]
-    if plan.claimer:
-        manager += [
-            _rule(lifecycle, ["lifecycletransitions"], ["create"]),
-            _rule("", ["nodes", "nodes/status"], ["patch"]),
-        ]
-    elif plan.out_of_service_taint:
+    if plan.out_of_service_taint:
         manager.append(_rule("", ["nodes"], ["patch"]))
-    node_leases = [*_READ, "create", "update"] if plan.claimer else ["get"]
     return [
         *_account(AGENT, plan.namespace, agent),
         # A name cannot be demanded of what is about to be created; the policy on nodes sees to that.
         *_namespaced(AGENT, plan.namespace, NAMESPACE_NODE_LEASE, [_leases([*_READ, "create", "update"])]),
-        *_account(DRAIN, plan.namespace, drain),
+        *_account(DRAIN, plan.namespace, _draining(plan)),
         *_account(MANAGER, plan.namespace, manager),
-        *_namespaced(MANAGER, plan.namespace, NAMESPACE_NODE_LEASE, [_leases(node_leases)]),
+        *_namespaced(MANAGER, plan.namespace, NAMESPACE_NODE_LEASE, [_leases(["get"])]),
         *_namespaced(MANAGER, plan.namespace, _KUBELET_LEASES, [_leases(["get"])]),
-        *_namespaced(
-            MANAGER,
-            plan.namespace,
-            plan.namespace,
-            [_leases(["create"]), _leases([*_READ, "update"], names=[MANAGER])],
-        ),
+        *_electing(MANAGER, plan),
+        *(_claiming(plan) if plan.claimer else ()),
     ]
+
+
+def _draining(plan: Plan) -> list[Json]:
+    rules = [
+        _rule(plan.lifecycle_group, ["lifecycleevents"], ["get"]),
+        _rule("", ["nodes"], [*_READ, "patch"]),
+        _rule("", ["pods"], [*_READ, "delete"]),
+        _rule("", ["pods/eviction"], ["create"]),
+        _rule("policy", ["poddisruptionbudgets"], list(_READ)),
+        _rule("apps", ["daemonsets"], ["get"]),
+        _rule("events.k8s.io", ["events"], ["create", "patch"]),
+    ]
+    if plan.eviction_requests:
+        # Kubernetes' own kind, whatever group ours are in.
+        rules.append(_rule("lifecycle.k8s.io", ["evictionrequests"], ["create", "get", "delete"]))
+    return rules
+
+
+def _claiming(plan: Plan) -> list[Json]:
+    """An account of its own: it acts on every node, which the manager's need not."""
+    lifecycle = plan.lifecycle_group
+    rules = [
+        _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
+        _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
+        _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create"]),
+        _rule("", ["nodes/status"], ["patch"]),
+        # The drain driver beside it, in the same pod, and so with the same account.
+        *_draining(plan),
+    ]
+    return [
+        *_account(CLAIMER, plan.namespace, rules),
+        *_namespaced(CLAIMER, plan.namespace, NAMESPACE_NODE_LEASE, [_leases([*_READ, "create", "update"])]),
+        *_electing(CLAIMER, plan),
+    ]
+
+
+def _electing(name: str, plan: Plan) -> list[Json]:
+    # What is about to be created has no name yet that a rule could demand.
+    rules = [_leases(["create"]), _leases([*_READ, "update"], names=[name])]
+    return _namespaced(name, plan.namespace, plan.namespace, rules)
 
 
 def user_roles(plan: Plan) -> list[Json]:

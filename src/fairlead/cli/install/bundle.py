@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from fairlead.api import crds
 from fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from fairlead.cli.install import access, policies, workloads
-from fairlead.cli.install.plan import MANAGER, Plan
+from fairlead.cli.install.plan import CLAIMER, MANAGER, Plan
 from fairlead.cloud.enforcement import ccm_manifests
 from fairlead.election import Lock
 from fairlead.election.fence import FenceMode, anchor_manifests, fence_manifests
@@ -38,16 +39,21 @@ def anchors(plan: Plan) -> list[Json]:
 
 
 def _lifecycle(plan: Plan) -> list[Json]:
-    lock = Lock(plan.namespace, MANAGER)
+    elected = [MANAGER, CLAIMER] if plan.claimer else [MANAGER]
+    fences = [
+        fence_manifests(Lock(plan.namespace, name), service_accounts=[(plan.namespace, name)], mode=plan.fence)
+        for name in elected
+    ]
     return [
         _namespace(NAMESPACE_NODE_LEASE),
         *crds.crds(plan.lifecycle_group),
         *access.access_manifests(plan),
         *access.user_roles(plan),
         *policies.own_node_manifests(plan),
-        *fence_manifests(lock, service_accounts=[(plan.namespace, MANAGER)], mode=plan.fence),
+        *itertools.chain.from_iterable(fences),
         *workloads.node_daemon_sets(plan),
         *workloads.manager_deployment(plan),
+        *(workloads.claimer_deployment(plan) if plan.claimer else ()),
     ]
 
 

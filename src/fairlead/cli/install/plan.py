@@ -11,12 +11,13 @@ from fairlead.cloud.enforcement import Manager
 from fairlead.election.fence import FenceMode
 from fairlead.lifecycle.shutdown_config import read_shutdown_config
 
-__all__ = ["AGENT", "DRAIN", "MANAGER", "NAMESPACE", "OwnNodeMode", "Plan", "ShutdownPlan"]
+__all__ = ["AGENT", "CLAIMER", "DRAIN", "MANAGER", "NAMESPACE", "OwnNodeMode", "Plan", "ShutdownPlan"]
 
 NAMESPACE = "fairlead-system"
 AGENT = "fairlead-agent"
 DRAIN = "fairlead-drain"
 MANAGER = "fairlead-controller-manager"
+CLAIMER = "fairlead-claimer"
 
 OwnNodeMode = Literal["off", "warn", "deny"]
 
@@ -56,7 +57,8 @@ class Plan:
     image: str = f"fairlead:{fairlead.__version__}"
     lifecycle_group: str = LIFECYCLE_GROUP
     lifecycle: bool = True
-    claimer: bool = False  # the manager may claim for nodes that have no agent
+    claimer: bool = False  # somebody claims for nodes whose agent is away or that have none, and drains them
+    eviction_requests: bool = False  # drain drivers may ask by EvictionRequest, where the API server has it
     out_of_service_taint: bool = False  # the manager may let volumes of machines that are off be detached
     shutdown: ShutdownPlan | None = None  # agents see pods out when their machine goes down
     fence: FenceMode = FenceMode.DENY

@@ -1,15 +1,16 @@
 """What rights alone cannot say: agent and drain driver of a node write to that node and to nothing of another. Pure.
 
 Rights are per kind, so the account that every agent shares could write to every node. The API server knows from the
-token on which node its pod runs, and a ValidatingAdmissionPolicy compares. An eviction names no node and is not judged;
-the disruption budgets guard it.
+token on which node its pod runs, and a ValidatingAdmissionPolicy compares. Evictions and EvictionRequests name a pod
+but no node, and a policy cannot look the pod up: `fairlead webhook` does, where it is registered. All that is judged
+here of a request is that it is the drain driver's own.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from fairlead.api.reserved import NAMESPACE_NODE_LEASE
+from fairlead.api.reserved import DRIVER_DRAIN, NAMESPACE_NODE_LEASE
 from fairlead.cli.install.plan import AGENT, DRAIN, Plan
 
 __all__ = ["OWN_NODE", "own_node_manifests"]
@@ -28,6 +29,7 @@ def own_node_manifests(plan: Plan) -> list[Json]:
         return []
     users = ", ".join(f"'system:serviceaccount:{plan.namespace}:{name}'" for name in (AGENT, DRAIN))
     extra = "request.userInfo.extra"
+    rules, judgements = _requests() if plan.eviction_requests else ([], [])
     policy = {
         "failurePolicy": "Fail",
         "matchConstraints": {
@@ -36,6 +38,7 @@ def own_node_manifests(plan: Plan) -> list[Json]:
                 _matched("", ["pods", "pods/status"]),
                 _matched("coordination.k8s.io", ["leases"]),
                 _matched(plan.lifecycle_group, ["lifecycleevents", "lifecycleevents/status"]),
+                *rules,
             ]
         },
         "matchConditions": [{"name": "agents-and-drivers", "expression": f"request.userInfo.username in [{users}]"}],
@@ -56,6 +59,7 @@ def own_node_manifests(plan: Plan) -> list[Json]:
                 "message": f"agents hold Leases in {NAMESPACE_NODE_LEASE} only",
                 "reason": "Forbidden",
             },
+            *judgements,
         ],
     }
     actions = ["Deny"] if plan.own_node == "deny" else ["Warn", "Audit"]
@@ -73,6 +77,17 @@ def own_node_manifests(plan: Plan) -> list[Json]:
             "spec": {"policyName": OWN_NODE, "validationActions": actions},
         },
     ]
+
+
+def _requests() -> tuple[list[Json], list[Json]]:
+    """What is matched and what is judged of EvictionRequests: nobody else's are made or taken back."""
+    mine = f"(request.operation == 'DELETE' ? oldObject : object).spec.requester == '{DRIVER_DRAIN}'"
+    judged = {
+        "expression": f"variables.kind != 'evictionrequests' || (variables.node != '' && {mine})",
+        "message": f"drain drivers make and take back the EvictionRequests of {DRIVER_DRAIN} only",
+        "reason": "Forbidden",
+    }
+    return [_matched("lifecycle.k8s.io", ["evictionrequests"])], [judged]
 
 
 def _matched(group: str, resources: list[str]) -> Json:

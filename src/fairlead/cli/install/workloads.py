@@ -1,14 +1,14 @@
-"""What runs where: agent and drain driver on every node, two managers anywhere, a manager per cloud. Pure."""
+"""What runs where: agent and drain driver on every node, managers and the claimer anywhere. Pure."""
 
 from __future__ import annotations
 
 import pathlib
 from typing import Any
 
-from fairlead.cli.install.plan import AGENT, DRAIN, MANAGER, Plan, ShutdownPlan
+from fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, Plan, ShutdownPlan
 from fairlead.cloud.enforcement import Manager
 
-__all__ = ["cloud_manager", "manager_deployment", "node_daemon_sets"]
+__all__ = ["claimer_deployment", "cloud_manager", "manager_deployment", "node_daemon_sets"]
 
 Json = dict[str, Any]
 
@@ -94,13 +94,26 @@ def manager_deployment(plan: Plan) -> list[Json]:
     ]
     if plan.out_of_service_taint:
         arguments.append("--shutdown-out-of-service-taint=true")
-    if not plan.claimer:
-        return _manager(MANAGER, plan, arguments, _MANAGER_PORT)
-    deployment, budget = _manager(MANAGER, plan, [*arguments, "--controllers=*,claimer"], _MANAGER_PORT)
+    return _manager(MANAGER, plan, arguments, _MANAGER_PORT)
+
+
+def claimer_deployment(plan: Plan) -> list[Json]:
+    """Two replicas, of which one leads: the claimer, and beside it a drain driver for whichever node it is told."""
+    group = f"--lifecycle-api-group={plan.lifecycle_group}"
+    arguments = [
+        "controller-manager",
+        "--controllers=claimer",
+        group,
+        f"--leader-elect-resource-name={CLAIMER}",
+        f"--leader-elect-resource-namespace={plan.namespace}",
+    ]
+    deployment, budget = _manager(CLAIMER, plan, arguments, _MANAGER_PORT)
     pod = deployment["spec"]["template"]["spec"]
-    # Its drivers are containers of the same pod, which mount this too.
+    pod["containers"].append(_container("drain", plan, ["driver", "drain", "--instance=$(POD_UID)", group]))
+    # Other drivers can be added as containers that mount this too.
     pod["volumes"] = [{"name": "drivers", "emptyDir": {}}]
-    pod["containers"][0]["volumeMounts"] = [{"name": "drivers", "mountPath": "/var/lib/fairlead"}]
+    for container in pod["containers"]:
+        container["volumeMounts"] = [{"name": "drivers", "mountPath": _STATE}]
     return [deployment, budget]
 
 

@@ -15,7 +15,8 @@ from fairlead.api import crds
 from fairlead.base.environment import Environment
 from fairlead.cli import managing
 from fairlead.cli.install import bundle
-from fairlead.cli.install.plan import Plan, ShutdownPlan
+from fairlead.cli.install.plan import CLAIMER, DRAIN, MANAGER, Plan, ShutdownPlan
+from fairlead.cli.install.policies import OWN_NODE
 from fairlead.cli.invocation import Invocation
 from fairlead.cli.main import main, program
 from fairlead.cloud.enforcement import Manager
@@ -67,17 +68,35 @@ def test_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
     text = yaml.safe_dump_all(made)
     assert "fairlead-system" not in text
     rest = text.replace("lifecycle.k8s.io/claimed", "").replace("lifecycle.k8s.io/v1alpha1", "")
-    assert rest.count("lifecycle.k8s.io") == 1  # EvictionRequest, Kubernetes' own kind
+    assert "lifecycle.k8s.io" not in rest
 
 
-def test_a_manager_that_claims(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_claimer_and_its_drain_driver(capsys: pytest.CaptureFixture[str]) -> None:
     made = printed(capsys, "--claimer")
-    [deployment] = [one for one in made if one["kind"] == "Deployment"]
+    [deployment] = [one for one in made if one["kind"] == "Deployment" and one["metadata"]["name"] == CLAIMER]
     pod = deployment["spec"]["template"]["spec"]
-    assert "--controllers=*,claimer" in pod["containers"][0]["args"]
-    assert pod["containers"][0]["volumeMounts"] == [{"name": "drivers", "mountPath": "/var/lib/fairlead"}]
+    assert pod["serviceAccountName"] == CLAIMER
+    claimer, drain = pod["containers"]
+    assert {"--controllers=claimer", f"--leader-elect-resource-name={CLAIMER}"} < set(claimer["args"])
+    assert drain["args"][:2] == ["driver", "drain"]
+    assert not any("--node-name" in word for word in drain["args"])
+    for container in (claimer, drain):
+        assert container["volumeMounts"] == [{"name": "drivers", "mountPath": "/var/lib/fairlead"}]
     assert pod["volumes"] == [{"name": "drivers", "emptyDir": {}}]
+    # Whatever the driver of a node may do, this one may; the manager may do no more than before.
+    assert rules_of(made, DRAIN) < rules_of(made, CLAIMER)
+    assert rules_of(made, MANAGER) == rules_of(printed(capsys), MANAGER)
+    fences = [one["metadata"]["name"] for one in made if one["metadata"]["name"].startswith("fence.")]
+    assert f"fence.fairlead-system.{CLAIMER}.fairlead.dev" in fences
     assert not any("claimer" in str(one) for one in printed(capsys))
+
+
+def test_eviction_requests_are_a_right_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not any("evictionrequests" in str(one) for one in printed(capsys))
+    made = printed(capsys, "--eviction-requests")
+    assert ("evictionrequests", "create") in rules_of(made, DRAIN)
+    [policy] = [one for one in made if one["metadata"]["name"] == OWN_NODE and "Binding" not in one["kind"]]
+    assert "evictionrequests" in str(policy["spec"]["matchConstraints"])
 
 
 def may_write_nodes(made: list[Json]) -> bool:
