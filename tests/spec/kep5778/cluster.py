@@ -20,6 +20,7 @@ NODES = "/api/v1/nodes"
 WAITING = {"key": TAINT_UNINITIALIZED, "value": "true", "effect": "NoSchedule"}
 
 _PATHS = {
+    "Namespace": "/api/v1/namespaces",
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
     "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
