@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime as dt
+from collections.abc import Awaitable
 from typing import Final, assert_never
 
 from fairlead.api import errors as api_errors
@@ -137,9 +138,9 @@ class Engine:
         self._wake.set()
 
     async def _advance_all(self) -> dt.datetime | None:
+        await self._end_calls_of_the_past()
         for event in list(self._doubtful.values()):
-            await self._writer.refresh(event)
-            self._doubtful.pop(event.uid, None)
+            await self._reread(event)
         moments: list[dt.datetime] = []
         for event in self._view.events:
             moment = await self._advance_apart(event)
@@ -161,7 +162,7 @@ class Engine:
             self.last_error = error
             delays = _RETRY.delays(self._randomness) if refusal is None else refusal.delays
             seconds = next(delays)
-            self._refused[event.uid] = _Refusal(self._clock.monotonic() + seconds, delays)
+            self._refused[event.uid] = _Refusal(self._clock.monotonic() + seconds, delays, error)
             _log.warning("a step was refused", event=event.name, error=str(error), again_in_seconds=seconds)
             return self._clock.now() + dt.timedelta(seconds=seconds)
         self._refused.pop(event.uid, None)
@@ -169,23 +170,51 @@ class Engine:
 
     async def _advance(self, uid: str) -> dt.datetime | None:
         """Take the steps of one event until there is none left for now."""
+        refusal = self._refused.get(uid)
+        is_contested = refusal is not None and isinstance(refusal.error, api_errors.Conflict)
         for _ in range(_STEPS_MAX):
+            await self._end_calls_of_the_past()
             event = self._event(uid)
             if event is None or uid in self._broken:
                 return None
             decision = decisions.decide(event, self._facts(), self._clock.now())
             if isinstance(decision, decisions.Finish) and event.claim_status is ClaimStatus.PENDING:
                 decision = await self._confirmed(event)
-            match decision:
-                case decisions.WaitUntil(moment):
-                    progress = await self._write_progress(event)
-                    return moment if progress is None else min(moment, progress)
-                case decisions.Nothing():
-                    return await self._write_progress(event)
-                case _:
-                    await self._act(event, decision)
+            if isinstance(decision, decisions.WaitUntil | decisions.Nothing):
+                moment = decision.moment if isinstance(decision, decisions.WaitUntil) else None
+                due = self._progress_due_at(event)
+                if due is None or due > self._clock.now():
+                    return min((one for one in (moment, due) if one is not None), default=None)
+                step, work = "Progress", self._write_progress(event)
+            else:
+                step, work = type(decision).__name__, self._carry_out(event, decision)
+            try:
+                await self._act(event, step, work)
+            except api_errors.Conflict:
+                # Somebody else wrote: look at what is there now, and decide anew. But not over and over.
+                self._doubtful[uid] = event
+                await self._reread(event)
+                if is_contested:
+                    raise
+                is_contested = True
+            else:
+                is_contested = False
         _log.error("an event never comes to rest", event_uid=uid)
         return self._clock.now() + dt.timedelta(seconds=_RETRY.cap_seconds)
+
+    async def _reread(self, event: LifecycleEvent) -> None:
+        await self._writer.refresh(event)
+        self._doubtful.pop(event.uid, None)
+
+    async def _end_calls_of_the_past(self) -> None:
+        """Who finishes or removes an event that is carried out calls it off: its driver stops before any other step."""
+        going_on = {
+            event.uid
+            for event in self._view.events
+            if event.claim_status is ClaimStatus.CLAIMED and event.status.claimed_by == self.claimant
+        }
+        for uid in [uid for uid in self._execution.runs if uid not in going_on]:
+            await self._execution.cancel(uid)
 
     async def _confirmed(self, event: LifecycleEvent) -> decisions.Decision:
         """Decide again from what the server says now: an event is not failed because a watch is a moment behind."""
@@ -200,16 +229,12 @@ class Engine:
         known = others if transition is None else {**others, transition.name: transition}
         return decisions.decide(current, dataclasses.replace(facts, transitions=known, node=node), self._clock.now())
 
-    async def _act(self, event: LifecycleEvent, decision: decisions.Decision) -> None:
-        step = type(decision).__name__
+    async def _act(self, event: LifecycleEvent, step: str, work: Awaitable[None]) -> None:
         _log.debug("step", event=event.name, step=step)
         try:
-            await self._carry_out(event, decision)
+            await work
         except api_errors.Conflict:
-            # Somebody else wrote: look at what is there now, and decide anew.
-            self._doubtful[event.uid] = event
-            await self._writer.refresh(event)
-            self._doubtful.pop(event.uid, None)
+            raise
         except (client_errors.ClientError, api_errors.ApiError, TimeoutError):
             self._reporter.failed_step(step)
             self._doubtful[event.uid] = event
@@ -222,9 +247,9 @@ class Engine:
 
     async def _carry_out(self, event: LifecycleEvent, decision: decisions.Decision) -> None:
         match decision:
-            case decisions.MarkSeen(status):
+            case decisions.MarkSeen(status, for_its_turn):
                 await self._writer.write_status(event, status)
-                self._reporter.waiting(event, self._view.node, status.message)
+                self._reporter.waiting(event, self._view.node, status.message, for_its_turn=for_its_turn)
             case decisions.Claim(status):
                 await self._writer.write_status(event, status)
                 self._report_claim(event.uid)
@@ -264,26 +289,26 @@ class Engine:
         if finished is not None and finished.finished:
             self._reporter.finished(finished, self._view.node, self._clock.now())
 
-    async def _write_progress(self, event: LifecycleEvent) -> dt.datetime | None:
-        """Store what a driver told of its progress, not too often; when to look again."""
-        told = self._execution.progress.get(event.uid)
-        if told is None or event.claim_status is not ClaimStatus.CLAIMED:
+    def _progress_due_at(self, event: LifecycleEvent) -> dt.datetime | None:
+        """When to store what a driver told of its progress, not too often; None when it told nothing new."""
+        if event.uid not in self._execution.progress or event.claim_status is not ClaimStatus.CLAIMED:
             return None
-        now = self._clock.monotonic()
-        due = self._progress_due.get(event.uid, now)
-        if now < due:
-            return self._clock.now() + dt.timedelta(seconds=due - now)
-        self._progress_due[event.uid] = now + _PROGRESS_SECONDS
-        del self._execution.progress[event.uid]
+        left = self._progress_due.get(event.uid, 0.0) - self._clock.monotonic()
+        return self._clock.now() + dt.timedelta(seconds=max(0.0, left))
+
+    async def _write_progress(self, event: LifecycleEvent) -> None:
+        told = self._execution.progress[event.uid]
+        self._progress_due[event.uid] = self._clock.monotonic() + _PROGRESS_SECONDS
         status = wire.replace(
             event.status,
             progress=Progress(done=told.done, total=told.total, unit=told.unit[:63]),
             message=phases.shortened(told.message),
         )
         if status != event.status:
-            with contextlib.suppress(api_errors.Conflict):
-                await self._writer.write_status(event, status)
-        return None
+            await self._writer.write_status(event, status)
+        # Stored, and not before: a driver tells a thing once. It may have told another meanwhile.
+        if self._execution.progress.get(event.uid) is told:
+            del self._execution.progress[event.uid]
 
     async def _release_autoscalers(self) -> None:
         """Take back what an agent set that did not live to take it back itself."""
@@ -303,11 +328,10 @@ class Engine:
 
     def _forget_the_gone(self) -> None:
         present = {event.uid for event in self._view.events}
-        for uid in [uid for uid in self._execution.runs if uid not in present]:
-            self._execution.abandon(uid)
         for known in (self._progress_due, self._refused):
             for uid in [uid for uid in known if uid not in present]:
                 del known[uid]
+        self._broken &= present
 
     def _facts(self) -> Facts:
         return Facts(
@@ -320,6 +344,7 @@ class Engine:
             drivers_known_at=self._drivers_known_at,
             returning=self._returning,
             runs=self._execution.runs,
+            refused=frozenset(uid for uid, refusal in self._refused.items() if refusal.is_final),
             settings=self._settings,
             interruption=self._interruption,
         )
@@ -346,7 +371,15 @@ class Engine:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Refusal:
-    """When to try again, on the monotonic clock, and how long to wait after that."""
+    """When to try again, on the monotonic clock, how long to wait after that, and what was said."""
 
     until: float
     delays: Delays
+    error: api_errors.ApiError
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the server does not want it at all, so that nobody behind this event need wait for it."""
+        return 400 <= self.error.code < 500 and not isinstance(
+            self.error, api_errors.Conflict | api_errors.TooManyRequests
+        )

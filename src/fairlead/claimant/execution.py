@@ -71,13 +71,6 @@ class Execution:
             await tasks.cancel_and_wait(task)
         self.forget(uid)
 
-    def abandon(self, uid: str) -> None:
-        """The event is gone: its call should end, and nobody waits for that."""
-        task = self._calls.pop(uid, None)
-        if task is not None:
-            task.cancel()
-        self.forget(uid)
-
     def forget(self, uid: str) -> None:
         """Nothing more will be asked about this event."""
         self.runs.pop(uid, None)

@@ -40,9 +40,9 @@ class Reporter:
             "fairlead_lifecycle_step_failures_total", "Steps that failed and are tried again.", ["step"]
         )
 
-    def waiting(self, event: LifecycleEvent, node: Node | None, why: str) -> None:
+    def waiting(self, event: LifecycleEvent, node: Node | None, why: str, *, for_its_turn: bool) -> None:
         """An event cannot be claimed yet."""
-        self._tell(event, node, "WaitingForDriver", why)
+        self._tell(event, node, "WaitingForTurn" if for_its_turn else "WaitingForDriver", why)
 
     def claimed(self, event: LifecycleEvent, node: Node | None, now: dt.datetime) -> None:
         """A claim is stored."""

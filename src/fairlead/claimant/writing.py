@@ -104,7 +104,7 @@ class Writer:
             return None
 
     async def publish(self, event: LifecycleEvent, node: Node, wanted: tuple[conditions.Wanted, ...]) -> None:
-        """Write conditions of the node, and no others. A node that has changed meanwhile is only read again."""
+        """Write conditions of the node, and no others."""
         written: list[NodeCondition] = []
         for one in wanted:
             current = node.condition(one.type)
@@ -116,10 +116,7 @@ class Writer:
             "metadata": {"resourceVersion": node.metadata.resource_version},
             "status": {"conditions": [wire.to_dict(condition) for condition in written]},
         }
-        try:
-            await self._patch_node(node, StrategicMergePatch(_of_this(node, body)), subresource="status")
-        except api_errors.Conflict:
-            await self.read_node()  # what is to be said is decided anew
+        await self._patch_node(node, StrategicMergePatch(_of_this(node, body)), subresource="status")
 
     async def annotate(self, node: Node, changes: Mapping[str, str | None]) -> None:
         """Set annotations of the node; None removes one."""
@@ -139,8 +136,12 @@ class Writer:
             self._view.event_written(stored)
 
     async def _patch_node(self, node: Node, patch: StrategicMergePatch | MergePatch, *, subresource: str = "") -> None:
-        async with self._clock.timeout(REQUEST_SECONDS):
-            patched = await self._nodes.patch(node.name, patch, subresource=subresource)
+        try:
+            async with self._clock.timeout(REQUEST_SECONDS):
+                patched = await self._nodes.patch(node.name, patch, subresource=subresource)
+        except api_errors.Conflict:
+            await self.read_node()  # what is to be said is decided anew, by the node as it is now
+            raise
         self._view.node_written(patched)
 
 

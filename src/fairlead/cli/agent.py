@@ -71,7 +71,8 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     default="0s",
     show_default=True,
     callback=managing.duration_or_zero,
-    help="How long finished LifecycleEvents are kept.",
+    help="How long finished LifecycleEvents are kept. Give controller-manager the same: its event-gc deletes what is "
+    "ten minutes past its own.",
 )
 @click.option(
     "--lifecycle-api-group",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import datetime as dt
 import functools
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -43,6 +44,9 @@ CLAIMER = "claimer"
 # Whichever replica it is: the next one goes on with the claims of the last. Leases are another matter: each process
 # holds them under a name of its own, so that two that run at once (--leader-elect=false) never work on one node.
 _CLAIMANT: Final = claiming.central_claimant("central")
+
+# A clock that is read a moment early would find nothing to do and wait for nothing.
+_LATE_SECONDS: Final = 0.005
 
 _log = logs.get_logger(__name__)
 
@@ -143,7 +147,7 @@ class _Claimer:
         """Have a holder for every node that needs one, and for no other."""
         while True:
             self._wake.clear()
-            wanted = self._nodes_to_hold()
+            wanted, moment = self._nodes_to_hold()
             for name in self._holders.keys() - wanted - self._leaving:
                 _log.info("nothing left to do for a node", node=name)
                 self._leaving.add(name)
@@ -153,22 +157,42 @@ class _Claimer:
                 self._holders[name] = scope.start(self._hold(name), name=name)
                 self._holders[name].add_done_callback(functools.partial(self._has_left, name))
             self._held.set(len(self._holders))
-            await self._wake.wait()
+            await self._wait(moment)
 
     def _has_left(self, node_name: str, _task: asyncio.Task[None]) -> None:
         del self._holders[node_name]
         self._leaving.discard(node_name)
         self._wake.set()
 
-    def _nodes_to_hold(self) -> set[str]:
+    def _nodes_to_hold(self) -> tuple[set[str], dt.datetime | None]:
+        """The nodes that there is something to do for, and when there will be for another."""
         drivers = self._directory.drivers()
-        wanted: set[str] = set()
+        transitions = {transition.name: transition for transition in self._transitions.store}
+        events: dict[str, list[LifecycleEvent]] = {}
         for event in self._events.store:
-            node = self._nodes.store.get(event.spec.binding_node)
-            transition = self._transitions.store.get(event.spec.transition_name)
-            if node is not None and claiming.concerns(event, transition, node, drivers, claimant=_CLAIMANT):
-                wanted.add(node.name)
-        return wanted
+            events.setdefault(event.spec.binding_node, []).append(event)
+        wanted: set[str] = set()
+        moments: list[dt.datetime] = []
+        now = self._client.clock.now()
+        for name, bound in events.items():
+            node = self._nodes.store.get(name)
+            if node is None:
+                continue
+            keep = self._settings.keep_finished
+            moment = claiming.concerned_from(node, bound, transitions, drivers, claimant=_CLAIMANT, keep=keep)
+            if moment is not None and moment <= now:
+                wanted.add(name)
+            elif moment is not None:
+                moments.append(moment)
+        return wanted, min(moments, default=None)
+
+    async def _wait(self, moment: dt.datetime | None) -> None:
+        """Until something changes, or that moment has come."""
+        clock = self._client.clock
+        seconds = None if moment is None else max(0.0, (moment - clock.now()).total_seconds()) + _LATE_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with clock.timeout(seconds):
+                await self._wake.wait()
 
     async def _hold(self, node_name: str) -> None:
         holder = NodeHolder(

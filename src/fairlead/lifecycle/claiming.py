@@ -15,7 +15,16 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition
 from fairlead.lifecycle import options, retention
 
-__all__ = ["Drivers", "blocker", "central_claimant", "concerns", "node_claimant", "order", "unready"]
+__all__ = [
+    "Drivers",
+    "blocker",
+    "central_claimant",
+    "concerned_from",
+    "is_anothers",
+    "node_claimant",
+    "order",
+    "unready",
+]
 
 Drivers = Mapping[str, frozenset[tuple[str, str]]]
 """The drivers that are registered, and which (start, end) pairs each covers."""
@@ -60,16 +69,46 @@ def unready(
     return problem, bool(problem)
 
 
-def concerns(
-    event: LifecycleEvent, transition: LifecycleTransition | None, node: Node, drivers: Drivers, *, claimant: str
-) -> bool:
-    """Whether a claimant that looks after many nodes has something to do about an event: to claim it, or to end it."""
-    if event.status.claimed_by:
-        return event.status.claimed_by == claimant
-    if event.claim_status is not ClaimStatus.PENDING or event.deleting:
-        return False
-    reason, _ = unready(event, transition, node, drivers)
-    return not reason
+def is_anothers(event: LifecycleEvent, claimant: str) -> bool:
+    """Whether somebody else answers for an event.
+
+    `claimedBy` is ours: the proposal does not know it, and who claims by the proposal alone writes no more than
+    `driver`. An event that failed before anybody claimed it has neither, and is everybody's.
+    """
+    status = event.status
+    if status.claimed_by:
+        return status.claimed_by != claimant
+    return event.claim_status is ClaimStatus.CLAIMED or (event.finished and bool(status.driver))
+
+
+def concerned_from(
+    node: Node,
+    events: Iterable[LifecycleEvent],
+    transitions: Mapping[str, LifecycleTransition],
+    drivers: Drivers,
+    *,
+    claimant: str,
+    keep: dt.timedelta,
+) -> dt.datetime | None:
+    """Since when a claimant that looks after many nodes has something to do for one; None: not as things are.
+
+    It holds the node's Lease for no longer than that. While another's claim is under way on the node, its claimant
+    needs the Lease to go on with it: who took the Lease to claim the next one would wait for that for ever. A finished
+    event that is kept for a while needs no Lease before it is to be deleted.
+    """
+    events = tuple(events)
+    own = [event for event in events if event.status.claimed_by == claimant]
+    if any(not retention.is_wound_up(event) for event in own):
+        return _EARLIEST
+    is_taken = any(event.claim_status is ClaimStatus.CLAIMED for event in events)
+    for event in events:
+        if is_taken or event.claim_status is not ClaimStatus.PENDING or event.deleting:
+            continue
+        reason, _ = unready(event, transitions.get(event.spec.transition_name), node, drivers)
+        if not reason:
+            return _EARLIEST
+    collectable = (retention.collectable_at(event, keep) for event in own if not event.deleting)
+    return min((moment for moment in collectable if moment is not None), default=None)
 
 
 def blocker(

@@ -30,6 +30,8 @@ class Wanted:
     status: str
     reason: str
     message: str
+    # An event has reached the state: that is news, even when the last one failed and left the node in the same state.
+    is_reached: bool = dataclasses.field(default=False, compare=False)
 
     def is_met_by(self, current: NodeCondition | None) -> bool:
         """Whether nothing is left to write."""
@@ -39,7 +41,7 @@ class Wanted:
 def after_state(transition_name: str, state: str, *, well_known: bool) -> tuple[Wanted, ...]:
     """What holds when a transition has reached a state."""
     message = f"Lifecycle Transition '{transition_name}'"
-    wanted = [Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, state, message)]
+    wanted = [Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, state, message, is_reached=True)]
     if well_known:
         wanted += _well_known(meanings.effects_of_state(state), message)
     return tuple(wanted)
@@ -76,7 +78,8 @@ def written(wanted: Wanted, current: NodeCondition | None, now: dt.datetime) -> 
     """The condition to write over the current one. The state is in the reason, so a new reason is a transition too."""
     now = deadlines.whole_seconds(now)
     same = current is not None and (current.status, current.reason) == (wanted.status, wanted.reason)
-    since = current.last_transition_time if current is not None and same else now
+    is_news = current is not None and wanted.is_reached and current.message != wanted.message
+    since = current.last_transition_time if current is not None and same and not is_news else now
     return NodeCondition(
         type=wanted.type,
         status=wanted.status,

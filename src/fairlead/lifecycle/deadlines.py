@@ -33,13 +33,11 @@ def expired(status: LifecycleEventStatus, at: dt.datetime) -> bool:
     return status.sla is not None and at >= status.sla
 
 
-def driver_wait_ends(event: LifecycleEvent, wait: dt.timedelta, now: dt.datetime) -> dt.datetime | None:
-    """When a pending event that has no driver fails; None as long as nobody has recorded seeing it.
+def driver_wait_ends(event: LifecycleEvent, wait: dt.timedelta, now: dt.datetime) -> dt.datetime:
+    """When a pending event that has no driver fails. One that nobody has recorded seeing is seen now.
 
     Seen at a time that has not come yet: that clock was ahead. Then the wait counts from the event's creation, or an
     event would wait for as long as the clock was wrong.
     """
-    seen, created = event.status.first_seen_time, event.metadata.creation_timestamp
-    if seen is None:
-        return None
+    seen, created = event.status.first_seen_time or whole_seconds(now), event.metadata.creation_timestamp
     return deadline_after(seen if seen <= now or created is None else min(seen, created), wait)

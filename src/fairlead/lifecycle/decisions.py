@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Mapping
-from typing import assert_never
+from typing import Any, assert_never
 
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import (
@@ -51,9 +51,10 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MarkSeen:
-    """Write that the event was seen and why it waits; the wait for a driver counts from then."""
+    """Write why the event waits, whenever that changes; the wait for a driver counts from when it was first seen."""
 
     status: LifecycleEventStatus
+    for_its_turn: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,8 +153,8 @@ def decide(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     """The next step for an event that is bound to this claimant's node. `facts.events` holds the event too."""
     if not facts.holds_lease:
         return Nothing("another claimant holds the node's lease")
-    if event.status.claimed_by not in {"", facts.claimant}:
-        return Nothing(f"{event.status.claimed_by} has claimed it")
+    if claiming.is_anothers(event, facts.claimant):
+        return Nothing(f"{event.status.claimed_by or 'somebody else'} has claimed it")
     match event.claim_status:
         case ClaimStatus.PENDING:
             return _pending(event, facts, now)
@@ -186,14 +187,25 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     }
     first = claiming.blocker(event, facts.events, claimant=facts.claimant, is_ready=is_ready)
     if first is not None:
-        return Nothing(f"event {first.name} goes first")
+        # Which one it is changes as often as one ends, and is not written into all that wait.
+        status = _waiting(event, "another event of the node goes first")
+        return Nothing(f"event {first.name} goes first") if status is None else MarkSeen(status, for_its_turn=True)
+    if facts.is_calling_for_another(event):
+        return Nothing("the driver of another event is still at work")
     return _claim(event, facts.claimant, node, transition, now)
 
 
 def _is_ready(event: LifecycleEvent, facts: Facts, node: Node) -> bool:
     transition = facts.transitions.get(event.spec.transition_name)
     reason, _ = claiming.unready(event, transition, node, facts.drivers)
-    return not reason and not _is_interrupted(event, facts)
+    return not reason and not _is_interrupted(event, facts) and event.uid not in facts.refused
+
+
+def _waiting(event: LifecycleEvent, reason: str, **changes: Any) -> LifecycleEventStatus | None:
+    """A status that says why it waits; None when it says so already."""
+    message = phases.shortened(f"{phases.WAITING}{reason}")
+    status = replace(event.status, claim_status=ClaimStatus.PENDING, message=message, **changes)
+    return None if status == event.status else status
 
 
 def _is_interrupted(event: LifecycleEvent, facts: Facts) -> bool:
@@ -201,12 +213,11 @@ def _is_interrupted(event: LifecycleEvent, facts: Facts) -> bool:
 
 
 def _wait_for_driver(event: LifecycleEvent, facts: Facts, reason: str, now: dt.datetime) -> Decision:
+    seen = event.status.first_seen_time or deadlines.whole_seconds(now)
+    status = _waiting(event, reason, first_seen_time=seen)
+    if status is not None:
+        return MarkSeen(status)
     ends = deadlines.driver_wait_ends(event, facts.settings.driver_wait, now)
-    if ends is None:
-        seen = deadlines.whole_seconds(now)
-        return MarkSeen(
-            replace(event.status, claim_status=ClaimStatus.PENDING, first_seen_time=seen, message=f"waiting: {reason}")
-        )
     transition = facts.transitions.get(event.spec.transition_name)
     driver = "" if transition is None else transition.spec.driver
     ends = max(ends, facts.drivers_known_at, facts.returning.get(driver, ends))

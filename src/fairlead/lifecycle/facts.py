@@ -76,9 +76,14 @@ class Facts:
     drivers_known_at: dt.datetime = _LONG_AGO
     returning: Mapping[str, dt.datetime] = dataclasses.field(default_factory=dict)  # the same, of one driver
     runs: Mapping[str, Run] = dataclasses.field(default_factory=dict)  # by event uid
+    refused: frozenset[str] = frozenset()  # events that the server does not let this claimant write, by uid
     settings: Settings = dataclasses.field(default_factory=Settings)
     interruption: str = ""  # why nothing may go on here but the shutdown itself, such as "node is shutting down"
 
     def run_of(self, event: LifecycleEvent) -> Run:
         """How far this process has come with an event's driver."""
         return self.runs.get(event.uid, IDLE)
+
+    def is_calling_for_another(self, event: LifecycleEvent) -> bool:
+        """Whether a driver is still at work for another event, though that one may be finished or gone by now."""
+        return any(isinstance(run, Calling) for uid, run in self.runs.items() if uid != event.uid)

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent
 from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.api.validation.lifecycle import validate_event_status_update
+from fairlead.lifecycle import claiming
 
 __all__ = [
     "SLACK",
@@ -99,5 +100,6 @@ def check_finished_in_time(event: LifecycleEvent, now: dt.datetime, slack: dt.ti
 
 def check_own(event: LifecycleEvent, claimant: str) -> None:
     """Invariant 5, before anything is done about a claim."""
-    if event.status.claimed_by not in {"", claimant}:
-        raise InvariantBroken(5, f"event {event.name} is {event.status.claimed_by}'s, not {claimant}'s")
+    if claiming.is_anothers(event, claimant):
+        whose = event.status.claimed_by or "somebody else"
+        raise InvariantBroken(5, f"event {event.name} is {whose}'s, not {claimant}'s")

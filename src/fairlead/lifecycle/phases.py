@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES, ClaimStatus, LifecycleEventStatus
 from fairlead.api.validation.lifecycle import MESSAGE_MAX_LENGTH
 from fairlead.api.wire import replace
 
-__all__ = ["IllegalMove", "advance", "phase_of", "shortened"]
+__all__ = ["WAITING", "IllegalMove", "advance", "phase_of", "shortened"]
+
+WAITING: Final = "waiting: "
+"""How the message of a pending event begins."""
 
 _CUT = "..."
 

@@ -15,7 +15,7 @@ from fairlead.api.coordination_v1 import Lease
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus, LifecycleEvent, LifecycleTransition
 from fairlead.api.reserved import FINALIZER_CLAIMED, NAMESPACE_NODE_LEASE
-from fairlead.lifecycle import claiming, deadlines
+from fairlead.lifecycle import claiming, deadlines, phases
 from fairlead.lifecycle.decisions import Nothing, WaitUntil
 
 __all__ = ["Overdue", "Patience", "Stage", "Surroundings", "explain", "overdue", "reason"]
@@ -119,7 +119,7 @@ def _why_pending(event: LifecycleEvent, around: Surroundings, now: dt.datetime) 
             return f"event {other.name} is carried out on the node first"
     return (
         _silence(event, around.lease, now)
-        or event.status.message
+        or event.status.message.removeprefix(phases.WAITING)
         or (
             "whoever claims for the node has not looked at it"
             if event.status.first_seen_time is None

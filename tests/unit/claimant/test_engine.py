@@ -239,6 +239,69 @@ async def test_anothers_claim_is_left_alone(here: World) -> None:
     assert here.driver.calls == []
 
 
+async def test_a_claim_that_does_not_say_whose_it_is_is_anothers(here: World) -> None:
+    """Who claims by the proposal alone writes its three status fields, and neither `claimedBy` nor our finalizer."""
+    await here.create("a")
+    await here.create("b")
+    taken = await here.events.get("a")
+    status = wire.replace(taken.status, claim_status=ClaimStatus.CLAIMED, driver="other.example.com/x")
+    taken = await here.events.update_status(wire.replace(taken, status=status))
+    here.start_agent()
+    await here.clock.advance(600)
+    assert await here.events.get("a") == taken
+    assert here.seen("b") == ["Pending"]
+    status = wire.replace(status, claim_status=ClaimStatus.SUCCEEDED)
+    taken = await here.events.update_status(wire.replace(taken, status=status))
+    await here.clock.advance(600)
+    assert await here.events.get("a") == taken, "it is its claimant's to delete"
+    assert here.seen("b")[-2:] == ["Succeeded", "gone"]
+
+
+async def test_why_it_waits_is_true_all_the_while(here: World) -> None:
+    async def message() -> str:
+        return (await here.events.get("later")).status.message
+
+    here.driver.hold["end"].clear()
+    agent = here.start_agent(registered=False)
+    await here.create("later", transition="later")
+    await here.clock.advance(1)
+    assert await message() == "waiting: there is no LifecycleTransition later"
+    await here.offer("later")
+    await here.clock.advance(1)
+    assert await message() == "waiting: driver example.com/reboot is not registered on node node-1"
+    seen = (await here.events.get("later")).status.first_seen_time
+    here.register(agent.agent)
+    await here.clock.advance(1)
+    assert here.seen("later") == ["Pending", "Claimed"]
+    assert await message() == ""
+    assert (await here.events.get("later")).status.first_seen_time == seen
+    await here.create("queued")
+    await here.clock.advance(1)
+    queued = await here.events.get("queued")
+    assert queued.status.message == "waiting: another event of the node goes first"
+    assert queued.status.first_seen_time is None, "it does not wait for its driver"
+    told = {event["reason"] for event in (await here.admin.of(_EVENTS).list(namespace="default")).items}
+    assert {"WaitingForDriver", "WaitingForTurn"} <= told
+
+
+async def test_the_same_state_again_is_a_new_one(here: World) -> None:
+    here.driver.refusal["end"] = "no"
+    here.start_agent()
+    await here.create("a")
+    await here.clock.advance(5)
+    failed = (await here.node()).condition(CONDITION_LIFECYCLE_TRANSITION)
+    await here.clock.advance(60)
+    here.driver.refusal.clear()
+    here.driver.hold["end"].clear()
+    await here.create("b")
+    await here.clock.advance(5)
+    again = (await here.node()).condition(CONDITION_LIFECYCLE_TRANSITION)
+    assert failed is not None
+    assert again is not None
+    assert (failed.reason, failed.message) == (again.reason, "Lifecycle Transition 'reboot' failed: no")
+    assert again.last_transition_time == here.clock.now() - dt.timedelta(seconds=5)
+
+
 async def test_somebody_else_writes_to_the_event_meanwhile(here: World) -> None:
     here.driver.hold["start"].clear()
     agent = here.start_agent()

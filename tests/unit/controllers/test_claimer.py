@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
+from collections.abc import AsyncIterator
 
+import pytest
+
+from fairlead.agent.agent import Agent, AgentOptions
 from fairlead.api import errors as api_errors
 from fairlead.api.coordination_v1 import Lease, LeaseSpec
 from fairlead.api.core_v1 import Namespace
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import NAMESPACE_NODE_LEASE
+from fairlead.base import tasks
+from fairlead.base.metrics import DiscardedMetrics
 from fairlead.claimant.directory import Directory, Registration
+from fairlead.client import errors as client_errors
+from fairlead.client.client import Client
 from fairlead.controllers.claimer import ClaimerOptions, claimer
 from fairlead.driverapi.memory import MemoryChannel
 from fairlead.driverapi.messages import OfferedTransition
 from fairlead.drivers.sdk.service import Service
 from fairlead.lifecycle.facts import Settings
-from tests.unit.claimant.world import Deed
+from tests.unit.claimant.world import Deed, NoChannels
 from tests.unit.controllers.stage import a_node, a_transition, an_event, running
 from tests.unit.election.world import World
 
@@ -58,6 +67,28 @@ async def holder_of(world: World, node: str) -> str | None:
     return lease.spec.holder_identity
 
 
+@contextlib.asynccontextmanager
+async def an_agent(world: World, directory: Directory) -> AsyncIterator[Client]:
+    """The agent of node `n`, while the block lasts."""
+    client = world.client("agent")
+    options = AgentOptions(node_name="n", identity="n_agent")
+    agent = Agent(client, options, NoChannels(), DiscardedMetrics())
+    for registration in directory.of_driver(DRIVER):
+        agent.directory.add(registration)
+
+    async def run() -> None:
+        with contextlib.suppress(client_errors.ClientError):  # one whose power is cut fails in whatever it was doing
+            await agent.run()
+
+    async with tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope:
+        task = scope.start(run(), name="agent")
+        await world.clock.advance(1)
+        yield client
+        task.cancel()
+        while not task.done():
+            await world.clock.advance(0.1)
+
+
 async def test_it_claims_for_nodes_that_have_no_agent(world: World) -> None:
     central = Central(world)
     central.register()
@@ -65,14 +96,19 @@ async def test_it_claims_for_nodes_that_have_no_agent(world: World) -> None:
     for node in ("n", "m"):
         await a_node(world, node)
         await an_event(world, f"on-{node}", node)
+    central.driver.hold["end"].clear()
     async with running(world, claimer(central.options)):
-        await world.clock.advance(10)
+        await world.clock.advance(5)
         event = await world.admin.of(LifecycleEvent).get("on-n")
-        assert (event.claim_status, event.status.claimed_by) == ("Succeeded", "claimer/central")
+        assert (event.claim_status, event.status.claimed_by) == ("Claimed", "claimer/central")
         assert (await holder_of(world, "n") or "").startswith("claimer/central_")
+        central.driver.hold["end"].set()
+        await world.clock.advance(5)
+        # It holds a node only as long as there is something to do for it: a finished event is only kept.
+        assert [await status_of(world, f"on-{node}") for node in ("n", "m")] == ["Succeeded", "Succeeded"]
+        assert await holder_of(world, "n") == ""
         await world.clock.advance(60)
         assert [await status_of(world, f"on-{node}") for node in ("n", "m")] == ["gone", "gone"]
-        # It holds a node only as long as there is something to do for it.
         assert await holder_of(world, "n") == ""
     assert sorted(central.driver.effects) == ["end on-m", "end on-n", "start on-m", "start on-n"]
 
@@ -107,6 +143,44 @@ async def test_where_an_agent_holds_the_lease_it_stands_by(world: World) -> None
         assert await status_of(world, "e") == "Pending"
         await world.clock.advance(30)  # the agent was not heard of for longer than its Lease lasts
         assert await status_of(world, "e") == "Succeeded"
+
+
+async def test_what_need_not_be_kept_is_deleted_at_once(world: World) -> None:
+    central = Central(world)
+    central.register()
+    await a_transition(world)
+    await a_node(world, "n")
+    await an_event(world, "e", "n")
+    async with running(world, claimer(dataclasses.replace(central.options, settings=Settings()))):
+        await world.clock.advance(5)
+        assert await status_of(world, "e") == "gone"
+        assert await holder_of(world, "n") == ""
+
+
+@pytest.mark.parametrize("end", ["asked to leave", "power cut"])
+async def test_an_agent_that_comes_back_finds_the_lease_free_for_its_claim(world: World, end: str) -> None:
+    """The claimer could do what comes next, and does not hold the node while the agent's event is under way."""
+    central, at_node = Central(world), Central(world)
+    central.register()
+    at_node.register()
+    at_node.driver.hold["end"].clear()
+    await a_transition(world)
+    await a_node(world, "n")
+    async with running(world, claimer(central.options)):
+        async with an_agent(world, at_node.directory) as client:
+            for name in ("first", "second"):
+                await an_event(world, name, "n")
+                await world.clock.advance(5)
+            if end == "power cut":
+                world.network_of(client).cut()
+        await world.clock.advance(120)
+        assert [await status_of(world, name) for name in ("first", "second")] == ["Claimed", "Pending"]
+        assert not (await holder_of(world, "n") or "").startswith("claimer/")
+        at_node.driver.hold["end"].set()
+        async with an_agent(world, at_node.directory):
+            await world.clock.advance(30)
+            assert [await status_of(world, name) for name in ("first", "second")] == ["gone", "gone"]
+    assert at_node.driver.effects[:2] == ["start first", "end first"]
 
 
 async def test_two_at_once_never_work_on_one_node(world: World) -> None:

@@ -49,6 +49,8 @@ def test_when_it_became_so() -> None:
     started, ended = (conditions.after_state("t", state, well_known=False)[0] for state in ("a", "z"))
     first = conditions.written(started, None, START)
     assert conditions.written(started, first, LATER).last_transition_time == START
+    failed = wire.replace(first, message="Lifecycle Transition 't' failed: disk is full")
+    assert conditions.written(started, failed, LATER).last_transition_time == LATER.replace(microsecond=0)
     moved = conditions.written(ended, first, LATER)
     assert moved.last_transition_time == LATER.replace(microsecond=0)
     assert conditions.outstanding([started], wire.replace(node(), status=NodeStatus(conditions=(first,)))) == ()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 
 import pytest
@@ -10,7 +11,7 @@ from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, FrozenTransition, Lifec
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED, NODE_SHUTDOWN
 from fairlead.lifecycle import autoscaling
 from fairlead.lifecycle import decisions as d
-from fairlead.lifecycle.facts import Ended, Refused, Settings, Started
+from fairlead.lifecycle.facts import Calling, Ended, Refused, Settings, Started
 from tests.unit.lifecycle.world import DRIVER, NODE, START, World, event, node, transition
 
 QUIET = Settings(hold_autoscalers=False, well_known_conditions=False)
@@ -102,8 +103,12 @@ def test_first_come_first_served() -> None:
     here = world()
     here.add(event("a", created=START + dt.timedelta(seconds=1)))
     here.add(event("b", created=START))
-    assert here.decide("a") == d.Nothing("event b goes first")
-    assert here.decide("e") == d.Nothing("event b goes first")
+    for name in ("a", "e"):
+        seen = here.step(name)
+        assert isinstance(seen, d.MarkSeen)
+        assert (seen.status.message, seen.for_its_turn) == ("waiting: another event of the node goes first", True)
+        assert seen.status.first_seen_time is None, "the wait for a driver has not begun"
+        assert here.decide(name) == d.Nothing("event b goes first")
     assert isinstance(here.step("b"), d.Claim)
     assert here.decide("e") == d.Nothing("event b goes first")
 
@@ -127,6 +132,7 @@ def test_the_next_waits_until_the_last_is_wound_up() -> None:
     here.step("e")
     here.add(event("f", created=START + dt.timedelta(seconds=1)))
     assert here.events["e"].claim_status is ClaimStatus.FAILED
+    here.step("f")
     assert here.decide("f") == d.Nothing("event e goes first")
     here.step("e")
     assert isinstance(here.decide("f"), d.Claim)
@@ -266,13 +272,49 @@ def test_without_the_lease_nothing_is_touched() -> None:
     assert here.decide("e") == d.Nothing("another claimant holds the node's lease")
 
 
-def test_anothers_claim_is_left_alone() -> None:
+@pytest.mark.parametrize("whose", ["claimer/central", ""])
+def test_anothers_claim_is_left_alone(whose: str) -> None:
+    """Also one of the proposal's own fields alone, which does not say whose it is."""
     here = world()
-    status = wire.replace(here.events["e"].status, claim_status="Claimed", claimed_by="claimer/central")
+    status = wire.replace(here.events["e"].status, claim_status="Claimed", driver="x.example.com/y", claimed_by=whose)
     here.events["e"] = wire.replace(here.events["e"], status=status)
     here.add(event("f"))
-    assert here.decide("e") == d.Nothing("claimer/central has claimed it")
+    here.step("f")
+    assert here.decide("e") == d.Nothing(f"{whose or 'somebody else'} has claimed it")
     assert here.decide("f") == d.Nothing("event e goes first")
+    here.events["e"] = wire.replace(here.events["e"], status=wire.replace(status, claim_status="Succeeded"))
+    assert here.decide("e") == d.Nothing(f"{whose or 'somebody else'} has claimed it")
+    assert isinstance(here.decide("f"), d.Claim)
+
+
+def test_one_that_the_server_refuses_holds_nobody_up() -> None:
+    here = world()
+    here.add(event("f"))
+    facts = dataclasses.replace(here.facts(), refused=frozenset({"uid-e"}))
+    assert isinstance(d.decide(here.events["f"], facts, here.now), d.Claim)
+
+
+def test_a_call_for_an_event_that_is_gone_goes_first() -> None:
+    here = world()
+    here.runs["uid-of-one-that-is-gone"] = Calling()
+    assert here.decide("e") == d.Nothing("the driver of another event is still at work")
+    here.runs["uid-of-one-that-is-gone"] = Ended(here.now)
+    assert isinstance(here.decide("e"), d.Claim)
+
+
+def test_why_it_waits_is_written_whenever_it_changes() -> None:
+    here = world(registered=False)
+    offered = here.transitions.pop("reboot")
+    here.step("e")
+    first_seen = here.events["e"].status.first_seen_time
+    assert isinstance(here.decide("e"), d.WaitUntil)
+    here.transitions["reboot"] = offered
+    here.now += dt.timedelta(seconds=60)
+    here.step("e")
+    status = here.events["e"].status
+    assert status.message == f"waiting: driver {DRIVER} is not registered on node {NODE}"
+    assert status.first_seen_time == first_seen
+    assert isinstance(here.decide("e"), d.WaitUntil)
 
 
 def test_a_pending_event_under_deletion_is_not_claimed() -> None:

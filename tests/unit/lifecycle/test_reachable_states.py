@@ -113,13 +113,13 @@ class Lifecycle(RuleBasedStateMachine):
         if not held:
             self.world.crash()  # a claimant without the lease drops its calls
 
-    @rule(name=consumes(names))
-    def another_claims(self, name: str) -> None:
+    @rule(name=consumes(names), whose=st.sampled_from(["claimer/central", ""]))
+    def another_claims(self, name: str, whose: str) -> None:
         """Somebody with other rights claims an event when it is free to; we must leave it alone."""
         target = self.world.events.get(name)
         claimed = any(one.claim_status is ClaimStatus.CLAIMED for one in self.world.events.values())
         if target is not None and target.claim_status is ClaimStatus.PENDING and not claimed:
-            status = wire.replace(target.status, claim_status=ClaimStatus.CLAIMED, claimed_by="claimer/central")
+            status = wire.replace(target.status, claim_status=ClaimStatus.CLAIMED, claimed_by=whose)
             self.world.events[name] = wire.replace(target, status=status)
             self.foreign = self.world.events[name]
             self.world.settle()

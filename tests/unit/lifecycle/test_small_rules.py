@@ -72,7 +72,7 @@ def finished(**metadata: object) -> LifecycleEvent:
 
 def test_the_wait_for_a_driver() -> None:
     wait, hour = 60 * SECOND, 3600 * SECOND
-    assert deadlines.driver_wait_ends(event(), wait, START) is None
+    assert deadlines.driver_wait_ends(event(), wait, START) == START + wait
     seen = wire.replace(event(), status=LifecycleEventStatus(first_seen_time=START + SECOND))
     assert deadlines.driver_wait_ends(seen, wait, START + SECOND) == START + SECOND + wait
     # Seen by a clock that ran an hour ahead and has been set right: the event's own age counts.

@@ -119,7 +119,7 @@ CLAIM: dict[str, Any] = {"claim_status": "Claimed", "driver": "d", "transition":
             around(lease=SILENT),
             "agent is silent: it renewed the Lease fairlead-node-lease/n last at 2026-07-01T11:55:00Z",
         ),
-        (event(message="waiting: no driver"), around(), "waiting: no driver"),
+        (event(message="waiting: no driver"), around(), "no driver"),
         (event(first_seen_time=NOW), around(), "whoever claims for the node has seen it and not claimed it"),
         (event(**CLAIM), around(), "driver d has not reached the start state A"),
         (event(**CLAIM, start_time=NOW, message="2 pods left"), around(), "the end state B; 2 pods left"),

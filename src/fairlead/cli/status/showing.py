@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.api.time import format_time
 from fairlead.cli.status.looking import Platform, Seen, Sight
 from fairlead.lifecycle.overview import EventOverview, NodeOverview
@@ -114,7 +115,8 @@ def _holder(node: NodeOverview, event: EventOverview | None) -> str:
 def _detail(node: NodeOverview, event: EventOverview | None, now: dt.datetime) -> str:
     parts = [_progress(event)] if event is not None else []
     if event is not None:
-        parts.append(event.message or event.waits_for)
+        # Why it waits is seen from here, now. What the node's claimant wrote may be old, if nobody claims any more.
+        parts.append(event.waits_for if event in node.waiting else event.message or event.waits_for)
     if event is not None and event is node.current:
         parts.append(_silence(node, now))
     if len(node.waiting) > (event in node.waiting):
@@ -179,7 +181,7 @@ def _event_lines(title: str, event: EventOverview, now: dt.datetime) -> Iterator
         yield f"  Deadline:   {format_time(event.deadline)}{left}"
     if _progress(event):
         yield f"  Progress:   {_progress(event)}"
-    if event.message:
+    if event.message and not (event.waits_for and event.status == ClaimStatus.PENDING):
         yield f"  Message:    {event.message}"
     if event.waits_for and event.waits_for != event.message:
         yield f"  Waits for:  {event.waits_for}"

@@ -4,7 +4,9 @@ import datetime as dt
 
 import pytest
 
-from fairlead.cli.status.showing import span
+from fairlead.cli.status.looking import Platform, Seen, Sight
+from fairlead.cli.status.showing import as_page, as_table, span
+from fairlead.lifecycle.overview import EventOverview, NodeOverview
 
 
 @pytest.mark.parametrize(
@@ -23,3 +25,19 @@ from fairlead.cli.status.showing import span
 )
 def test_spans(seconds: int, expected: str) -> None:
     assert span(dt.timedelta(seconds=seconds)) == expected
+
+
+def test_why_an_event_waits_is_as_seen_now() -> None:
+    """What the agent wrote may be old: it may be gone since."""
+    event = EventOverview(
+        name="e",
+        transition="t",
+        status="Pending",
+        message="waiting: there is no LifecycleTransition t",
+        waits_for="nobody claims for the node",
+    )
+    node = NodeOverview(name="n", waiting=(event,))
+    sight = Sight(now=dt.datetime(2026, 3, 1, tzinfo=dt.UTC), nodes=(Seen(node=node, platform=Platform()),))
+    for shown in (as_table(sight), as_page(sight)):
+        assert "nobody claims for the node" in shown
+        assert "there is no LifecycleTransition" not in shown
