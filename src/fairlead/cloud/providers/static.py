@@ -20,10 +20,11 @@ that once ended so always must.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+import weakref
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
@@ -95,6 +96,18 @@ class _Inventory:
         self.by_id[provider_id] = self.by_name[machine.name] = instance
 
 
+class _Held:
+    """Which file was read. It is held open, for as long as it is the last one: so no other can get its inode."""
+
+    def __init__(self, descriptor: int) -> None:
+        held = os.dup(descriptor)
+        weakref.finalize(self, os.close, held)
+        self._status = os.fstat(held)
+
+    def is_same(self, status: os.stat_result) -> bool:
+        return os.path.samestat(self._status, status)
+
+
 class StaticProvider:
     """An inventory file as a cloud. It has machines, and neither routes nor load balancers."""
 
@@ -106,8 +119,8 @@ class StaticProvider:
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
         self._threads = Threads("static", number=1)
-        self._file: tuple[int, int] | None = None  # which file it was: another one has another inode
-        self._seen: tuple[int, int] | None = None  # how it was
+        self._file: _Held | None = None  # which file it was, as long as we look
+        self._seen: tuple[int, int, int, int] | None = None  # how it was
         self._demands_end = False  # once it had an end it always must
         self._inventory: _Inventory | None = None
         try:
@@ -115,6 +128,8 @@ class StaticProvider:
             self._platforms = self._read().platforms
         except CloudUnavailable as error:
             raise ProviderError(f"--cloud-config: {error}") from error
+        finally:
+            self._file = None
 
     @property
     def instances(self) -> Instances:
@@ -125,9 +140,17 @@ class StaticProvider:
         """The platforms that the file named when we started."""
         return self._platforms
 
-    def running(self) -> AbstractAsyncContextManager[object]:
-        """Holds a thread: to read thousands of machines takes a while."""
-        return self._threads
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Holds the file, and a thread: to read thousands of machines takes a while."""
+        async with self._threads:
+            try:
+                # From here on it is noticed when somebody writes over it.
+                with contextlib.suppress(CloudUnavailable):
+                    await self._threads.run(self._read)
+                yield
+            finally:
+                self._file = None
 
     async def describe(self, queries: Sequence[InstanceQuery]) -> Mapping[InstanceQuery, Instance]:
         """Those that are in the file: by id, or by name for a node that has no id yet."""
@@ -158,9 +181,11 @@ class StaticProvider:
         try:
             with self._path.open(encoding="utf-8") as file:
                 status = os.fstat(file.fileno())
-                which, seen = (status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)
-                if which != self._file:
-                    self._file, self._seen, self._inventory = which, seen, None
+                seen = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size)
+                if self._file is None or not self._file.is_same(status):
+                    self._file = _Held(file.fileno())
+                    if seen != self._seen:
+                        self._seen, self._inventory = seen, None
                 if self._inventory is None or seen != self._seen:
                     self._inventory = self._parse(file.read(), in_place=seen != self._seen)
                     self._seen = seen

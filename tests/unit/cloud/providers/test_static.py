@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import pathlib
 import threading
 from collections.abc import AsyncIterator
@@ -144,6 +145,27 @@ async def test_half_a_file_is_an_outage_although_it_is_right(path: pathlib.Path)
             await static.exists("lab://b")
         replace(path, WITH_END)
         assert await static.exists("lab://b")
+
+
+async def test_a_file_that_is_replaced_often_is_never_taken_for_one_that_was_written_over(path: pathlib.Path) -> None:
+    async with opened(path) as static:
+        for number in range(20):
+            replace(path, INVENTORY)  # file systems give the number of a file that is gone to the next one
+            replace(path, f"{INVENTORY}- name: rack2-{number}\n")
+            assert await static.exists(f"on-prem://rack2-{number}")
+
+
+async def test_nothing_is_held_open_afterwards(path: pathlib.Path) -> None:
+    def held() -> list[pathlib.Path]:
+        return [one for one in pathlib.Path("/proc/self/fd").iterdir() if os.path.realpath(one) == str(path)]
+
+    static = StaticProvider(path)
+    assert held() == []
+    for _ in range(2):
+        async with static.running():
+            assert await static.exists("lab://b")
+            assert len(held()) == 1
+        assert held() == []
 
 
 async def test_reading_does_not_hold_up_the_event_loop(path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
