@@ -67,7 +67,7 @@ if [ ! -d "$wheels" ]; then
 		--python-version "$python_version" --only-binary :all: --compile-bytecode \
 		-c "$repository/requirements-dev.lock" -r "$repository/pyproject.toml" >"$scratch/log" 2>&1 ||
 		fail "a dependency has no wheel for Windows: $(tail -n 5 "$scratch/log")"
-	find "$cache" -maxdepth 1 -name 'wheels-*' -exec rm -rf {} +
+	find "$cache" -maxdepth 1 -name 'wheels-*' -mtime +1 -exec rm -rf {} +
 	mv "$scratch/wheels" "$wheels"
 fi
 ln -sfn "$wheels" "$cache/wheels"
@@ -78,12 +78,13 @@ if [ ! -d "$built" ]; then
 	"$here/mingw.sh" "$cache" -O1 -municode -o "$scratch/built/preshutdown.exe" "$here/preshutdown.c" -ladvapi32 >&2
 	"$here/mingw.sh" "$cache" -O1 -shared -o "$scratch/built/bcryptprimitives.dll" "$here/bcryptprimitives.c" \
 		-ladvapi32 >&2
-	find "$cache" -maxdepth 1 -name 'built-*' -exec rm -rf {} +
+	find "$cache" -maxdepth 1 -name 'built-*' -mtime +1 -exec rm -rf {} +
 	mv "$scratch/built" "$built"
 fi
 ln -sfn "$built" "$cache/built"
 
-if [ ! -d "$cache/prefix" ]; then
+prefix=$cache/prefix-$(sha256sum "${BASH_SOURCE[0]}" | cut -c1-12)
+if [ ! -d "$prefix" ]; then
 	# shellcheck source=hack/windows/wine-env.sh
 	. "$here/wine-env.sh" "$cache"
 	export WINEPREFIX=$scratch/prefix
@@ -92,6 +93,8 @@ if [ ! -d "$cache/prefix" ]; then
 	cp "$cache/root/usr/x86_64-w64-mingw32/lib/zlib1.dll" "$WINEPREFIX/drive_c/windows/system32/"
 	timeout 240 wine64 wineboot -i >/dev/null 2>&1 || fail "Wine does not start"
 	timeout 60 wineserver -w
-	mv "$scratch/prefix" "$cache/prefix"
+	find "$cache" -maxdepth 1 -name 'prefix-*' -mtime +1 -exec rm -rf {} +
+	mv "$scratch/prefix" "$prefix"
 fi
+ln -sfn "$prefix" "$cache/prefix"
 echo "$cache"

@@ -12,10 +12,11 @@ from typing import Any
 
 from fairlead.agent.windows.control import Control
 from fairlead.agent.windows.registry import Registry
-from fairlead.agent.windows.scm import NewService, ServiceManager, _service, advapi
+from fairlead.agent.windows.scm import NewService, ScmError, ServiceManager, _service, advapi
 from fairlead.agent.windows.structures import ServiceStatus, StartKind
 
 RUNNING, STOPPED = 4, 1
+NO_ANSWER = 1053  # ERROR_SERVICE_REQUEST_TIMEOUT
 MAY_PAUSE: Any = 0x40  # the right to tell of changed settings too
 
 
@@ -41,7 +42,14 @@ def start(name: str) -> float:
     """Start it; seconds until it runs."""
     manager = ServiceManager()
     began = time.monotonic()
-    manager.start(name)
+    while True:
+        try:
+            manager.start(name)
+            break
+        except ScmError as error:
+            # Wine waits ten seconds for a service to answer, which may be too short on a machine that is busy.
+            if error.code != NO_ANSWER or time.monotonic() - began > 100:
+                raise
     while (found := manager.facts(name)) is not None and found.state != RUNNING:
         assert time.monotonic() - began < 100, found
         time.sleep(0.02)

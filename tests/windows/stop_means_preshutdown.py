@@ -1,6 +1,6 @@
 """Runs on Windows: the agent as it is, except that the machine seems to go down whenever its service is stopped.
 
-Wine gives a service that is told of a shutdown three seconds and no more. A STOP has no such limit.
+Wine ends a service three seconds after it was told of a shutdown. A STOP has no such limit.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,10 +42,11 @@ class Wine:
         self._asking: subprocess.Popen[str] | None = None
 
     def make(self) -> None:
-        subprocess.run(["cp", "-al", self._parts / "prefix", self.folder / "prefix"], check=True)
+        template = (self._parts / "prefix").resolve()
+        subprocess.run(["cp", "-al", template, self.folder / "prefix"], check=True)
         for registry in (self.folder / "prefix").glob("*.reg"):  # these are written in place
             registry.unlink()
-            shutil.copyfile(self._parts / "prefix" / registry.name, registry)
+            shutil.copyfile(template / registry.name, registry)
         self._python.mkdir()
         binaries = [path for path in (self._parts / "python").iterdir() if path.is_file()]
         for path in [*binaries, self._parts / "built/bcryptprimitives.dll"]:
@@ -57,6 +59,26 @@ class Wine:
         shutil.rmtree(self.folder)
 
     def boot(self) -> None:
+        """Up, with services that start: on a machine that is very busy they do not, now and then."""
+        for _ in range(3):
+            self._boot()
+            if self._starts_services():
+                return
+            self.off()
+        raise AssertionError("Wine's own services do not start")
+
+    def _starts_services(self) -> bool:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            try:
+                _, running = self._run(["net", "start"])
+            except subprocess.TimeoutExpired:
+                return False
+            if "Remote Procedure Call" in running and "Plug and Play" in running:
+                return True
+        return False
+
+    def _boot(self) -> None:
         # Persistent, or services would end with the last program; without our pipes, which daemons would keep open.
         self._server("-p")
         subprocess.run(
