@@ -3,6 +3,9 @@
 A reboot is the hardest thing to do once: it kills the driver and the agent in the middle of the call. So the driver
 writes down under which boot an event began, before anything else. When it is asked again after the reboot, the machine
 says that it runs under another boot, and there is nothing left to do.
+
+That is true however often it is asked: driver and agent may be killed once more before the agent has stored that the
+event succeeded. So the record outlives its event, and only the latest few are kept.
 """
 
 from __future__ import annotations
@@ -15,6 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairlead.drivers import sdk
+
+KEPT = 20
+"""How many events' records are kept. A node carries out one event at a time, so one would almost do."""
 
 
 class Reboot(sdk.Driver):
@@ -34,6 +40,7 @@ class Reboot(sdk.Driver):
         begun = self._state / work.event_uid
         if not begun.exists():
             _write_durably(begun, self._current_boot())
+            self._prune(begun)
 
     async def end(self, work: sdk.Work, report: sdk.Report) -> None:
         """Reboot, unless that has happened since the start."""
@@ -44,7 +51,6 @@ class Reboot(sdk.Driver):
         if begun.read_text(encoding="utf-8") == self._current_boot():
             report(sdk.Progress(message="rebooting now"))
             await self._reboot()
-        begun.unlink()
 
     async def _reboot(self) -> None:
         process = await asyncio.create_subprocess_exec(*self._command, stderr=asyncio.subprocess.PIPE)
@@ -53,6 +59,13 @@ class Reboot(sdk.Driver):
             raise sdk.Refused(f"{shlex.join(self._command)}: {said.decode(errors='replace').strip()[-500:]}")
         # The machine goes down under this process. If it does not, the deadline of the event ends the wait.
         await asyncio.Event().wait()
+
+    def _prune(self, begun: Path) -> None:
+        """Forget events that ended long ago; never the one that has begun, whatever the clock says after a boot."""
+        others = [record for record in self._state.iterdir() if record != begun]
+        others.sort(key=lambda record: record.stat().st_mtime_ns, reverse=True)
+        for record in others[KEPT - 1 :]:
+            record.unlink()
 
     def _current_boot(self) -> str:
         return self._boot_id.read_text(encoding="utf-8").strip()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import runpy
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
+from fairlead.drivers import sdk
 from fairlead.testing import ControlPlane
 from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import RawApi
@@ -66,6 +70,50 @@ def machine(lifecycle_plane: ControlPlane, unique_name: Callable[[str], str]) ->
         made.power_off()
 
 
+def work_of(uid: str) -> sdk.Work:
+    return sdk.Work(
+        event_uid=uid,
+        event_name="e",
+        node_name="n",
+        node_uid="n-1",
+        transition_name="reboot",
+        start="Rebooting",
+        end="Rebooted",
+    )
+
+
+def reboot_driver(folder: Path, boot_id: Path) -> sdk.Driver:
+    module = runpy.run_path(str(PROGRAM))
+    made: sdk.Driver = module["Reboot"](state=folder / "state", command=["false"], boot_id=boot_id)
+    return made
+
+
+async def test_a_reboot_that_is_done_stays_done_however_often_it_is_asked_for(tmp_path: Path) -> None:
+    """Killed after the driver's answer and before the agent has stored it, driver and agent ask again."""
+    boot_id = tmp_path / "boot_id"
+    boot_id.write_text("before", encoding="ascii")
+    work = work_of("u-1")
+    await reboot_driver(tmp_path, boot_id).start(work)
+    boot_id.write_text("after", encoding="ascii")
+    for _life in range(2):
+        driver = reboot_driver(tmp_path, boot_id)
+        await driver.start(work)
+        await driver.end(work, lambda _progress: None)  # the command would fail
+
+
+async def test_only_the_latest_records_are_kept(tmp_path: Path) -> None:
+    boot_id = tmp_path / "boot_id"
+    boot_id.write_text("before", encoding="ascii")
+    driver = reboot_driver(tmp_path, boot_id)
+    for number in range(30):
+        uid = f"u-{number:02}"
+        await driver.start(work_of(uid))
+        os.utime(tmp_path / "state" / uid, ns=(number, number))  # quicker than a file's time can tell
+    assert sorted(record.name for record in (tmp_path / "state").iterdir()) == [
+        f"u-{number}" for number in range(10, 30)
+    ]
+
+
 async def test_a_reboot_happens_once(machine: Machine, admin: RawApi, unique_name: Callable[[str], str]) -> None:
     site = machine.site
     async with site.watching(admin) as story:
@@ -79,8 +127,6 @@ async def test_a_reboot_happens_once(machine: Machine, admin: RawApi, unique_nam
         assert story.seen[name] == ["Pending", "Claimed", "held", "Succeeded", "gone"]
         assert machine.presses == 1
         assert condition((await admin.get(site.node_path)).expect(200))["reason"] == "Rebooted"
-        assert list((site.folder / "state").iterdir()) == []
-
         # A machine that cannot be rebooted says why.
         machine.button.unlink()
         machine.button.mkdir()  # nothing can be written there
