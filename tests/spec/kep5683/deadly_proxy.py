@@ -30,6 +30,7 @@ class DeadlyProxy:
         self.kubeconfig = kubeconfig
         self.fate: Fate = lambda _method, _path, _when: False
         self.kill: Callable[[], None] = lambda: None
+        self.answered: list[tuple[str, str, int]] = []  # what the server answered, heard or not: method, path, status
 
 
 @contextlib.asynccontextmanager
@@ -51,6 +52,7 @@ async def deadly_proxy(plane: ControlPlane, folder: Path) -> AsyncIterator[Deadl
         async with session.request(
             request.method, f"{access.url}{request.path_qs}", data=body, headers=headers, allow_redirects=False
         ) as got:
+            made.answered.append((request.method, request.path, got.status))
             if made.fate(request.method, request.path, "after"):
                 await got.read()
                 made.kill()

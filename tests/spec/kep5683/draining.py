@@ -89,13 +89,14 @@ class Fleet:
     def pods(self) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods"
 
-    def start(self, node: str, *parts: str) -> None:
-        """Start agent and driver of a node, or only one of them."""
+    def start(self, node: str, *parts: str, kubeconfig: Path | None = None) -> None:
+        """Start agent and driver of a node, or only one of them; on another way to the API server, if one is named."""
         for part in parts or ("agent", "driver"):
             name = f"{part}-{node}"
             words = ["driver", "drain"] if part == "driver" else ["agent"]
             registry = self.folder / str(self.nodes.index(node)) / "r"
-            command = [sys.executable, "-m", "fairlead.cli", *words, f"--kubeconfig={self.plane.kubeconfig}"]
+            command = [sys.executable, "-m", "fairlead.cli", *words]
+            command += [f"--kubeconfig={kubeconfig or self.plane.kubeconfig}"]
             command += [f"--node-name={node}", f"--registry-dir={registry}"]
             if name not in self.processes:
                 self.processes[name] = ManagedProcess(name, command, folder=self.folder)

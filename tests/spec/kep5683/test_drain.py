@@ -13,8 +13,9 @@ import pytest
 
 from fairlead.testing import ControlPlane
 from fairlead.testing.rawhttp import RawApi
+from tests.spec.kep5683.deadly_proxy import deadly_proxy
 from tests.spec.kep5683.draining import LIFECYCLE, Fleet, fleet_of
-from tests.spec.kep5683.site import condition
+from tests.spec.kep5683.site import condition, until
 
 EVENTS = f"{LIFECYCLE}/lifecycleevents"
 
@@ -38,6 +39,10 @@ async def fleet(bare_fleet: Fleet) -> Fleet:
     bare_fleet.start(bare_fleet.node)
     await bare_fleet.ready()
     return bare_fleet
+
+
+def name_of(event: dict[str, Any]) -> str:
+    return str(event["object"]["metadata"]["name"])
 
 
 async def create(fleet: Fleet, transition: str, name: str, **options: str) -> None:
@@ -196,37 +201,49 @@ async def test_several_nodes_one_after_the_other(fleet: Fleet) -> None:
     assert said.index(f"node/{second}: drain asked for") < said.index(f"node/{second} drained")
 
 
-async def test_the_driver_is_killed_between_evictions(fleet: Fleet) -> None:
-    """No pod evicted twice, none forgotten, progress goes on."""
+async def test_the_driver_is_killed_between_evictions(bare_fleet: Fleet) -> None:
+    """No pod evicted twice, none forgotten, progress goes on; and that though it never hears an answer."""
+    fleet = bare_fleet
+    fleet.start(fleet.node, "agent")
     names = [f"web-{number}" for number in range(4)]
     for name in names:
-        await fleet.pod(name, labels={"app": "web"})
+        # The next life of the driver finds it still ending.
+        await fleet.pod(name, labels={"app": "web"}, ends="1h")
     for number in range(2):
         await fleet.pod(f"other-{number}", fleet.nodes[1], labels={"app": "web"})
     # One at a time: there is a moment between any two evictions.
     await fleet.budget("web", {"app": "web"}, minAvailable=5)
-    driver = fleet.processes[f"driver-{fleet.node}"]
-    gone: list[str] = []
-    async with fleet.api.watch(fleet.pods) as watch:
+    async with deadly_proxy(fleet.plane, fleet.folder) as proxy, fleet.api.watch(fleet.pods) as watch:
+
+        def accepted() -> list[str]:
+            evictions = [(path, code) for _, path, code in proxy.answered if path.endswith("/eviction")]
+            return [path.split("/")[-2] for path, code in evictions if code == 201]
+
+        def fate(_method: str, path: str, when: str) -> bool:
+            is_ours = path.endswith("/eviction") and "/web-" in path
+            return is_ours and when == "after" and proxy.answered[-1][2] == 201
+
+        proxy.fate = fate
+        fleet.start(fleet.node, "driver", kubeconfig=proxy.kubeconfig)
+        driver = fleet.processes[f"driver-{fleet.node}"]
+        proxy.kill = driver.kill
+        await fleet.ready()
         drain = await fleet.fairlead("drain", fleet.node)
-
-        def next_gone(event: dict[str, Any]) -> bool:
-            if event["type"] != "DELETED":
-                return False
-            gone.append(event["object"]["metadata"]["name"])
-            return True
-
-        while len(gone) < len(names):
-            await watch.until(next_gone)
-            if len(gone) < len(names):
-                driver.kill()
-                # A replacement comes up and is ready, so that the budget lets the next one go.
-                await fleet.pod(f"new-{len(gone)}", fleet.nodes[1], labels={"app": "web"})
-                driver.start()
-    assert await drain.ended() == 0, drain.out
-    assert sorted(gone) == names
+        for number in range(len(names)):
+            await until(lambda: not driver.running)
+            ending, late = accepted()[-1], f"zz-{number}"
+            await fleet.pod(late)
+            driver.start()
+            # It has looked at the node: whoever is to be asked to go was.
+            await until(lambda late=late: late in accepted())  # type: ignore[misc] # bound
+            await fleet.api.delete(f"{fleet.pods}/{ending}", gracePeriodSeconds="0")
+            await watch.until(lambda event, ending=ending: event["type"] == "DELETED" and name_of(event) == ending)  # type: ignore[misc] # bound
+            # A replacement comes up and is ready, so that the budget lets the next one go.
+            await fleet.pod(f"new-{number}", fleet.nodes[1], labels={"app": "web"})
+        assert await drain.ended() == 0, drain.out
+        assert sorted(accepted()) == sorted([*names, *(f"zz-{number}" for number in range(len(names)))])
     assert await fleet.left() == []
-    assert len(await fleet.left(fleet.nodes[1])) == 5
+    assert len(await fleet.left(fleet.nodes[1])) == 6
 
 
 async def test_no_transition_no_drain(bare_fleet: Fleet) -> None:
