@@ -16,6 +16,11 @@ for part in ("lifecycle", "pods", "server"):
 SEEDS = 8
 
 
+@pytest.mark.parametrize("number", range(1, 11))
+def test_every_invariant_has_three(number: int) -> None:
+    assert sum(str(number) in mutant.rules for mutant in MUTANTS) >= 3
+
+
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -9,6 +9,9 @@ from fairlead.sim.scenario import Scenario
 
 # Short, so that a few of them fit into every test run; `make sim` plays the long ones.
 SHORT = Scenario(nodes=3, chaos_minutes=2.0, events_per_minute=12.0)
+# Where something was found once. What was found is held by tests of its own: a seed stands for another history as soon
+# as the simulation itself changes.
+ONCE_BROKEN = (2, 3, 2004, 10021, 20001)
 
 
 @pytest.mark.parametrize("seed", [11, 12])
@@ -34,3 +37,11 @@ def test_a_quiet_world_has_no_faults() -> None:
     assert outcome.violation is None
     assert outcome.faults.total() == 0
     assert outcome.counts["finished events"] >= 10
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", ONCE_BROKEN)
+def test_what_was_broken_holds(seed: int) -> None:
+    outcome = run(seed, Scenario())
+    assert outcome.violation is None, "\n".join(outcome.history)
+    assert outcome.counts_as_run

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.apiserver.storage.interface import Row
 
-__all__ = ["EVENTS", "LEASES", "NODES", "PODS", "THINGS", "Commit", "Commits"]
+__all__ = ["EVENTS", "LEASES", "NODES", "PODS", "THINGS", "Commit", "Commits", "claim_status"]
 
 EVENTS = "lifecycleevents.lifecycle.k8s.io"
 LEASES = "leases.coordination.k8s.io"
@@ -20,6 +21,11 @@ THINGS = "things.sim.fairlead.dev"
 
 Json = dict[str, Any]
 _WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, THINGS})
+
+
+def claim_status(event: Json) -> ClaimStatus:
+    """Where a stored event stands."""
+    return ClaimStatus(event.get("status", {}).get("claimStatus") or "Pending")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, TypeVar
 
-from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.driverapi.errors import DriverError, DriverGone, DriverRefused
 from fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Work
 from fairlead.drivers import sdk
 from fairlead.drivers.drain.driver import DrainDriver
 from fairlead.drivers.sdk.service import Service
-from fairlead.sim.commits import EVENTS, Commits
 from fairlead.sim.loop import Process, current_process
-from fairlead.sim.stage import Life, Stage, Violation
+from fairlead.sim.stage import Life, Stage
 
 __all__ = ["DRIVER", "OFFERED", "DriverHost", "Worker", "drainer"]
 
@@ -81,9 +79,11 @@ def drainer(node_name: str) -> Callable[[DriverHost, Life], sdk.Driver]:
 class DriverHost:
     """A driver's process as its agent reaches it. Calls run there; only answers come back."""
 
-    def __init__(self, stage: Stage, commits: Commits, make: Callable[[DriverHost, Life], sdk.Driver]) -> None:
+    def __init__(
+        self, stage: Stage, make: Callable[[DriverHost, Life], sdk.Driver], on_call: Callable[[Work], None]
+    ) -> None:
         self.stage = stage
-        self.commits = commits
+        self._on_call = on_call
         self.marks = _Marks()
         self._make = make
         self.is_troubled = True
@@ -106,18 +106,6 @@ class DriverHost:
         for answer in calls:
             if not answer.done():
                 answer.set_exception(DriverGone("connection reset by peer"))
-
-    def judge_call(self, work: Work) -> None:
-        """Invariant 3: nobody calls a driver before claim and finalizer are stored."""
-        event = self.commits.of(EVENTS).get(work.event_name)
-        if event is None or event["metadata"]["uid"] != work.event_uid:
-            return  # taken away by force meanwhile; the claimant could not know
-        status = event.get("status", {})
-        held = FINALIZER_CLAIMED in event["metadata"].get("finalizers", [])
-        if "claimTime" not in status:
-            self.stage.violate(Violation("3", f"driver called for {work.event_name} before it was claimed"))
-        elif not held and "startTime" not in status and work.event_name not in self.stage.strangers:
-            self.stage.violate(Violation("3", f"driver called for {work.event_name} before its finalizer"))
 
     # ---- the channel: what the agent calls
 
@@ -147,7 +135,7 @@ class DriverHost:
         if self._service is None or self._process is None:
             raise DriverGone("connection refused")
         if work is not None:
-            self.judge_call(work)
+            self._on_call(work)
         loop = self.stage.loop
         answer: asyncio.Future[_T] = loop.create_future()
         task = loop.start(self._process, _answered(begin(self._service), answer), name="call")

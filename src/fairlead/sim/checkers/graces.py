@@ -7,10 +7,10 @@ from typing import Any
 from fairlead.sim.commits import THINGS, Commit, Commits
 from fairlead.sim.stage import Stage, Violation
 
-__all__ = ["Deadlines"]
+__all__ = ["Graces"]
 
 
-class Deadlines:
+class Graces:
     """Watches custom resources that are deleted with grace."""
 
     def __init__(self, stage: Stage, commits: Commits) -> None:

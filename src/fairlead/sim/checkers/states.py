@@ -1,14 +1,15 @@
-"""Invariant 2, its second half: the reason of a node's condition moves from start to end, once for each claim."""
+"""Invariant 2: a terminal state never changes; the reason of a node's condition moves from start to end, once."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+from fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
-from fairlead.sim.commits import EVENTS, NODES, Commit, Commits
+from fairlead.sim.commits import EVENTS, NODES, Commit, Commits, claim_status
 from fairlead.sim.stage import Stage, Violation
 
-__all__ = ["Reasons"]
+__all__ = ["States"]
 
 # What a shutdown says of its node is not said by the claim of an event: `shutdowns` judges it.
 _SHUTDOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
@@ -16,8 +17,8 @@ _SHUTDOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
 _MEDDLED_SECONDS: Final = 60.0
 
 
-class Reasons:
-    """Holds each move of a condition against the claim that is under way on its node."""
+class States:
+    """Holds each move of an event against the legal ones, and each of a condition against the claim on its node."""
 
     def __init__(self, stage: Stage, commits: Commits) -> None:
         self._stage = stage
@@ -35,6 +36,10 @@ class Reasons:
                 self._judge(commit.key, before, after)
 
     def _follow(self, commit: Commit) -> None:
+        if commit.before is not None and commit.after is not None:
+            was, now = claim_status(commit.before), claim_status(commit.after)
+            if was is not now and now not in LEGAL_MOVES[was]:
+                raise Violation("2", f"event {commit.key} went from {was} to {now}")
         event = commit.after or commit.before or {}
         node = event["spec"]["bindingNode"]
         if commit.after is not None and commit.after.get("status", {}).get("claimStatus") == "Claimed":

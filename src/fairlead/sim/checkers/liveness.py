@@ -1,0 +1,44 @@
+"""Every event comes to its end, and is gone, once everybody is well. Also the record of what became of events."""
+
+from __future__ import annotations
+
+from fairlead.api.lifecycle_v1alpha1 import TERMINAL
+from fairlead.sim.commits import EVENTS, Commit, Commits, claim_status
+from fairlead.sim.stage import Stage, Violation
+
+__all__ = ["Liveness"]
+
+
+class Liveness:
+    """Follows events from their first day to their last."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._commits = commits
+        commits.listeners.append(self._committed)
+
+    def _committed(self, commit: Commit) -> None:
+        if commit.table != EVENTS:
+            return
+        was = None if commit.before is None else claim_status(commit.before)
+        now = None if commit.after is None else claim_status(commit.after)
+        marks: list[str] = []
+        if commit.after is not None:
+            metadata = commit.after["metadata"]
+            marks = [*metadata.get("finalizers", ()), *(["deleting"] if "deletionTimestamp" in metadata else ())]
+        self._stage.trace.add("commit", f"{commit.revision} {commit.key} {was} -> {now} {' '.join(marks)}")
+        if was is not now:
+            self._stage.counts[f"{was or 'new'} -> {now or 'gone'}"] += 1
+        if now in TERMINAL and was not in TERMINAL:
+            self._stage.counts["finished events"] += 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no event is left."""
+        return not self._commits.of(EVENTS)
+
+    def at_end(self) -> None:
+        """With everybody well, every event has come to its end and is gone."""
+        for key, event in self._commits.of(EVENTS).items():
+            what = f"event {key} is still there, {claim_status(event)}: {event.get('status', {})}"
+            raise Violation("liveness", what)
