@@ -27,7 +27,7 @@ def releases_before_controllers_stop(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leadership.Leadership, "_wound_down", at_once)
 
 
-@mutant("7")
+@mutant("7", seed=3)
 def works_on_without_a_lease(patch: pytest.MonkeyPatch) -> None:
     """It hears that the lease is lost, and takes a minute to believe it."""
     first_reason = leadership.Leadership._first_reason
@@ -95,7 +95,7 @@ def extends_the_grace(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deletion, "decide_custom", generous)
 
 
-@mutant("9")
+@mutant("9", seed=3)
 def forced_deletion_moves_the_deadline_to_now(patch: pytest.MonkeyPatch) -> None:
     decide = deletion.decide_custom
 
@@ -167,7 +167,7 @@ def tells_out_of_order(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(watching.Watcher, "take", shuffled)
 
 
-@mutant("acknowledged", "history")
+@mutant("acknowledged", "history", seed=4)
 def gives_a_number_that_is_not_stored(patch: pytest.MonkeyPatch) -> None:
     """What was refused by a full disk is answered as stored."""
 
