@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import dataclasses
 import datetime as dt
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final, assert_never
 
 from fairlead.api import errors as api_errors
@@ -59,7 +59,9 @@ class Engine:
         *,
         claimant: str = "",
         settings: Settings | None = None,
+        step_aside: Callable[[], object] = lambda: None,
     ) -> None:
+        self._step_aside = step_aside  # asks for the end of the term, so that another claimant may have its turn
         self.claimant = claimant or claiming.node_claimant(node_name)
         self._clock = client.clock
         self._randomness = client.randomness
@@ -125,6 +127,9 @@ class Engine:
             return self._clock.now() + dt.timedelta(seconds=delay)
         finally:
             self._is_passing = False
+        if not self._interruption and claiming.is_in_the_way(self._view.events, self.claimant):
+            _log.info("another claimant needs the lease to go on with its claim")
+            self._step_aside()
         if not self._refused:
             self.last_error = None
         self._delays.reset()

@@ -52,6 +52,7 @@ class NodeHolder:
         self._settings = settings or Settings()
         self._on_overrun = on_overrun
         self._interruption = ""
+        self._step_aside: Callable[[], object] = lambda: None
         self._candidate = Candidate(client, Lock(NAMESPACE_NODE_LEASE, node_name), identity=identity, timing=timing)
 
     @property
@@ -78,7 +79,9 @@ class NodeHolder:
     async def run(self) -> None:
         """Run until cancelled. Driver calls under way are cancelled then; whoever holds the Lease next calls again."""
         rules = Rules(drain_seconds=0.0)
-        await Leadership(self._candidate, self._lead, rules=rules, on_overrun=self._on_overrun).run()
+        leadership = Leadership(self._candidate, self._lead, rules=rules, on_overrun=self._on_overrun)
+        self._step_aside = leadership.step_down
+        await leadership.run()
 
     async def _lead(self, term: Term) -> None:
         _log.info("holds the lease of the node", node=self.node_name)
@@ -90,6 +93,7 @@ class NodeHolder:
             self._reporter,
             claimant=self._claimant,
             settings=self._settings,
+            step_aside=self._step_aside,
         )
         engine.interrupt(self._interruption)
         self.engine = engine

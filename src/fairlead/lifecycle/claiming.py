@@ -21,6 +21,7 @@ __all__ = [
     "central_claimant",
     "concerned_from",
     "is_anothers",
+    "is_in_the_way",
     "node_claimant",
     "order",
     "unready",
@@ -79,6 +80,19 @@ def is_anothers(event: LifecycleEvent, claimant: str) -> bool:
     if status.claimed_by:
         return status.claimed_by != claimant
     return event.claim_status is ClaimStatus.CLAIMED or (event.finished and bool(status.driver))
+
+
+def is_in_the_way(events: Iterable[LifecycleEvent], claimant: str) -> bool:
+    """Whether a claimant that holds the node's Lease keeps another from going on with its claim, and has none itself.
+
+    Whoever claims by the proposal alone holds no Lease, and is waited for.
+    """
+    events = tuple(events)
+    if any(event.status.claimed_by == claimant and not retention.is_wound_up(event) for event in events):
+        return False
+    return any(
+        event.claim_status is ClaimStatus.CLAIMED and event.status.claimed_by not in {"", claimant} for event in events
+    )
 
 
 def concerned_from(

@@ -183,6 +183,30 @@ async def test_an_agent_that_comes_back_finds_the_lease_free_for_its_claim(world
     assert at_node.driver.effects[:2] == ["start first", "end first"]
 
 
+async def test_an_agent_steps_aside_for_a_claim_of_the_claimer(world: World) -> None:
+    """It came while the claimer was away, holds the Lease, and could wait for ever for that claim to end."""
+    central, at_node = Central(world), Central(world)
+    central.register()
+    at_node.register()
+    central.driver.hold["end"].clear()
+    options = dataclasses.replace(central.options, settings=Settings())
+    await a_transition(world)
+    await a_node(world, "n")
+    await an_event(world, "first", "n")
+    async with running(world, claimer(options)):
+        await world.clock.advance(5)
+        assert await status_of(world, "first") == "Claimed"
+    central.driver.hold["end"].set()
+    async with an_agent(world, at_node.directory):
+        await an_event(world, "second", "n")
+        await world.clock.advance(60)
+        assert [await status_of(world, name) for name in ("first", "second")] == ["Claimed", "Pending"]
+        async with running(world, claimer(options)):
+            await world.clock.advance(120)
+            assert [await status_of(world, name) for name in ("first", "second")] == ["gone", "gone"]
+    assert central.driver.effects[:2] == ["start first", "end first"]
+
+
 async def test_two_at_once_never_work_on_one_node(world: World) -> None:
     first, second = Central(world), Central(world)
     for central in (first, second):
