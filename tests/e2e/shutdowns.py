@@ -161,11 +161,15 @@ async def watching(real: Cluster) -> AsyncIterator[Sights]:
 
 
 class Pair:
-    """The two nodes. `owners`: who ends the pods of a node, as its agent is told; none: its kubelet, alone."""
+    """The two nodes. `owners`: who ends the pods of a node, as its agent is told; none: its kubelet, alone.
 
-    def __init__(self, real: Cluster, owners: dict[str, str]) -> None:
+    `kubelet`: what the configuration of both kubelets says beside.
+    """
+
+    def __init__(self, real: Cluster, owners: dict[str, str], kubelet: Json | None = None) -> None:
         self.real = real
         self.owners = owners
+        self.kubelet = kubelet or {}
 
     async def set_up(self) -> None:
         """The same periods for all who end pods."""
@@ -177,7 +181,7 @@ class Pair:
     def _configure(self, node: str) -> None:
         owner, machine = self.owners.get(node, ""), self.real.nodes[node]
         kubelet = json.loads((machine.share / "kubelet.json").read_text())
-        kubelet = {key: value for key, value in kubelet.items() if key not in PERIODS}
+        kubelet = {key: value for key, value in kubelet.items() if key not in PERIODS} | self.kubelet
         (machine.share / "kubelet.json").write_text(json.dumps(kubelet if owner == "agent" else kubelet | PERIODS))
         (machine.share / "agent.json").write_text(json.dumps(PERIODS))
         unit = (machine.share / "units" / "fairlead-agent.service").read_text()
