@@ -66,6 +66,7 @@ DAEMONS: Json = {
         },
     },
 }
+ENDED_WELL = [("Succeeded", "", 0, 0), ("Succeeded", "", 0, 0), ("Failed", "Terminated", 137, 0)]
 LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
 
 
@@ -318,11 +319,10 @@ class Pair:
         targets = [one["reason"] for one in status["conditions"] if one["type"] == "DisruptionTarget"]
         return status["phase"], status.get("reason", ""), code, "".join(targets), container["restartCount"]
 
-    async def ended_well(self, node: str, turn: str = "") -> bool:
-        """Whether the API knows how every pod ended, and nothing was started again."""
-        ends = [await self.outcome(group, node, turn) for group in GROUPS]
-        good = [("Succeeded", "", 0), ("Succeeded", "", 0), ("Failed", "Terminated", 137)]
-        return [end[:3] for end in ends] == good and [end[4] for end in ends] == [0, 0, 0]
+    async def ends(self, node: str, turn: str = "") -> list[tuple[str, str, int | None, int]]:
+        """Phase, reason, exit code and restarts of each group's pod, for all that the API knows."""
+        found = [await self.outcome(group, node, turn) for group in GROUPS]
+        return [(phase, reason, code, restarts) for phase, reason, code, _, restarts in found]
 
     def graces(self, node: str, turn: str = "") -> dict[str, float]:
         """What each pod was given, in the words of whoever ended it."""

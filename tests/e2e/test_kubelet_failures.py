@@ -18,7 +18,7 @@ import json
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.shutdowns import AGENT, GROUPS, KUBELET, NODES, Pair, late_pod, watching
+from tests.e2e.shutdowns import AGENT, ENDED_WELL, GROUPS, KUBELET, NODES, Pair, late_pod, watching
 
 ROUNDS = [1, pytest.param(20, marks=pytest.mark.long)]
 HOLD = ("systemd-inhibit", "--what=shutdown", "--mode=delay", "--who=other", "--why=test", "sleep", "infinity")
@@ -53,7 +53,7 @@ async def test_later_groups_get_their_turn_after_a_kill(real: Cluster, rounds: i
         await pair.until_off()
         for node in NODES:
             counts[node, failure] += not pair.is_in_order(node, turn)
-        counts[AGENT, "status lost"] += not await pair.ended_well(AGENT, turn)
+        counts[AGENT, "status lost"] += await pair.ends(AGENT, turn) != ENDED_WELL
         if number < rounds - 1:
             await pair.boot()
     tell(counts, rounds, failure)
@@ -161,7 +161,7 @@ async def test_the_last_status_is_known_before_the_machine_is_off(real: Cluster,
             counts[node, failure] += left > 0
             counts[node, "pods in all"] += left
             assert pair.is_in_order(node, turn)
-        assert await pair.ended_well(AGENT, turn)
+        assert await pair.ends(AGENT, turn) == ENDED_WELL
         if number < rounds - 1:
             await pair.boot()
     tell(counts, rounds, failure, "pods in all")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.shutdowns import AGENT, DAEMONS, GROUPS, KUBELET, NODES, Pair, Sights, watching
+from tests.e2e.shutdowns import AGENT, DAEMONS, ENDED_WELL, GROUPS, KUBELET, NODES, Pair, Sights, watching
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -63,7 +63,7 @@ async def test_beside_the_kubelet_the_agent_does_the_same_and_does_not_forget(re
     sights = await go_down(pair, killed={AGENT: "fairlead-agent"})
     await print_table(pair)
     print(f"pods made for the DaemonSet: {', '.join(f'{len(sights.daemons[node])} on {node}' for node in NODES)}")  # noqa: T201 - the comparison itself
-    assert await pair.ended_well(AGENT)
+    assert await pair.ends(AGENT) == ENDED_WELL
     assert not sights.was_ready_again(AGENT)
     assert pair.is_in_order(AGENT)
     assert pair.is_in_order(KUBELET)
@@ -86,7 +86,7 @@ async def test_a_kubelet_that_is_killed_forgets_and_the_agent_takes_over(real: C
     await pair.set_up()
     await pair.start_pods()
     sights = await go_down(pair, killed={AGENT: "kubelet", KUBELET: "kubelet"})
-    assert await pair.ended_well(AGENT)
+    assert await pair.ends(AGENT) == ENDED_WELL
     assert pair.is_in_order(AGENT)
     assert not sights.was_ready_again(AGENT)
     assert not pair.is_in_order(KUBELET), "a kubelet alone does not come to its later groups"
@@ -121,4 +121,4 @@ async def test_a_shutdown_that_is_called_off_gives_the_node_back(real: Cluster) 
     await pair.until_off()
     for node in NODES:
         assert pair.is_in_order(node, "-again")
-        assert await pair.ended_well(node, "-again")
+        assert await pair.ends(node, "-again") == ENDED_WELL

@@ -31,7 +31,7 @@ _ANNOUNCE_SECONDS: Final = 2.0
 _ANNOUNCE_SHARE: Final = 0.25
 _TELL_SECONDS: Final = 2.0
 _TELL_AGAIN_SECONDS: Final = 0.25
-_TOLD_AT_ONCE: Final = 10
+_AT_ONCE: Final = 10
 _RUNTIME_RETRY_SECONDS: Final = 0.5
 # A runtime that hangs is asked again, and never holds the machine up for longer than its pods may.
 _RUNTIME_SECONDS: Final = 5.0
@@ -97,7 +97,8 @@ class Conductor:
         self._given_up: set[str] = set()
         self._settled: set[str] = set()  # how these ended is known
         self._telling: tasks.TaskScope | None = None
-        self._turns = asyncio.Semaphore(_TOLD_AT_ONCE)
+        self._turns = asyncio.Semaphore(_AT_ONCE)  # to tell the API
+        self._questions = asyncio.Semaphore(_AT_ONCE)  # to the runtime
         self._told = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -157,18 +158,23 @@ class Conductor:
 
     async def account_for_the_rest(self) -> None:
         """Pods that nobody saw end: no agent was there, or the kubelet ended them and has not said so."""
-        for pod in list(self._cache.pods.values()):
-            shown = self._cache.current.get(pod.runtime_uid)
-            if pod.runtime_uid in self._own_pods | self._given_up | self._settled or (shown and shown.finished):
-                continue
-            gone = RunningPod(uid=pod.runtime_uid, namespace=pod.namespace, name=pod.name)
-            try:
+        known = self._own_pods | self._given_up | self._settled
+        async with tasks.TaskScope("shutdown/accounting") as scope:
+            for pod in self._cache.pods.values():
+                shown = self._cache.current.get(pod.runtime_uid)
+                if pod.runtime_uid not in known and not (shown and shown.finished):
+                    scope.start(self._account_for(pod), name=f"{pod.namespace}/{pod.name}")
+
+    async def _account_for(self, pod: CachedPod) -> None:
+        gone = RunningPod(uid=pod.runtime_uid, namespace=pod.namespace, name=pod.name)
+        try:
+            async with self._questions:
                 ends = await self._runtime.ended(gone)
-            except RuntimeFailed as error:
-                _log.warning("cannot see how a pod ended", pod=f"{pod.namespace}/{pod.name}", error=str(error))
-                continue
-            if ends:
-                self._ended(gone, pod, ends)
+        except RuntimeFailed as error:
+            _log.warning("cannot see how a pod ended", pod=f"{pod.namespace}/{pod.name}", error=str(error))
+            return
+        if ends:
+            self._ended(gone, pod, ends)
 
     async def _announce(self, members: Sequence[EndingPod], group_seconds: int) -> None:
         """Have traffic leave the pods first; but not at the price of the time they have to end."""

@@ -99,3 +99,30 @@ async def test_what_follows_the_last_group_has_one_deadline_together(
     await go_down(here)
     released = next(float(line.split(" ")[0]) for line in here.machine.log if line.endswith("released"))
     assert 40 <= released <= here.machine.needed_seconds
+
+
+async def test_pods_that_a_kubelet_owes_are_asked_for_together(
+    here: NodeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A runtime that takes half a second for each answer leaves no time to ask for one after the other."""
+    here.owner = "auto"
+    here.machine.kubelet_holds = True
+    names = [f"low-{number}" for number in range(12)]
+    for name in names:
+        await here.pod(name)
+    ended = here.machine.ended
+
+    async def slowly(pod: RunningPod) -> Any:
+        await here.clock.sleep(0.5)
+        return await ended(pod)
+
+    monkeypatch.setattr(here.machine, "ended", slowly)
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.clock.advance(1)
+    for container in here.machine.containers.values():
+        container.code = 0
+    here.machine.kubelet_holds = False
+    await here.wait(lambda: not here.machine.is_held)
+    assert {await here.status(name) for name in names} == {"Succeeded"}
