@@ -20,6 +20,7 @@ from fairlead.client.verbs import Api
 from fairlead.drivers.sdk import service
 from fairlead.election import lease
 from fairlead.lifecycle import claiming, collecting, conditions, deadlines, decisions, invariants
+from fairlead.lifecycle.facts import Facts
 from fairlead.sim.cast import drivers
 from tests.sim.mutants.registry import mutant
 
@@ -29,6 +30,7 @@ from tests.sim.mutants.registry import mutant
 @mutant("1", "no crash")
 def claims_beside_another(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(claiming, "blocker", lambda *_args, **_options: None)
+    patch.setattr(Facts, "is_calling_for_another", lambda *_args: False)
 
 
 @mutant("1", "7", "no crash")
