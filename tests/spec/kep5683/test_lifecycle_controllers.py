@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairlead.cli.install.access import access_manifests
-from fairlead.cli.install.plan import MANAGER, Plan
+from fairlead.cli.install.plan import CLAIMER, Plan
 from fairlead.testing import Access
 from fairlead.testing.control_plane import write_kubeconfig
 from fairlead.testing.processes import ManagedProcess
@@ -17,17 +17,17 @@ from tests.spec.kep5683.site import EVENTS, Site, condition, until
 
 
 async def account(admin: RawApi, folder: Path, namespace: str) -> Path:
-    """The manager's own account, with the rights that `fairlead install --claimer` gives it, and no more."""
+    """The claimer's own account, with the rights that `fairlead install --claimer` gives it, and no more."""
     (await admin.post("/api/v1/namespaces", {"metadata": {"name": namespace}})).expect(201)
     (await admin.post("/api/v1/namespaces", {"metadata": {"name": "fairlead-node-lease"}})).expect(201, 409)
     for manifest in access_manifests(Plan(namespace=namespace, claimer=True)):
-        if manifest["metadata"]["name"] == MANAGER:
+        if manifest["metadata"]["name"] == CLAIMER:
             (await admin.apply(path_of(manifest), manifest, "tests")).expect(200, 201)
-    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{MANAGER}/token"
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{CLAIMER}/token"
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
     token = (await admin.post(path, request)).expect(201)["status"]["token"]
-    access = Access(url=admin.access.url, ca_file=admin.access.ca_file, user=MANAGER, token=token)
-    return write_kubeconfig(folder / "manager.kubeconfig", access)
+    access = Access(url=admin.access.url, ca_file=admin.access.ca_file, user=CLAIMER, token=token)
+    return write_kubeconfig(folder / "claimer.kubeconfig", access)
 
 
 async def test_the_central_claimer(site: Site, admin: RawApi, unique_name: Callable[[str], str]) -> None:
