@@ -167,12 +167,16 @@ class Conductor:
 
     async def _account_for(self, pod: CachedPod) -> None:
         gone = RunningPod(uid=pod.runtime_uid, namespace=pod.namespace, name=pod.name)
-        try:
-            async with self._questions:
-                ends = await self._runtime.ended(gone)
-        except RuntimeFailed as error:
-            _log.warning("cannot see how a pod ended", pod=f"{pod.namespace}/{pod.name}", error=str(error))
-            return
+        while True:
+            try:
+                async with self._questions:
+                    ends = await self._runtime.ended(gone)
+                break
+            except RuntimeFailed as error:
+                _log.warning("cannot see how a pod ended", pod=f"{pod.namespace}/{pod.name}", error=str(error))
+                if not self._course.left:
+                    return
+            await self._clock.sleep(_RUNTIME_RETRY_SECONDS)
         if ends:
             self._ended(gone, pod, ends)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
@@ -48,7 +49,11 @@ class PodWriter:
                 await self._clock.sleep(_POLL_SECONDS)
 
     async def finish(self, ended: EndedPod, *, moves: bool) -> None:
-        """After their containers have stopped: the last status. One that comes up again elsewhere is removed here."""
+        """After their containers have stopped: the last status. One that comes up again elsewhere is removed here.
+
+        Raises:
+            Conflict: it is not told; whoever looks again sees whether it is still the same pod.
+        """
         pod = await self._get(ended.namespace, ended.name)
         if pod is None or not _is_same(pod, ended.uid):
             return
@@ -61,16 +66,23 @@ class PodWriter:
 
     async def reject(self, pod: Pod) -> None:
         """It was sent to a node that is going down, and was never started."""
-        await self._write(pod, shutdown_status.rejected(pod))
+        with contextlib.suppress(api_errors.Conflict):  # it is looked at again soon
+            await self._write(pod, shutdown_status.rejected(pod))
 
     async def _announce(self, known: CachedPod, grace_seconds: float) -> None:
-        pod = await self._get(known.namespace, known.name)
-        if pod is None or pod.uid != known.uid or pod.finished:
-            return
-        if not shutdown_status.is_announced(pod):
-            await self._write(pod, shutdown_status.announced(pod, self._clock.now()))
-        if known.moves and not pod.deleting:
-            await self._delete(pod, max(1, round(grace_seconds)))
+        while True:
+            pod = await self._get(known.namespace, known.name)
+            if pod is None or pod.uid != known.uid or pod.finished:
+                return
+            try:
+                if not shutdown_status.is_announced(pod):
+                    await self._write(pod, shutdown_status.announced(pod, self._clock.now()))
+                if known.moves and not pod.deleting:
+                    await self._delete(pod, max(1, round(grace_seconds)))
+            except api_errors.Conflict:  # another of the same name by now, or somebody else wrote at the same time
+                await self._clock.sleep(_POLL_SECONDS)
+            else:
+                return
 
     async def _get(self, namespace: str, name: str) -> Pod | None:
         try:
@@ -86,20 +98,16 @@ class PodWriter:
             if key in tree:
                 said[key] = tree[key]
         body = {"metadata": {"uid": pod.uid}, "status": said}
-        try:
+        with contextlib.suppress(api_errors.NotFound):
             await self._pods.patch(
                 pod.name, StrategicMergePatch(body), namespace=pod.metadata.namespace, subresource="status"
             )
-        except (api_errors.NotFound, api_errors.Conflict):
-            return  # gone, or another of the same name
 
     async def _delete(self, pod: Pod, grace_seconds: int) -> None:
-        try:
+        with contextlib.suppress(api_errors.NotFound):
             await self._pods.delete(
                 pod.name, namespace=pod.metadata.namespace, grace_period_seconds=grace_seconds, uid=pod.uid
             )
-        except (api_errors.NotFound, api_errors.Conflict):
-            return
 
     async def _is_listed(self, namespace: str, uids: Collection[str]) -> bool:
         page = await self._slices.list(namespace=namespace)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent.shutdown.ending import RunningPod
+from fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
 from tests.unit.agent.shutdown.world import NodeWorld
 
 CRITICAL = 2000000000
@@ -126,3 +126,42 @@ async def test_pods_that_a_kubelet_owes_are_asked_for_together(
     here.machine.kubelet_holds = False
     await here.wait(lambda: not here.machine.is_held)
     assert {await here.status(name) for name in names} == {"Succeeded"}
+
+
+@pytest.mark.parametrize("conflicts", [1, 2, 3])
+async def test_a_conflict_is_no_reason_to_leave_a_status_untold(here: NodeWorld, conflicts: int) -> None:
+    """The announcement, the last status, or one after the other: each is written once more."""
+    await here.pod("low", needs=3)
+    life = here.start()
+    await here.clock.advance(1)
+    for _ in range(conflicts):
+        life.conflict("PATCH", "/pods/low/status")
+    await go_down(here)
+    assert await here.status("low") == "Succeeded"
+
+
+async def test_a_runtime_that_is_away_for_a_moment_is_asked_again_how_pods_ended(
+    here: NodeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pod ends while no agent is there to see it; the next one has time left to find out."""
+    await here.pod("low", needs=3)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: any("TERM low" in line for line in here.machine.log))
+    await life.kill()
+    for container in here.machine.containers.values():
+        container.code = 0
+    ended, failures = here.machine.ended, [1, 2]
+
+    async def away(pod: RunningPod) -> Any:
+        if failures:
+            failures.pop()
+            raise RuntimeFailed("connection refused")
+        return await ended(pod)
+
+    monkeypatch.setattr(here.machine, "ended", away)
+    here.start()
+    await here.wait(lambda: not here.machine.is_held)
+    assert not failures
+    assert await here.status("low") == "Succeeded"

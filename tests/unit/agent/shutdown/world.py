@@ -189,6 +189,18 @@ class Life:
 
         self.transport.send = lose  # type: ignore[method-assign]  # a connection that breaks
 
+    def conflict(self, method: str, path: str) -> None:
+        """The next such request meets somebody else's write."""
+        send, left = self.transport.send, [True]
+
+        async def meet(request: Request) -> Response:
+            if left and request.method == method and request.path.endswith(path):
+                left.clear()
+                raise api_errors.Conflict("the object has been modified")
+            return await send(request)
+
+        self.transport.send = meet  # type: ignore[method-assign]  # a server that is asked by others too
+
     async def kill(self) -> None:
         self.transport.died.set()
         await self.stop()
