@@ -21,7 +21,7 @@ from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import Answer, RawApi
 from tests.clouds.aws import EmulatedAws
 from tests.clouds.proxy import RecordingProxy
-from tests.spec.kep5778.cluster import NODES, account_access, apply, create_node
+from tests.spec.kep5778.cluster import NODES, account_access, apply, create_node, until_refused
 
 __all__ = ["Hybrid", "Write", "keys_of_taints"]
 
@@ -58,13 +58,26 @@ class Hybrid:
     processes: dict[str, ManagedProcess] = dataclasses.field(default_factory=dict)
 
     async def start_manager(
-        self, provider: str, platform: str, *flags: str, routes: bool = False, services: bool = False
+        self,
+        provider: str,
+        platform: str,
+        *flags: str,
+        routes: bool = False,
+        services: bool = False,
+        foreign: str = "",
     ) -> None:
-        """Start `fairlead cloud-controller-manager` with exactly the rights that it is given."""
+        """Start `fairlead cloud-controller-manager` with exactly the rights that it is given.
+
+        With a foreign node not before the policy keeps it from that one.
+        """
         manager = Manager(provider=provider, platforms=frozenset({platform}), routes=routes, services=services)
         await apply(self.api, ccm_manifests(manager))
         self.managers[provider] = manager
-        kubeconfig = write_kubeconfig(self.folder / f"{provider}.kubeconfig", await account_access(self.api, manager))
+        access = await account_access(self.api, manager)
+        kubeconfig = write_kubeconfig(self.folder / f"{provider}.kubeconfig", access)
+        if foreign:
+            async with RawApi(access) as account:
+                await until_refused(account, f"{NODES}/{foreign}")
         command = [
             sys.executable,
             "-m",
@@ -80,17 +93,24 @@ class Hybrid:
         self.processes[provider] = process
         process.start()
 
-    async def start_aws(self, *flags: str, config: Mapping[str, str] | None = None, **parts: bool) -> None:
+    async def start_aws(
+        self,
+        *flags: str,
+        config: Mapping[str, str] | None = None,
+        routes: bool = False,
+        services: bool = False,
+    ) -> None:
         """The manager of the emulated EC2, which it sees through the witness."""
         path = self.aws.write_config(
             self.folder / "aws.conf", url=self.witness.url, KubernetesClusterID="test", **(config or {})
         )
-        await self.start_manager("aws", "aws", f"--cloud-config={path}", *flags, **parts)
+        await self.start_manager("aws", "aws", f"--cloud-config={path}", *flags, routes=routes, services=services)
 
-    async def start_static(self, *flags: str, lease: bool = False) -> None:
+    async def start_static(self, *flags: str, lease: bool = False, foreign: str = "") -> None:
         """The manager of the inventory file; with its Lease named, which it would otherwise tell from its platforms."""
         more = ["--leader-elect-resource-name=cloud-controller-manager-static"] if lease else []
-        await self.start_manager("static", "on-prem", f"--cloud-config={self.write_inventory()}", *flags, *more)
+        config = f"--cloud-config={self.write_inventory()}"
+        await self.start_manager("static", "on-prem", config, *flags, *more, foreign=foreign)
 
     async def stop(self) -> None:
         for process in self.processes.values():
@@ -176,6 +196,7 @@ class Hybrid:
             if entry["stage"] == "ResponseComplete"
             and entry["verb"] in _WRITES
             and entry.get("objectRef", {}).get("resource") == "nodes"
+            and "dryRun=" not in entry["requestURI"]
         ]
 
     def judge(self, *, asked_by_name: set[str] = frozenset()) -> None:  # type: ignore[assignment]  # never changed

@@ -159,7 +159,9 @@ async def test_a_wrong_flag_reaches_no_foreign_node_and_the_judges_see_it(hybrid
     foreign = await hybrid.join("foreign", "gce://project/zone/foreign")
     taint = {"key": SHUTDOWN, "effect": "NoSchedule"}
     before = (await hybrid.api.patch(f"{NODES}/{foreign}", {"spec": {"taints": [taint]}})).expect(200)
-    await hybrid.start_static("--cloud-provider-platforms=", "--controllers=cloud-node-lifecycle", lease=True)
+    await hybrid.start_static(
+        "--cloud-provider-platforms=", "--controllers=cloud-node-lifecycle", lease=True, foreign=foreign
+    )
     user = hybrid.managers["static"].user
     await hybrid.until_written(lambda write: write.user == user)
     tried = [write for write in hybrid.writes() if write.user == user]
