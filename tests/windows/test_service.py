@@ -113,7 +113,7 @@ async def test_a_real_preshutdown_notice_ends_pods_in_order_and_then_the_service
     in_order = [f"{group}-{site.node}" for group in ("low", "middle", "critical")]
     begun = [line.split()[1] for line in site.asked() if line.startswith("exec")]
     assert begun == in_order[: len(begun)]
-    assert "shutdown" in site.log()
+    assert "the machine goes down and waits for the service" in site.log()
 
 
 async def test_a_long_drain_reports_checkpoints_until_the_last_pod_has_ended(site: Site) -> None:

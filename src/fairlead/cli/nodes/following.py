@@ -129,7 +129,7 @@ async def why_pending(client: Client, event: LifecycleEvent) -> str:
         since = f" since {api_time.format_time(ready.last_transition_time)}" if ready.last_transition_time else ""
         return (
             f"the node is not ready{since} ({ready.reason or 'Ready=' + ready.status}), so its agent cannot act;"
-            " a controller manager with the claimer controller acts for nodes that are out of reach"
+            " `fairlead install --claimer` installs somebody who acts for nodes that are out of reach"
         )
     bound = await client.of(LifecycleEvent).list_all(field_selector=f"spec.bindingNode={event.spec.binding_node}")
     others = tuple(other for other in bound.items if other.uid != event.uid)

@@ -94,10 +94,7 @@ class _Maintenance:
         try:
             process = await asyncio.create_subprocess_exec(*words, env=environment)
         except OSError as error:
-            self._screen.warn(
-                f"error: the command cannot be run: {error}; node {node!r} stays drained."
-                f" When it is fit again: fairlead uncordon {node}"
-            )
+            self._leave_drained(node, f"the command cannot be run: {error}")
             return False
         try:
             code = await process.wait()
@@ -107,11 +104,11 @@ class _Maintenance:
                 await process.wait()
             raise
         if code:
-            self._screen.warn(
-                f"error: the command ended with {code}; node {node!r} stays drained."
-                f" When it is fit again: fairlead uncordon {node}"
-            )
+            self._leave_drained(node, f"the command ended with {code}")
         return not code
+
+    def _leave_drained(self, node: str, why: str) -> None:
+        self._screen.warn(f"error: {why}; node {node!r} stays drained. When it is fit again: fairlead uncordon {node}")
 
     async def _human(self, node: str) -> bool:
         self._screen.say(f"node/{node} is yours. Press Enter when the maintenance is done; Ctrl-C leaves it drained.")
