@@ -77,9 +77,10 @@ async def _run(kubeconfig: pathlib.Path, nodes: int) -> None:
                 scope.start(start(scope, connected, plan.name), name=f"start-{plan.name}")
             await all_hold.wait()
             # A thousand agents in one heap would make each of them wait for the garbage of all; on a machine of its
-            # own an agent's heap is a thousandth of this.
+            # own an agent's heap is a thousandth of this. So only what is new is looked at from here on.
             gc.collect()
             gc.freeze()
+            gc.set_threshold(700, 100_000, 100)
             print("ready", flush=True)
             await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
 

@@ -140,7 +140,8 @@ def _run(settings: Settings) -> None:
 def _tune_interpreter() -> None:
     """Suit the interpreter to a server: requests leave few cycles behind, and its disk thread must not wait long."""
     gc.disable()  # until it is ready: what is loaded leaves no garbage worth looking for
-    gc.set_threshold(50_000, 20, 100)
+    # Small steps: looking at what is new takes microseconds an object, during which nobody is answered.
+    gc.set_threshold(2_000, 500, 100)
     sys.setswitchinterval(0.0001)
 
 
