@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 
 from fairlead.api import errors
 from fairlead.apiserver.admission.builtin.priority import SYSTEM_CLASSES
@@ -13,35 +13,42 @@ from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.base.tasks import TaskScope
 
-__all__ = ["bootstrap"]
+__all__ = ["bootstrap", "first_objects"]
 
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
+def first_objects(policy: Iterable[Json]) -> list[Json]:
+    """What a cluster begins with, whichever it is."""
+    namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES]
+    return [*namespaces, *copy_json(list(SYSTEM_CLASSES)), *policy]
+
+
 async def bootstrap(core: Core, policy: Iterable[Json], *, service_port: int) -> None:
     """Create what is missing; what is there is left as it is, whoever changed it. Safe to run at every start."""
-    namespaces = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in _NAMESPACES]
-    await _create_missing(core, namespaces)
-    await _create_missing(core, [*copy_json(list(SYSTEM_CLASSES)), _service(service_port), *policy])
-
-
-async def _create_missing(core: Core, objects: Iterable[Json]) -> None:
-    """All at once, so that they share commits."""
     inside = Inside(core, "fairlead-apiserver")
-    async with TaskScope("bootstrap") as scope:
-        for obj in objects:
-            resource = core.catalog.of_kind(obj["apiVersion"], obj["kind"])
-            if resource is None:
-                raise LookupError(f"{obj['apiVersion']} {obj['kind']} is not served")
-            metadata = obj["metadata"]
-            namespace = metadata.get("namespace", "")
-            if core.store.newest(resource.table, resource.key(namespace, metadata["name"])) is None:
-                scope.start(_create(inside, resource, obj, namespace), name=metadata["name"])
+    async with TaskScope("bootstrap") as scope:  # all at once, so that they share a commit
+        for obj in first_objects(policy):
+            if (resource := _missing(core, obj)) is not None:
+                scope.start(_let_be(inside.create_own(resource, obj)), name=obj["metadata"]["name"])
+    service = _service(service_port)
+    if (resource := _missing(core, service)) is not None:
+        await _let_be(inside.create(resource, service, namespace=service["metadata"]["namespace"]))
 
 
-async def _create(inside: Inside, resource: Resource, obj: Json, namespace: str) -> None:
+def _missing(core: Core, obj: Json) -> Resource | None:
+    """The resource of an object that is not there."""
+    resource = core.catalog.of_kind(obj["apiVersion"], obj["kind"])
+    if resource is None:
+        raise LookupError(f"{obj['apiVersion']} {obj['kind']} is not served")
+    metadata = obj["metadata"]
+    key = resource.key(metadata.get("namespace", ""), metadata["name"])
+    return resource if core.store.newest(resource.table, key) is None else None
+
+
+async def _let_be(creation: Awaitable[object]) -> None:
     with contextlib.suppress(errors.AlreadyExists):
-        await inside.create(resource, obj, namespace=namespace)
+        await creation
 
 
 def _service(port: int) -> Json:

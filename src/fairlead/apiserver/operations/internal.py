@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
-from fairlead.apiserver.operations.create import create
+from fairlead.apiserver.operations.create import create, create_own
 from fairlead.apiserver.operations.delete import delete
 from fairlead.apiserver.operations.propagation import DeleteRequest
 from fairlead.apiserver.operations.update import update
@@ -55,6 +55,10 @@ class Inside:
     async def create(self, resource: Resource, obj: Json, *, namespace: str = "") -> Outcome:
         """Create an object."""
         return await create(self._core, resource, obj, namespace=namespace, options=self.options())
+
+    async def create_own(self, resource: Resource, obj: Json) -> Outcome:
+        """Create a constant of this program, which nobody needs to judge."""
+        return await create_own(self._core, resource, obj, options=self.options())
 
     async def change(
         self,
