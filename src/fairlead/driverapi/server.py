@@ -17,7 +17,7 @@ import grpclib.server
 
 from fairlead.base import logs, tasks
 from fairlead.base.clock import Clock
-from fairlead.driverapi import codec, contracts
+from fairlead.driverapi import addresses, codec, contracts
 from fairlead.driverapi.channel import DriverService
 from fairlead.driverapi.errors import DriverGone, DriverRefused
 from fairlead.driverapi.messages import PluginInfo, Progress
@@ -222,32 +222,43 @@ logging.getLogger(grpclib.server.__name__).addFilter(_is_news)
 async def serving(path: Path, *handlers: _Handler) -> AsyncIterator[None]:
     """Serve on a socket that only its owner may use, for as long as the block lasts; then the socket is gone.
 
-    The socket appears under its name only when it is ready to answer: whoever watches the folder dials at once. It
-    may take another's place, which then serves on for whoever is connected and leaves the name alone when it goes.
+    The socket appears under its name only when it is ready to answer: whoever watches the folder dials at once. One
+    that a killed process left behind is replaced.
+
+    Raises:
+        addresses.AddressTaken: another process serves there.
     """
     server = grpclib.server.Server(list(handlers))
-    # Names that begin with a point are not looked at by anybody who watches the folder.
-    hidden = path.with_name(f".{path.name}")
-    await server.start(sock=_bound(hidden))
+    listening = _listening(path)
+    number = _inode(path)
     try:
-        number = _rename(hidden, path)
-        try:
-            yield
-        finally:
-            if _inode(path) == number:
-                _remove(path)
+        await server.start(sock=listening)
+    except BaseException:
+        listening.close()
+        _remove(path, number)
+        raise
+    try:
+        yield
     finally:
+        _remove(path, number)
         server.close()
         await server.wait_closed()
 
 
-def _bound(path: Path) -> socket.socket:
+def _listening(path: Path) -> socket.socket:
+    """A socket of this name. Nothing is waited for, so that two that begin at once do not meet in between."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _remove(path)
+    if _is_served(path):
+        raise addresses.AddressTaken(path)
+    # Names that begin with a point are not looked at by anybody who watches the folder.
+    hidden = path.with_name(f".{path.name}")
+    hidden.unlink(missing_ok=True)
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     before = os.umask(0o177)
     try:
-        listening.bind(str(path))
+        listening.bind(str(hidden))
+        listening.listen()
+        hidden.replace(path)
     except BaseException:
         listening.close()
         raise
@@ -256,10 +267,23 @@ def _bound(path: Path) -> socket.socket:
     return listening
 
 
-def _rename(source: Path, target: Path) -> int:
-    number = source.stat().st_ino
-    source.replace(target)
-    return number
+def _is_served(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except OSError:
+            # Another user's, or one with too much to do to answer now: somebody's in any case.
+            return True
+    return True
+
+
+def _remove(path: Path, number: int | None) -> None:
+    # Somebody who removed the name and made it again has it now.
+    if _inode(path) == number:
+        path.unlink(missing_ok=True)
 
 
 def _inode(path: Path) -> int | None:
@@ -267,10 +291,6 @@ def _inode(path: Path) -> int | None:
         return path.stat().st_ino
     except FileNotFoundError:
         return None
-
-
-def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -38,7 +38,10 @@ def main(driver: Driver, arguments: Sequence[str] | None = None) -> None:
         addresses.check_folder(options.plugins_folder, flag="--plugin-dir")
     except addresses.AddressTooLong as error:
         parser.error(str(error))
-    asyncio.run(_until_signalled(driver, options))
+    try:
+        asyncio.run(_until_signalled(driver, options))
+    except addresses.AddressTaken as error:
+        parser.exit(1, f"{parser.prog}: error: {error}\n")
 
 
 async def _until_signalled(driver: Driver, options: Options) -> None:

@@ -25,8 +25,8 @@ _log = logs.get_logger(__name__)
 class Options:
     """Where and how a driver serves.
 
-    Two processes of one driver may serve at once, under names of their own (`instance`, such as a pod's uid) or under
-    the same, where the later takes the earlier's place: either way a new version is there before the old one goes.
+    Two processes of one driver may serve at once under names of their own (`instance`, such as a pod's uid), so that a
+    new version is there before the old one goes. Under the same name the later is refused.
     """
 
     registry: Path = sockets.DEFAULT_REGISTRY
@@ -73,6 +73,9 @@ async def serving(
 
     At its end the registration goes first, so that no new call comes; calls under way have their grace; what is left
     is told to come again, which an agent does, at the driver's other instance or its next life.
+
+    Raises:
+        addresses.AddressTaken: another process serves this driver there already.
     """
     options = options or Options()
     clock = clock or RealClock()

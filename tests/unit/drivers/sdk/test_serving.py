@@ -53,7 +53,7 @@ async def test_a_driver_is_served_and_registers(short_path: pathlib.Path) -> Non
     assert list(short_path.rglob("*.sock")) == []
 
 
-@pytest.mark.parametrize(("first", "second"), [("", ""), ("a", "b")])
+@pytest.mark.parametrize(("first", "second"), [("", "new"), ("a", "b")])
 async def test_a_new_version_is_there_before_the_old_one_goes(
     short_path: pathlib.Path, first: str, second: str
 ) -> None:
@@ -76,6 +76,22 @@ async def test_a_new_version_is_there_before_the_old_one_goes(
             info = await GrpcRegistrationChannel(str(serving.registration_socket)).get_info()
             await GrpcDriverChannel(info.endpoint).start(FOREVER)
     assert (old.did, new.did) == ([], ["start uid-1"])
+
+
+async def test_a_second_of_the_same_name_is_refused_and_the_first_serves_on(short_path: pathlib.Path) -> None:
+    first = Counting()
+    async with sdk.serving(first, options(short_path)) as serving:
+        with pytest.raises(addresses.AddressTaken, match=f"serves {serving.service_socket} already; .*--instance"):
+            async with sdk.serving(Counting(), options(short_path)):
+                pytest.fail("it must not serve")
+        elsewhere = options(short_path, plugins=short_path / "other")
+        with pytest.raises(addresses.AddressTaken, match=str(serving.registration_socket)):
+            async with sdk.serving(Counting(), elsewhere):
+                pytest.fail("it must not serve")
+        assert list((short_path / "other").iterdir()) == []
+        await GrpcDriverChannel(str(serving.service_socket)).start(FOREVER)
+        assert (await GrpcRegistrationChannel(str(serving.registration_socket)).get_info()).name == first.name
+    assert first.did == ["start uid-1"]
 
 
 async def test_calls_under_way_have_their_grace(short_path: pathlib.Path) -> None:
@@ -163,3 +179,27 @@ async def test_a_driver_as_a_program(short_path: pathlib.Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert await process.wait() == 0
     assert list(short_path.rglob("*.sock")) == []
+
+
+async def test_a_second_program_is_refused_and_what_a_killed_one_left_behind_is_replaced(
+    short_path: pathlib.Path,
+) -> None:
+    arguments = [sys.executable, "-c", PROGRAM, "--registry-dir", str(short_path / "registry")]
+    process = await asyncio.create_subprocess_exec(*arguments)
+    path = short_path / "registry" / "reboot.example.com-reg.sock"
+    async with RealClock().timeout(60):
+        await until(path.exists)
+        second = await asyncio.create_subprocess_exec(*arguments, stderr=asyncio.subprocess.PIPE)
+        _, said = await second.communicate()
+        process.kill()
+        await process.wait()
+    assert second.returncode == 1
+    assert b"error: another process serves" in said
+    assert b"Traceback" not in said
+    driver = Counting()
+    async with sdk.serving(driver, options(short_path)) as serving:
+        await GrpcDriverChannel(str(serving.service_socket)).start(FOREVER)
+        path.unlink()
+        path.write_text("somebody else's now")
+    assert driver.did == ["start uid-1"]
+    assert path.read_text() == "somebody else's now"
