@@ -80,6 +80,11 @@ class Agent:
         """What keeps it from its work, if something does."""
         return self._holder.last_error
 
+    @property
+    def node_is_missing(self) -> bool:
+        """Whether there is no such node, as far as is known: only who holds its Lease looks."""
+        return self._holder.node_is_missing
+
     def interrupt(self, why: str) -> None:
         """The node is going down: end what is under way, claim nothing but that. An empty reason takes it back."""
         self._holder.interrupt(why)

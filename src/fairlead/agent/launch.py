@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
-from fairlead.agent import platform
+from fairlead.agent import platform, presence
 from fairlead.agent.agent import Agent, AgentOptions
 from fairlead.agent.shutdown.launch import ShutdownSettings, Watch
 from fairlead.base import gates, logs, tasks
@@ -75,6 +75,7 @@ async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics,
             if not claims:
                 await asyncio.Event().wait()
             checks.enter_context(ready.during("lifecycle", lambda: _verdict(agent)))
+            scope.start(presence.tell_of_absence(agent, settings.node_name, client.clock), name="presence")
             await agent.run()
 
 
@@ -101,4 +102,6 @@ def _heard(watch: Watch) -> Verdict:
 def _verdict(agent: Agent) -> Verdict:
     if agent.last_error is not None:
         return Verdict(is_ok=False, note=str(agent.last_error))
+    if agent.node_is_missing:
+        return Verdict(is_ok=False, note=f"there is no node {agent.options.node_name}")
     return Verdict(is_ok=True, note="holds the node's lease" if agent.holds_lease else "stands by")

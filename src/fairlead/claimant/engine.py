@@ -100,6 +100,11 @@ class Engine:
         """Whether it was interrupted, and no claim decided on before that is still on its way to the server."""
         return bool(self._interruption) and not self._is_passing and not self._doubtful
 
+    @property
+    def node_is_missing(self) -> bool:
+        """Whether there is no such node."""
+        return self._view.node_is_missing
+
     async def run(self) -> None:
         """Carry events out until cancelled. Driver calls that are under way then are cancelled too."""
         forget = self._directory.on_change(self._drivers_changed)

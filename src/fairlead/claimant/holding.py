@@ -65,6 +65,11 @@ class NodeHolder:
         """What keeps it from its work, if something does."""
         return None if self.engine is None else self.engine.last_error
 
+    @property
+    def node_is_missing(self) -> bool:
+        """Whether there is no such node, as far as is known."""
+        return self.engine is not None and self.engine.node_is_missing
+
     def interrupt(self, why: str) -> None:
         """The node is going down: end what is under way, claim nothing but that. An empty reason takes it back."""
         self._interruption = why

@@ -102,6 +102,11 @@ class NodeView:
         seen = self._nodes.store.get(self.node_name)
         return None if seen is None else self._newer_nodes.of(seen)
 
+    @property
+    def node_is_missing(self) -> bool:
+        """Whether the server has said that there is no such node; not merely not said yet that there is."""
+        return self._nodes.has_synced and self.node is None
+
     def event_written(self, event: LifecycleEvent) -> None:
         """The server answered with this version of an event."""
         self._newer_events.put(event)

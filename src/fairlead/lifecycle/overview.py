@@ -13,7 +13,7 @@ from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION
 from fairlead.lifecycle import claiming, stalling
 from fairlead.lifecycle.drain import cordons
 
-__all__ = ["Claimant", "EventOverview", "NodeOverview", "overview"]
+__all__ = ["Claimant", "EventOverview", "NodeOverview", "claimant_of", "overview"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +94,15 @@ def overview(
         state_since=condition.last_transition_time if condition is not None else None,
         is_cordoned=cordoned,
         cordoned_by=cordons.owner(node) if node is not None else "",
-        claimant=_claimant(lease, now),
+        claimant=claimant_of(lease, now),
         current=next((one for status, one in seen if status == ClaimStatus.CLAIMED), None),
         waiting=tuple(one for status, one in seen if status == ClaimStatus.PENDING),
         finished=tuple(one for status, one in seen if status in TERMINAL),
     )
 
 
-def _claimant(lease: Lease | None, now: dt.datetime) -> Claimant | None:
+def claimant_of(lease: Lease | None, now: dt.datetime) -> Claimant | None:
+    """Who holds the Lease of a node; None when nobody does."""
     if lease is None or not lease.spec.holder_identity:
         return None
     renewed, lasts = lease.spec.renew_time, dt.timedelta(seconds=lease.spec.lease_duration_seconds or 0)

@@ -13,13 +13,15 @@ import pytest
 
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
+from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.api.lifecycle_v1alpha1 import Progress as StoredProgress
+from fairlead.api.meta import ObjectMeta
 from fairlead.client import errors as client_errors
 from fairlead.client.patches import MergePatch
 from fairlead.client.transport import Request, Response, StreamedResponse, Transport
 from fairlead.driverapi.messages import Progress
-from tests.unit.claimant.world import RunningAgent, World, a_world
+from tests.unit.claimant.world import NODE, RunningAgent, World, a_world
 
 Meeting = Callable[[Request], Awaitable[Response | None]]
 
@@ -241,3 +243,14 @@ async def test_a_clock_that_is_set_forward_ends_what_is_due(tmp_path: pathlib.Pa
         world.clock.set_back(dt.timedelta(hours=-2))
         await world.clock.advance(15)
         assert world.seen()[-2:] == ["SlaExpired", "gone"]
+
+
+async def test_whoever_looks_after_a_node_knows_that_there_is_none(here: World) -> None:
+    await here.nodes.delete(NODE)
+    agent = here.start_agent().agent
+    seen = [agent.node_is_missing]  # nobody has said so yet
+    await here.clock.advance(1)
+    seen.append(agent.node_is_missing)
+    await here.nodes.create(Node(metadata=ObjectMeta(name=NODE)))
+    await here.clock.settle()
+    assert [*seen, agent.node_is_missing] == [False, True, False]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from typing import TypeVar
 
 from fairlead.api import errors as api_errors
@@ -15,7 +15,7 @@ from fairlead.api.meta import KubeObject
 from fairlead.api.reserved import ANNOTATION_PLATFORM, NAMESPACE_NODE_LEASE
 from fairlead.client.client import Client
 from fairlead.cloud import ownership
-from fairlead.lifecycle.overview import NodeOverview, overview
+from fairlead.lifecycle.overview import NodeOverview, claimant_of, overview
 
 __all__ = ["Platform", "Seen", "Sight", "look"]
 
@@ -64,6 +64,8 @@ async def look(client: Client, node_name: str, platforms: Collection[str]) -> Si
     if not node_name:
         known |= {event.spec.binding_node: None for event in events if event.spec.binding_node not in known}
     now = client.clock.now()
+    if not node_name:
+        notes.extend(_waiting_in_vain(leases, known, now))
     seen = [
         Seen(
             node=overview(
@@ -92,6 +94,13 @@ async def _list(client: Client, kind: type[_O], notes: list[str], *, namespace: 
     if note not in notes:
         notes.append(note)
     return []
+
+
+def _waiting_in_vain(leases: Mapping[str, Lease], known: Collection[str], now: dt.datetime) -> Iterator[str]:
+    for name, lease in sorted(leases.items()):
+        claimant = claimant_of(lease, now)
+        if name not in known and claimant is not None and claimant.is_alive:
+            yield f"{claimant.holder} waits for node {name}, which does not exist; is the agent's --node-name right?"
 
 
 def _platform(node: Node | None, platforms: Collection[str]) -> Platform:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -11,8 +12,11 @@ import pytest
 import yaml
 
 from fairlead.api import wire
-from fairlead.api.core_v1 import Node
+from fairlead.api.coordination_v1 import Lease, LeaseSpec
+from fairlead.api.core_v1 import Namespace, Node
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
+from fairlead.api.meta import ObjectMeta
+from fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from fairlead.base.environment import Environment
 from fairlead.cli.main import main
 from fairlead.client import Client, patches
@@ -137,3 +141,21 @@ def test_a_page_about_one_node(fairlead_apiserver: EmbeddedControlPlane, capsys:
 def test_platforms_are_checked(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["status", "--cloud-provider-platforms=AWS"], environment=NO_ENVIRONMENT) == 2
     assert "'AWS' is not a platform" in capsys.readouterr().err
+
+
+async def an_agent_in_vain(client: Client) -> None:
+    await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=NAMESPACE_NODE_LEASE)))
+    now = client.clock.now()
+    for name, renewed in (("mistyped", now), ("forgotten", now - dt.timedelta(hours=1))):
+        spec = LeaseSpec(holder_identity=f"{name}_1", lease_duration_seconds=60, renew_time=renewed)
+        await client.of(Lease).create(Lease(metadata=ObjectMeta(name=name, namespace=NAMESPACE_NODE_LEASE), spec=spec))
+
+
+def test_an_agent_that_waits_for_a_node_that_does_not_exist(
+    fairlead_apiserver: EmbeddedControlPlane, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arrange(fairlead_apiserver, an_agent_in_vain)
+    assert main(["status", f"--kubeconfig={fairlead_apiserver.kubeconfig}"], environment=NO_ENVIRONMENT) == 0
+    said = capsys.readouterr().err
+    assert "mistyped_1 waits for node mistyped, which does not exist; is the agent's --node-name right?" in said
+    assert "forgotten" not in said
