@@ -12,8 +12,9 @@ import sys
 
 from fairlead.base.clock import RealClock
 from fairlead.base.randomness import SystemRandomness
+from fairlead.sim.apart import run_apart, warm_up
 from fairlead.sim.plan import FAULTS
-from fairlead.sim.running import Outcome, run
+from fairlead.sim.running import Outcome
 from fairlead.sim.scenario import Scenario
 from fairlead.sim.stage import Violation
 
@@ -105,7 +106,7 @@ def play(
         while True:
             over = seconds is not None and clock.monotonic() - began >= seconds
             while len(running) < jobs and not over and (seeds is None or begun < seeds):
-                first, *others = [pool.submit(_play_one, first_seed + begun, scenario) for pool in pools]
+                first, *others = [pool.submit(run_apart, first_seed + begun, scenario) for pool in pools]
                 running[first] = others
                 begun += 1
             if not running:
@@ -120,7 +121,7 @@ def play(
 def _pool(jobs: int) -> concurrent.futures.ProcessPoolExecutor:
     # Spawned, not forked: each begins with a clean interpreter, wherever this one stands, and a hash seed of its own.
     context = multiprocessing.get_context("spawn")
-    return concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_quiet)
+    return concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_get_ready)
 
 
 def _compared(first: Outcome, others: list[Outcome]) -> Outcome:
@@ -130,13 +131,8 @@ def _compared(first: Outcome, others: list[Outcome]) -> Outcome:
     return dataclasses.replace(first, violation=Violation("determinism", what))
 
 
-def _play_one(seed: int, scenario: Scenario) -> Outcome:
-    outcome = run(seed, scenario)
-    # A history is long, and only that of a failure is ever read.
-    return outcome if outcome.violation is not None else dataclasses.replace(outcome, history=())
-
-
-def _quiet() -> None:
+def _get_ready() -> None:
     logging.disable(logging.CRITICAL)
     # What killed processes left behind is taken apart at the end, and complains of it.
     sys.unraisablehook = lambda _what: None
+    warm_up()

@@ -28,6 +28,7 @@ _T = TypeVar("_T")
 _Ts = TypeVarTuple("_Ts")
 
 _TASKS_BETWEEN_TIDYING = 64
+_CANCELLED_BETWEEN_TIDYING = 256
 # So many callbacks without a step in time: something spins.
 _SPINNING = 200_000
 _CALLBACKS_AT_ONCE = 256
@@ -73,6 +74,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._stopping = False  # BaseEventLoop's own, which its `stop` sets
         self._numbers = itertools.count()
         self._timers: list[tuple[float, int, asyncio.TimerHandle, contextvars.Context]] = []
+        self._cancelled_timers = 0
         self._runnable: list[Process] = []
         self._ran_since_time_moved = 0
         self.world = Process("world")
@@ -184,8 +186,13 @@ class SimLoop(asyncio.BaseEventLoop):
         process.ready.append(handle)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        # Left in the heap until its time comes; there are few.
+        # Most timers are the patience of a request that was answered: they would soon be nearly all there are.
         del handle
+        self._cancelled_timers += 1
+        if self._cancelled_timers > _CANCELLED_BETWEEN_TIDYING and self._cancelled_timers * 2 > len(self._timers):
+            self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
 
     def _run_once(self) -> None:
         """Some callbacks and steps in time: as many as come before somebody stops the loop, up to a few hundred."""

@@ -68,16 +68,24 @@ class Outcome:
         """Whether enough happened for a quiet end to mean something."""
         return self.counts["finished events"] >= 20 and self.faults.total() >= 10
 
+    def without_history(self) -> Outcome:
+        """What remains to be said of a seed that held."""
+        return dataclasses.replace(self, history=())
 
-def run(seed: int, scenario: Scenario, deeds: Sequence[Deed] | None = None) -> Outcome:
+
+def run(
+    seed: int, scenario: Scenario, deeds: Sequence[Deed] | None = None, *, graveyard: list[object] | None = None
+) -> Outcome:
     """Play one seed. The same seed, scenario and deeds give the same outcome, digest included.
 
-    Without `deeds` they are those that the seed stands for.
+    Without `deeds` they are those that the seed stands for. Who gives a `graveyard` ends soon, and lets the dead and
+    what they left lie there; otherwise it is taken apart, at the end and not before.
     """
     deeds = plan(seed, scenario) if deeds is None else deeds
     fresh_disk()
-    graveyard: list[object] = []  # the dead, and what they left: it must not be taken apart before the end
-    with _undisturbed(graveyard):
+    is_cleared = graveyard is None
+    graveyard = [] if graveyard is None else graveyard
+    with _undisturbed(graveyard, is_cleared=is_cleared):
         loop = SimLoop(SeededRandomness(seed ^ 0x5EED))
         loop.set_exception_handler(lambda _loop, _context: None)  # tasks that died unheard are judged by what follows
         stage = Stage(loop, seed)
@@ -217,29 +225,34 @@ async def _until(condition: Callable[[], bool], clock: Clock) -> None:
 
 
 @contextlib.contextmanager
-def _undisturbed(graveyard: list[object]) -> Iterator[None]:
+def _undisturbed(graveyard: list[object], *, is_cleared: bool) -> Iterator[None]:
     """Keep out what would differ between two runs of one seed, and clean up after the dead.
 
     Collection of garbage runs when the interpreter likes; the last lines of generators that nobody finished would then
     run at a moment of its choice. So nothing is collected meanwhile, and those last lines run, unheard, at the end.
     """
-    hook, start = sys.unraisablehook, threading.Thread.start
+    start = threading.Thread.start
     was_enabled = gc.isenabled()
     gc.disable()
     _set_aside_what_is_here()
     try:
         yield
     finally:
-        sys.unraisablehook = lambda _what: None
-        with warnings.catch_warnings(action="ignore"):
-            graveyard.clear()
-            # Last lines that ran leave something behind in their turn.
-            while gc.collect():
-                pass
-        sys.unraisablehook = hook
+        if is_cleared:
+            _clear(graveyard)
         threading.Thread.start = start  # type: ignore[method-assign]  # managers that were killed could not put it back
-        if was_enabled:
+        if was_enabled and is_cleared:
             gc.enable()
+
+
+def _clear(graveyard: list[object]) -> None:
+    hook, sys.unraisablehook = sys.unraisablehook, lambda _what: None
+    with warnings.catch_warnings(action="ignore"):
+        graveyard.clear()
+        # Last lines that ran leave something behind in their turn.
+        while gc.collect():
+            pass
+    sys.unraisablehook = hook
 
 
 @functools.cache
