@@ -38,19 +38,18 @@ def layer(busybox: pathlib.Path) -> bytes:
     return content.getvalue()
 
 
-def main() -> None:
-    busybox, out = map(pathlib.Path, sys.argv[1:])
-    content = layer(busybox)
+def write(out: pathlib.Path, content: bytes, images: dict[str, list[str]], path: str = "/bin") -> None:
+    """An archive of images that share one layer."""
     digest = hashlib.sha256(content).hexdigest()
     manifest = []
     with tarfile.open(out, "w") as archive:
         add(archive, f"{digest}/layer.tar", content, 0o644)
-        for reference, command in IMAGES.items():
+        for reference, command in images.items():
             config = {
                 "architecture": "amd64",
                 "os": "linux",
                 "created": CREATED,
-                "config": {"Env": ["PATH=/bin"], "Entrypoint": command, "WorkingDir": "/"},
+                "config": {"Env": [f"PATH={path}"], "Entrypoint": command, "WorkingDir": "/"},
                 "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
                 "history": [{"created": CREATED}],
             }
@@ -59,6 +58,11 @@ def main() -> None:
             add(archive, name, data, 0o644)
             manifest.append({"Config": name, "RepoTags": [reference], "Layers": [f"{digest}/layer.tar"]})
         add(archive, "manifest.json", json.dumps(manifest).encode(), 0o644)
+
+
+def main() -> None:
+    busybox, out = map(pathlib.Path, sys.argv[1:])
+    write(out, layer(busybox), IMAGES)
 
 
 if __name__ == "__main__":

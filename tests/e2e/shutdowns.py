@@ -174,10 +174,14 @@ class Pair:
 
     async def set_up(self) -> None:
         """The same periods for all who end pods."""
-        await self.real.apply(PRIORITY, SERVICE)
+        await self.prepare_pods()
         for node in NODES:
             await asyncio.to_thread(self._configure, node)
         await self.until_ready()
+
+    async def prepare_pods(self) -> None:
+        """What the pods of all groups need beside themselves."""
+        await self.real.apply(PRIORITY, SERVICE)
 
     def _configure(self, node: str) -> None:
         owner, machine = self.owners.get(node, ""), self.real.nodes[node]

@@ -20,7 +20,8 @@ import pytest
 from tests.e2e.cluster import Cluster
 from tests.e2e.shutdowns import AGENT, ENDED_WELL, GROUPS, KUBELET, NODES, Pair, late_pod, watching
 
-ROUNDS = [1, pytest.param(20, marks=pytest.mark.long)]
+ROUNDS_LONG = 20
+ROUNDS = [1, pytest.param(ROUNDS_LONG, marks=pytest.mark.long)]
 HOLD = ("systemd-inhibit", "--what=shutdown", "--mode=delay", "--who=other", "--why=test", "sleep", "infinity")
 
 CROWD = 12
@@ -130,6 +131,35 @@ async def call_off(pair: Pair, counts: Counts) -> None:
     for node in NODES:
         counts[node, "no lock after it was called off"] += not await pair.is_held(node, "kubelet")
         await asyncio.to_thread(pair.run, node, "systemctl", "unmask", "--runtime", "poweroff.target")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+async def test_a_kubelet_that_closes_its_new_lock_is_restarted(real: Cluster) -> None:
+    """The kubelets of both end their pods, and that is called off when they are half through."""
+    failures, counts = ("no lock after it was called off", "restarted for it"), Counts()
+    pair = Pair(real, {AGENT: "kubelet"})
+    await pair.set_up()
+    for number in range(ROUNDS_LONG):
+        turn = f"-{number}"
+        await pair.start_pods(turn)
+        before = pair.run(AGENT, "systemctl", "show", "--property=MainPID", "kubelet")
+        await pair.power_off()
+        for node in NODES:
+            await pair.until_asked("low", node, turn)
+            await asyncio.to_thread(pair.run, node, "systemctl", "mask", "--runtime", "poweroff.target")
+        for node in NODES:
+            await pair.until_called_off(node)
+        await pair.until_taken_back(AGENT)
+        await pair.until_held(AGENT)
+        counts[AGENT, failures[1]] += pair.run(AGENT, "systemctl", "show", "--property=MainPID", "kubelet") != before
+        for node in NODES:
+            counts[node, failures[0]] += not await pair.is_held(node, "kubelet")
+            await asyncio.to_thread(pair.run, node, "systemctl", "unmask", "--runtime", "poweroff.target")
+        await asyncio.to_thread(pair.run, KUBELET, "systemctl", "restart", "kubelet")
+        await pair.until_ready()
+    tell(counts, ROUNDS_LONG, *failures)
+    assert counts[AGENT, failures[0]] == 0
 
 
 def is_started_again(pair: Pair, node: str, turn: str, group: str = "low") -> bool:

@@ -4,10 +4,10 @@ Four witnesses: the file on the node's disk, the LifecycleEvent and the conditio
 (logind's PreparingForShutdown). The file and the event name the boot they speak of. A condition does not, so its time
 is compared with the time of the boot.
 
-    the system says     of this boot    of an earlier boot    nothing
-    going down          GoOn            Begin                 Begin
-    not going down      CalledOff       CameBack              StandBy
-    nothing             GoOn            CameBack              StandBy
+    the system says     of this boot    called off    of an earlier boot    nothing
+    going down          GoOn            Begin         Begin                 Begin
+    not going down      CalledOff       CalledOff     CameBack              StandBy
+    nothing             GoOn            CalledOff     CameBack              StandBy
 
 Where the system says nothing and the time is long past, the machine is evidently still up: CalledOff.
 """
@@ -30,6 +30,7 @@ class Witness:
     started_at: dt.datetime
     boot_id: str = ""  # empty: it does not say
     complete: bool = False  # all pods have ended
+    called_off: bool = False  # it is over, and only not wound up yet
 
     def is_of_boot(self, boot_id: str, booted_at: dt.datetime) -> bool:
         """Whether it speaks of the boot the machine is in."""
@@ -102,6 +103,8 @@ def recover(found: Found) -> Course:
     if current:
         started_at = min(one.started_at for one in current)
         complete = any(one.complete for one in current)
+        if any(one.called_off for one in current):
+            return Begin(left_over=True) if found.preparing else CalledOff(started_at)
         if found.preparing is False or (found.preparing is None and _is_long_past(found, started_at)):
             return CalledOff(started_at)
         return GoOn(started_at, complete)

@@ -63,11 +63,12 @@ class CertificateAuthority:
             raise TypeError(f"{key_file} must hold an elliptic curve key")
         return cls(certificate_file, key, folder=folder)
 
-    def serving(self, name: str) -> tuple[Path, Path]:
-        """Certificate and key of a server on loopback."""
+    def serving(self, name: str, *addresses: str) -> tuple[Path, Path]:
+        """Certificate and key of a server on loopback, and at these addresses."""
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        names = [x509.IPAddress(ipaddress.IPv4Address("127.0.0.1")), x509.DNSName("localhost")]
-        return self._issue(name, subject, x509.SubjectAlternativeName(names), ExtendedKeyUsageOID.SERVER_AUTH)
+        known = [x509.IPAddress(ipaddress.IPv4Address(address)) for address in ("127.0.0.1", *addresses)]
+        names = x509.SubjectAlternativeName([*known, x509.DNSName("localhost")])
+        return self._issue(name, subject, names, ExtendedKeyUsageOID.SERVER_AUTH)
 
     def client(self, user: str, groups: Sequence[str]) -> tuple[Path, Path]:
         """Certificate and key of a user: CN is the name, each O a group."""

@@ -27,6 +27,8 @@ __all__ = ["KubeControlPlane", "KubeOptions"]
 _ETCD_CLIENTS = "unix://localhost:1"
 _ETCD_PEERS = "unix://localhost:2"
 _START_SECONDS = 90
+# The Service `kubernetes`, by which pods find the API server: the first address of the range.
+_OWN_SERVICE = "10.0.0.1"
 
 _AUDIT_EVERYTHING = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "RequestResponse"}]}
 
@@ -184,7 +186,7 @@ class KubeControlPlane:
         return command if self.options.durable else [*command, "--unsafe-no-fsync"]
 
     def _apiserver_command(self) -> list[str]:
-        certificate, key = self.authority.serving("kube-apiserver")
+        certificate, key = self.authority.serving("kube-apiserver", _OWN_SERVICE)
         tokens = self.folder / "tokens.csv"
         tokens.touch(mode=0o600)
         tokens.write_text(f'{self._admin_token},{ADMIN},{ADMIN},"system:masters"\n', encoding="utf-8")

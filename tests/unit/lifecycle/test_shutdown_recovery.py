@@ -37,6 +37,7 @@ def found(**what: object) -> Found:
 
 
 THIS = Witness(START, "this")
+OVER = Witness(START, "this", complete=True, called_off=True)
 EARLIER = Witness(BEFORE, "earlier", complete=True)
 
 
@@ -59,6 +60,10 @@ EARLIER = Witness(BEFORE, "earlier", complete=True)
         (found(preparing=True, file=EARLIER), Begin(left_over=True)),
         (found(preparing=True, file=EARLIER, event=THIS), GoOn(START, False)),
         (found(preparing=True, file=Witness(START, "this", complete=True)), GoOn(START, True)),
+        # What was called off and not wound up yet does not come to life again by another shutdown.
+        (found(preparing=True, file=OVER), Begin(left_over=True)),
+        (found(preparing=False, file=OVER), CalledOff(START)),
+        (found(preparing=None, file=OVER), CalledOff(START)),
         # A time from before the boot does not matter where the boot is named: clocks may be wrong at boot.
         (found(preparing=True, file=Witness(BEFORE, "this")), GoOn(BEFORE, False)),
         (found(preparing=None, file=Witness(BOOTED, "this")), CalledOff(BOOTED)),

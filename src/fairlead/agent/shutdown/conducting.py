@@ -119,7 +119,7 @@ class Conductor:
 
     async def end_all(self) -> None:
         """End every pod but our own, group by group. Returns when none runs, or all time is over."""
-        while (running := await self.running()) is not None:
+        while running := self._without_those_that_had_their_turn(await self.running()):
             facts = {pod.uid: self._facts(pod) for pod in running}
             periods = self._course.state.periods
             groups = shutdown_plan.group_pods(periods, facts.values())
@@ -136,6 +136,13 @@ class Conductor:
                 self._course.change(msgspec.structs.replace(self._course.state, stage=stage))
             by_uid = {pod.uid: pod for pod in running}
             await self._end_group(stage, [(by_uid[pod.uid], pod) for pod in members])
+
+    def _without_those_that_had_their_turn(self, running: Sequence[RunningPod] | None) -> Sequence[RunningPod]:
+        """A kubelet that cannot be stopped starts again what is ended; that ends again, but not for ever."""
+        stage = self._course.state.stage
+        if stage is None or self._course.elapsed < stage.ends:
+            return running or ()
+        return [pod for pod in running or () if pod.uid not in self._settled]
 
     @property
     def _runtime_seconds(self) -> float:
@@ -159,10 +166,11 @@ class Conductor:
     async def account_for_the_rest(self) -> None:
         """Pods that nobody saw end: no agent was there, or the kubelet ended them and has not said so."""
         known = self._own_pods | self._given_up | self._settled
+        noted = {pod.uid for pod in self._course.state.ended}  # by an earlier process, and not told yet
         async with tasks.TaskScope("shutdown/accounting") as scope:
             for pod in self._cache.pods.values():
                 shown = self._cache.current.get(pod.runtime_uid)
-                if pod.runtime_uid not in known and not (shown and shown.finished):
+                if pod.runtime_uid not in known and pod.uid not in noted and not (shown and shown.finished):
                     scope.start(self._account_for(pod), name=f"{pod.namespace}/{pod.name}")
 
     async def _account_for(self, pod: CachedPod) -> None:
@@ -240,19 +248,17 @@ class Conductor:
         self._ended(pod, known, ends)
 
     def _ended(self, pod: RunningPod, known: CachedPod | None, ends: Mapping[str, ContainerEnd]) -> None:
-        outcome = "killed" if any(end.exit_code == 137 for end in ends.values()) else "ended"
-        self._on_ended(outcome)
-        self._settled.add(pod.uid)
         told = pod if known is None else known  # the API's name for it comes first
         ended = EndedPod(uid=told.uid, namespace=told.namespace, name=told.name, containers=dict(ends))
         state = self._course.state
-        self._course.change(
-            msgspec.structs.replace(
-                state,
-                ended=(*state.ended, ended),
-                outcomes={**state.outcomes, outcome: state.outcomes.get(outcome, 0) + 1},
-            )
-        )
+        outcomes = state.outcomes
+        if pod.uid not in self._settled:  # one that was started again is not counted again
+            self._settled.add(pod.uid)
+            outcome = "killed" if any(end.exit_code == 137 for end in ends.values()) else "ended"
+            self._on_ended(outcome)
+            outcomes = {**outcomes, outcome: outcomes.get(outcome, 0) + 1}
+        others = tuple(one for one in state.ended if one.uid != ended.uid)
+        self._course.change(msgspec.structs.replace(state, ended=(*others, ended), outcomes=outcomes))
         self._start_telling(ended)
 
     def _start_telling(self, pod: EndedPod) -> None:

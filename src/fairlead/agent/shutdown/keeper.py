@@ -19,6 +19,7 @@ from typing import Any, Final, assert_never, cast
 
 import msgspec
 
+from fairlead.agent.shutdown import kubelet_back
 from fairlead.agent.shutdown.conducting import Conductor, Course
 from fairlead.agent.shutdown.ears import Ear
 from fairlead.agent.shutdown.ending import KubeletControl, PodRuntime, RuntimeFailed
@@ -26,7 +27,7 @@ from fairlead.agent.shutdown.memory import Memory, ShutdownState
 from fairlead.agent.shutdown.podcache import PodCache
 from fairlead.agent.shutdown.podwriting import PodWriter
 from fairlead.agent.shutdown.reach import API_ERRORS, Reach
-from fairlead.agent.shutdown.recording import Record
+from fairlead.agent.shutdown.recording import WORDS_CALLED_OFF, WORDS_CAME_BACK, Record
 from fairlead.agent.shutdown.reporting import NodeReport
 from fairlead.agent.shutdown.telling import Teller
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
@@ -221,15 +222,20 @@ class Keeper:
         state = self.memory.load()
         if state is not None and state.boot_id == self._parts.machine.boot_id and state.owner:
             return self._course(state)
-        # The disk was lost, or the process died at its first step: what others say is enough to count from.
-        since = max(0.0, (self._clock.now() - started_at).total_seconds())
-        made = ShutdownState(
-            boot_id=self._parts.machine.boot_id,
-            start_time=started_at,
-            start_monotonic=self._clock.monotonic() - since,
-            owner=await self._owner(),
-            periods=self.options.config.periods,
-        )
+        owner = await self._owner()
+        if state is not None and state.boot_id == self._parts.machine.boot_id:
+            made = msgspec.structs.replace(state, owner=owner)  # the process before died at its first step
+        else:
+            # The disk was lost: what others say is enough to count from.
+            since = max(0.0, (self._clock.now() - started_at).total_seconds())
+            made = ShutdownState(
+                boot_id=self._parts.machine.boot_id,
+                start_time=started_at,
+                start_monotonic=self._clock.monotonic() - since,
+                owner=owner,
+                periods=self.options.config.periods,
+                kubelet_stopped=True,  # perhaps; one that runs is not harmed by being started
+            )
         course = self._course(made)
         course.change(made)
         return course
@@ -350,6 +356,9 @@ class Keeper:
                 holds = await self._parts.kubelet.ends_pods()
             except RuntimeFailed:
                 holds = True  # nobody to ask; it may well be at work
+            else:
+                if holds and not course.state.kubelet_held:
+                    course.change(msgspec.structs.replace(course.state, kubelet_held=True))
             if not holds:
                 if await conductor.running() is None:
                     return
@@ -368,19 +377,20 @@ class Keeper:
     async def _take_back(self) -> shutdown_recovery.Course:
         """The shutdown was called off: the node takes pods again."""
         state = self.memory.load()
+        if state is not None and not state.called_off:
+            # A process that finds this and a machine going down knows that it is another shutdown.
+            state = msgspec.structs.replace(state, called_off=True)
+            self._course(state).change(state)
         _log.info("the shutdown was called off")
         self._teller.called_off(self.options.node_name)
-        return await self._wind_up(
-            state, "ShutdownCancelled", ClaimStatus.FAILED, "the shutdown of the node was called off"
-        )
+        return await self._wind_up(state, "ShutdownCancelled", ClaimStatus.FAILED, WORDS_CALLED_OFF)
 
     async def _come_back(self, started_at: dt.datetime, *, complete: bool) -> shutdown_recovery.Course:
         """The machine was down and is up again: clear what is stale, tell what the API was not told then."""
         state = self.memory.load()
         outcomes = {} if state is None else state.outcomes
         self._teller.came_back(self.options.node_name, started_at, complete=complete, outcomes=outcomes)
-        words = "the node went down and is up again"
-        return await self._wind_up(state, "NodeStarted", ClaimStatus.SUCCEEDED, words)
+        return await self._wind_up(state, "NodeStarted", ClaimStatus.SUCCEEDED, WORDS_CAME_BACK)
 
     async def _wind_up(
         self, state: ShutdownState | None, why: str, outcome: ClaimStatus, message: str
@@ -392,19 +402,31 @@ class Keeper:
             await asyncio.wait([work, goes_down], return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 self.memory.clear()
-                self._parts.interrupt("")
             begins = goes_down.done()
         return shutdown_recovery.Begin() if begins else shutdown_recovery.StandBy()
 
     async def _clean(self, state: ShutdownState | None, why: str, outcome: ClaimStatus, message: str) -> None:
+        course = None if state is None else self._course(state)
         async with tasks.TaskScope("shutdown/cleaning") as scope:
-            if outcome is ClaimStatus.FAILED and (state is None or state.kubelet_stopped):
-                scope.start(self._start_kubelet(), name="kubelet")
-            if state is not None and state.ended:
-                conductor = self._conductor(self._course(state))
+            if outcome is ClaimStatus.FAILED:
+                scope.start(self._give_kubelet_back(course), name="kubelet")
+            if course is not None and course.state.ended:
+                conductor = self._conductor(course)
                 async with conductor.telling():
                     await conductor.wait_told()
             await self._report.tell_over(why, outcome, message)
+            self._parts.interrupt("")
+
+    async def _give_kubelet_back(self, course: Course | None) -> None:
+        """The kubelet runs again, and holds the machine up if it did before."""
+        if course is None or course.state.kubelet_stopped:
+            await self._start_kubelet()
+        elif course.state.kubelet_held and await kubelet_back.has_lost_its_lock(
+            self._parts.kubelet, course, self._conductor(course), self._clock
+        ):
+            _log.warning("the kubelet holds no lock after a shutdown that was called off, and is restarted")
+            await self._stop_kubelet(course)
+            await self._start_kubelet()
 
     async def _start_kubelet(self) -> None:
         """Until it runs: a node without one is of no use to anybody."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from fairlead.agent.shutdown.configuration import AgentConfig, kubelet_is_configured
-from fairlead.agent.shutdown.cri.calls import CriCalls, named_pipe, unix_socket
+from fairlead.agent.shutdown.cri.calls import CriCalls, Dial, named_pipe, unix_socket
 from fairlead.agent.shutdown.cri.runtime import CriRuntime
 from fairlead.agent.shutdown.ears import Ear
 from fairlead.agent.shutdown.ending import KubeletControl, PodRuntime
@@ -81,7 +81,7 @@ def _linux(settings: ShutdownSettings, clock: Clock) -> _System:
         places = dataclasses.replace(places, bus_address=address)
     return _System(
         ear=LogindEar(clock, lock_keeper(environment, process_id=os.getpid()), places),
-        runtime=CriRuntime(CriCalls(unix_socket(config.runtime_endpoint), clock), clock),
+        runtime=_runtime(unix_socket(config.runtime_endpoint), clock),
         kubelet=SystemdKubelet(clock, unit=config.kubelet_unit, bus_address=places.bus_address),
     )
 
@@ -94,7 +94,7 @@ def _windows(settings: ShutdownSettings, clock: Clock, service: Service) -> _Sys
     config, manager = settings.config, ServiceManager()
     return _System(
         ear=PreshutdownEar(service, manager, Registry()),
-        runtime=CriRuntime(CriCalls(named_pipe(config.runtime_endpoint), clock), clock),
+        runtime=_runtime(named_pipe(config.runtime_endpoint), clock),
         kubelet=KubeletService(
             clock,
             manager,
@@ -102,6 +102,12 @@ def _windows(settings: ShutdownSettings, clock: Clock, service: Service) -> _Sys
             is_configured=kubelet_is_configured(config.kubelet_config_file),
         ),
     )
+
+
+def _runtime(dial: Dial, clock: Clock) -> CriRuntime:
+    calls = CriCalls(dial, clock)
+    calls.make_ready()
+    return CriRuntime(calls, clock)
 
 
 class Watch:

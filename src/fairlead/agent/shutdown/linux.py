@@ -180,9 +180,7 @@ class LogindEar:
             self._released = False
         if preparing is self._preparing:
             return
-        if not preparing and self._preparing is None:
-            self._preparing = preparing  # nobody has said anything else before
-            return
+        # After a start without logind that it does not go down is news too: a disk may have said that it does.
         self._preparing = preparing
         self._words.put_nowait(preparing)
 

@@ -7,6 +7,7 @@ alike and does not jump.
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from pathlib import Path
 from typing import Final
@@ -46,6 +47,8 @@ class ShutdownState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     periods: tuple[Period, ...]  # as they were when it began; a changed configuration counts for the next one
     stage: Stage | None = None  # the group under way
     complete_time: dt.datetime | None = None
+    called_off: bool = False  # it is over; what it has left behind is being cleared away
+    kubelet_held: bool = False  # it had a lock of its own
     kubelet_stopped: bool = False
     ended: tuple[EndedPod, ...] = ()  # what the API does not know yet
     outcomes: dict[str, int] = {}  # pods by how they ended
@@ -58,7 +61,8 @@ class ShutdownState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def witness(self) -> Witness:
         """What a starting agent is told by it."""
-        return Witness(self.start_time, self.boot_id, complete=self.complete_time is not None)
+        complete = self.complete_time is not None
+        return Witness(self.start_time, self.boot_id, complete=complete, called_off=self.called_off)
 
 
 class Memory:
@@ -66,9 +70,12 @@ class Memory:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / _FILE
+        self._unwritten: ShutdownState | None = None  # what this process knows and its disk does not
 
     def load(self) -> ShutdownState | None:
         """What is remembered; None when nothing is. A file that makes no sense is put aside, not believed."""
+        if self._unwritten is not None:
+            return self._unwritten
         try:
             return msgspec.json.decode(self.path.read_bytes(), type=ShutdownState)
         except FileNotFoundError:
@@ -76,18 +83,30 @@ class Memory:
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             aside = self.path.with_suffix(".broken")
             _log.error("the state of the shutdown is unreadable and is put aside", path=str(aside), error=str(error))
-            self.path.replace(aside)
-            return None
+            with contextlib.suppress(OSError):
+                self.path.replace(aside)
+        except OSError as error:
+            _log.error("the state of the shutdown cannot be read", path=str(self.path), error=str(error))
+        return None
 
     def save(self, state: ShutdownState) -> None:
-        """Remember, durably once this returns."""
+        """Remember, durably once this returns.
+
+        Raises:
+            OSError: the disk does not; as long as this process lives it is remembered all the same.
+        """
+        self._unwritten = state
         self.path.parent.mkdir(parents=True, exist_ok=True)
         files.write_atomically(self.path, msgspec.json.format(msgspec.json.encode(state), indent=1))
+        self._unwritten = None
 
     def clear(self) -> None:
-        """Forget: it is over."""
+        """Forget: it is over. A file that cannot be removed is seen to be stale by the next process."""
+        self._unwritten = None
         try:
             self.path.unlink()
+            files.sync_folder(self.path.parent)
         except FileNotFoundError:
             return
-        files.sync_folder(self.path.parent)
+        except OSError as error:
+            _log.error("the state of a shutdown that is over cannot be removed", path=str(self.path), error=str(error))

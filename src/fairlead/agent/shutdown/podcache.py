@@ -137,7 +137,7 @@ class PodCache:
             return msgspec.json.decode(self.path.read_bytes(), type=list[CachedPod])
         except FileNotFoundError:
             return []
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, OSError) as error:
             _log.warning("what was written down of the node's pods is unreadable", error=str(error))
             return []
 

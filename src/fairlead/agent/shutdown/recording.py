@@ -43,7 +43,10 @@ from fairlead.lifecycle.drain import cordons
 from fairlead.lifecycle.shutdown_observing import OPTION_NODE_BOOT_ID
 from fairlead.lifecycle.shutdown_recovery import Witness
 
-__all__ = ["NotYet", "Record"]
+__all__ = ["WORDS_CALLED_OFF", "WORDS_CAME_BACK", "NotYet", "Record"]
+
+WORDS_CALLED_OFF: Final = "the shutdown of the node was called off"
+WORDS_CAME_BACK: Final = "the node went down and is up again"
 
 _BOOT_ID: Final = "boot-id"
 _STARTED_AT: Final = "started-at"
@@ -150,6 +153,7 @@ class Record:
             node = await self.node()
             if node is None:
                 raise NotYet(f"there is no node {self._node_name}")
+            await self._settle_earlier(state)
             others = await self._events.list(field_selector=f"spec.bindingNode={self._node_name}")
             if busy := [one for one in others.items if one.claim_status is ClaimStatus.CLAIMED]:
                 raise NotYet(f"event {busy[0].name} is still claimed")
@@ -171,14 +175,26 @@ class Record:
     async def settle(self, outcome: ClaimStatus, message: str) -> None:
         """Finish whatever event of a shutdown this node still has claimed."""
         for event in await self._own_events():
-            if event.claim_status is ClaimStatus.CLAIMED:
-                status = phases.advance(
-                    event.status,
-                    outcome,
-                    completion_time=deadlines.whole_seconds(self._clock.now()),
-                    message=phases.shortened(message),
-                )
-                await self._events.update_status(wire.replace(event, status=status))
+            await self._finish(event, outcome, message)
+
+    async def _settle_earlier(self, state: ShutdownState) -> None:
+        """Finish the event of a shutdown that could not be wound up before this one began."""
+        for event in await self._own_events():
+            if event.status.options.get(_BOOT_ID) == state.boot_id:
+                await self._finish(event, ClaimStatus.FAILED, WORDS_CALLED_OFF)
+            else:
+                await self._finish(event, ClaimStatus.SUCCEEDED, WORDS_CAME_BACK)
+
+    async def _finish(self, event: LifecycleEvent, outcome: ClaimStatus, message: str) -> None:
+        if event.claim_status is not ClaimStatus.CLAIMED:
+            return
+        status = phases.advance(
+            event.status,
+            outcome,
+            completion_time=deadlines.whole_seconds(self._clock.now()),
+            message=phases.shortened(message),
+        )
+        await self._events.update_status(wire.replace(event, status=status))
 
     async def _own_events(self) -> list[LifecycleEvent]:
         page = await self._events.list(field_selector=f"spec.bindingNode={self._node_name}")

@@ -225,6 +225,19 @@ async def test_without_a_bus_nobody_can_tell(short_path: pathlib.Path) -> None:
         assert "cannot reach the system bus" in ear.problem
 
 
+async def test_a_logind_that_is_there_late_says_that_the_machine_does_not_go_down(short_path: pathlib.Path) -> None:
+    """Whoever began without it may have believed something else."""
+    logind = FakeLogind()
+    ear = an_ear(f"unix:path={short_path / 'bus'}", short_path)
+    async with ear.running(5):
+        assert ear.preparing is None
+        with private_bus(short_path) as address:
+            async with logind.on(address):
+                assert await word(ear) is False
+                await until(lambda: ear.holds_lock)
+    logind.close()
+
+
 @pytest.mark.parametrize("body", [[], ["yes"]])
 def test_a_signal_that_says_nothing_is_not_heard(body: list[object]) -> None:
     from fairlead.agent.shutdown.linux import _announced

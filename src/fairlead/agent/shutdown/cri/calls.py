@@ -19,6 +19,14 @@ _PACKAGE: Final = "runtime.v1"
 _SERVICE: Final = f"{_PACKAGE}.RuntimeService"
 # A runtime that does not answer is asked again; it holds nobody up. What it was told to wait for comes on top.
 _ANSWER_SECONDS: Final = 5.0
+_METHODS: Final = (
+    "ListContainers",
+    "ContainerStatus",
+    "StopContainer",
+    "ExecSync",
+    "StopPodSandbox",
+    "PodSandboxStatus",
+)
 
 Dial = Callable[[str, bytes, float | None], AsyncGenerator[bytes, None]]
 """How to send one call: method path, request, timeout in seconds; the messages of the answer."""
@@ -48,6 +56,12 @@ class CriCalls:
     def __init__(self, dial: Dial, clock: Clock) -> None:
         self._dial = dial
         self._clock = clock
+
+    def make_ready(self) -> None:
+        """Load what calls are made of: when the machine goes down, no moment is left for that."""
+        for method in _METHODS:
+            _message(f"{method}Request")
+            _message(f"{method}Response")
 
     async def running_containers(self) -> list[Any]:
         """Every container that runs."""
