@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 from fairlead.apiserver.launch import DATABASE
 from fairlead.apiserver.security.pki.keyring import PKI
-from fairlead.apiserver.storage.interface import StorageError
+from fairlead.apiserver.storage.interface import CorruptLog, NotOurs, StorageError
 from fairlead.apiserver.storage.sqlite import copy_database, lock_database, read_enclosed
 from fairlead.base.files import write_atomically
 
@@ -34,15 +36,29 @@ def restore(file: Path, folder: Path) -> bool:
             f"{target} exists, and a restore never overwrites data: "
             "stop the server, move the file aside (with its -wal and -shm files), then try again"
         )
+    with _named(file):
+        keys = read_enclosed(file)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # A server that runs on this folder holds the lock, even if somebody moved its file away.
     with lock_database(target):
-        keys = read_enclosed(file)
         if (folder / PKI).exists():
             keys = {}
         if keys:
             (folder / PKI).mkdir(mode=0o700)
         for name, content in keys.items():
             write_atomically(folder / PKI / Path(name).name, content)
-        copy_database(file, target)
+        with _named(file):
+            copy_database(file, target)
     return bool(keys)
+
+
+@contextlib.contextmanager
+def _named(file: Path) -> Iterator[None]:
+    """What the storage says of a database is not what helps with a backup."""
+    try:
+        yield
+    except (CorruptLog, NotOurs) as error:
+        raise StorageError(
+            f"{file} is no backup, or a damaged one; nothing was restored. Name a file that"
+            " `fairlead apiserver backup FILE` wrote"
+        ) from error

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ from fairlead.apiserver.security.authentication import read_token_file
 from fairlead.apiserver.security.kubeconfig import Kubeconfig
 from fairlead.apiserver.security.pki.keyring import PKI, open_keyring, serving_names
 from fairlead.apiserver.server import ApiServer, World
-from fairlead.apiserver.settings import Settings
+from fairlead.apiserver.settings import Settings, SettingsError
 from fairlead.apiserver.storage.interface import Log
 from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.apiserver.storage.sqlite import SqliteLog
@@ -38,13 +39,16 @@ class Running(msgspec.Struct, frozen=True):
 async def serve(settings: Settings, world: World, on_ready: Callable[[Running], None]) -> None:
     """Serve until cancelled. ``on_ready`` is called once the first request can be answered."""
     settings.check()
-    settings.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with _flag("--data-dir", settings.data_folder):
+        settings.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     names = serving_names(settings.bind_address, settings.extra_names)
     keys = open_keyring(settings.data_folder / PKI, names, world.clock, world.randomness)
     tokens = {} if settings.token_auth_file is None else read_token_file(settings.token_auth_file)
     listener = listen(settings.bind_address, settings.port, share=settings.share_port)
-    audit = AuditLog(settings.audit_log_path, world.clock) if settings.audit_log_path else None
+    audit: AuditLog | None = None
     try:
+        with _flag("--audit-log-path", settings.audit_log_path):
+            audit = AuditLog(settings.audit_log_path, world.clock) if settings.audit_log_path else None
         url = f"https://{_host(settings.bind_address)}:{listener.getsockname()[1]}"
         disk: Log = MemoryLog() if settings.in_memory else SqliteLog(settings.data_folder / DATABASE)
         server = ApiServer(
@@ -62,7 +66,8 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         context = tls_context(keys.certificate, keys.key, [keys.authority, client_ca])
         http = HttpServer(server.handle, listener, context, world.clock)
         path = settings.kubeconfig_out or settings.data_folder / "admin.kubeconfig"
-        Kubeconfig(url, keys.certificate_pem, keys.administrator).write(path)
+        with _flag("--kubeconfig-out", path):
+            Kubeconfig(url, keys.certificate_pem, keys.administrator).write(path)
         try:
             await _run(server, http, lambda: on_ready(Running(url, path, server)))
         finally:
@@ -87,6 +92,15 @@ async def _run(server: ApiServer, http: HttpServer, on_ready: Callable[[], None]
             face.start(http.run(stop), name="http")
             await http.wait_started()
             on_ready()
+
+
+@contextlib.contextmanager
+def _flag(flag: str, path: Path | str) -> Iterator[None]:
+    """Which flag it was that named a path that cannot be used."""
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(f"{flag}: {path} cannot be made: {error.strerror or error}") from error
 
 
 def _host(address: str) -> str:

@@ -11,7 +11,7 @@ import click
 
 from fairlead.api import names
 from fairlead.base import gates, logs
-from fairlead.cli import managing, options, process, windows_service
+from fairlead.cli import managing, options, process, values, windows_service
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
-_FOLDER = click.Path(path_type=pathlib.Path, file_okay=False)
-_LOG_FILE = click.Path(path_type=pathlib.Path, dir_okay=False)
 _IS_WINDOWS = windows_service.IS_WINDOWS
 
 _log = logs.get_logger(__name__)
@@ -39,12 +36,12 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
 
 
 @click.group("agent", invoke_without_command=True, subcommand_metavar="[COMMAND]" if _IS_WINDOWS else "")
-@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option("--node-name", callback=_node_name, help="The node to look after [default: this host's name].")
 @click.option(
     "--registry-dir",
-    type=_FOLDER,
+    type=values.FOLDER,
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
     callback=managing.socket_folder,
@@ -53,7 +50,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
 )
 @click.option(
     "--state-dir",
-    type=_FOLDER,
+    type=values.FOLDER,
     help="Where the agent keeps its name [default: "
     + (r"%ProgramData%\fairlead" if _IS_WINDOWS else "beside the registry")
     + "].",
@@ -74,12 +71,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     help="How long finished LifecycleEvents are kept. Give controller-manager the same: its event-gc deletes what is "
     "ten minutes past its own.",
 )
-@click.option(
-    "--lifecycle-api-group",
-    default="lifecycle.k8s.io",
-    show_default=True,
-    help="The API group of LifecycleTransition and LifecycleEvent; lifecycle.fairlead.dev is the alternative.",
-)
+@values.lifecycle_group
 @managing.boolean(
     "--well-known-conditions",
     default=True,
@@ -92,7 +84,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
 )
 @click.option(
     "--config",
-    type=_FILE,
+    type=values.FILE,
     help="How long pods get when the machine goes down: a file with the kubelet's three fields, or the kubelet's own.",
 )
 @click.option(
@@ -110,12 +102,18 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
 )
 @click.option(
     "--log-file",
-    type=_LOG_FILE,
+    type=values.NEW_FILE,
     help="Write log lines to this file"
     + (r" [default for a service: %ProgramData%\fairlead\agent.log]." if _IS_WINDOWS else "."),
 )
-@click.option("--platform", default="", help="Say on the Node that it runs on this cloud.")
-@click.option("--bind-address", default="127.0.0.1", show_default=True, help="Where health and metrics are served.")
+@click.option("--platform", default="", callback=values.platform, help="Say on the Node that it runs on this cloud.")
+@click.option(
+    "--bind-address",
+    default="127.0.0.1",
+    show_default=True,
+    callback=values.bind_address,
+    help="Where health and metrics are served.",
+)
 @click.option(
     "--secure-port",
     type=click.IntRange(0, 65535),

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairlead.api import names
 from fairlead.base.environment import Environment
 from fairlead.base.gates import FeatureGates
-from fairlead.cli import options, process
+from fairlead.cli import options, process, values
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from fairlead.apiserver.settings import Settings
 
 __all__ = ["backup", "command", "default_data_folder", "restore"]
-
-_PATH = click.Path(path_type=pathlib.Path)
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 
 
 def default_data_folder(environment: Environment) -> pathlib.Path:
@@ -32,9 +30,22 @@ def default_data_folder(environment: Environment) -> pathlib.Path:
     return home / "fairlead" / "apiserver"
 
 
+def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    for name in value:
+        if not values.is_address(name) and names.dns1123_subdomain(name.removeprefix("*.")):
+            raise click.BadParameter(f"{name!r} is neither an address nor a host's name", ctx, parameter)
+    return value
+
+
 @click.group("apiserver", invoke_without_command=True)
-@click.option("--data-dir", type=_PATH, help="Where everything is kept [default: the user's data folder].")
-@click.option("--bind-address", default="127.0.0.1", show_default=True, help="The address to listen on.")
+@click.option("--data-dir", type=values.PATH, help="Where everything is kept [default: the user's data folder].")
+@click.option(
+    "--bind-address",
+    default="127.0.0.1",
+    show_default=True,
+    callback=values.bind_address,
+    help="The address to listen on.",
+)
 @click.option(
     "--secure-port",
     type=click.IntRange(0, 65535),
@@ -42,11 +53,23 @@ def default_data_folder(environment: Environment) -> pathlib.Path:
     show_default=True,
     help="The port to listen on; 0 takes a free one.",
 )
-@click.option("--kubeconfig-out", type=_PATH, help="Where to write the administrator's kubeconfig [default: DATA_DIR].")
-@click.option("--client-ca-file", type=_FILE, help="Also accept client certificates of this CA.")
-@click.option("--token-auth-file", type=_FILE, help='Bearer tokens: lines of token,user,uid[,"group1,group2"].')
+@click.option(
+    "--kubeconfig-out", type=values.PATH, help="Where to write the administrator's kubeconfig [default: DATA_DIR]."
+)
+@click.option(
+    "--client-ca-file",
+    type=values.FILE,
+    callback=values.pem_certificates,
+    help="Also accept client certificates of this CA.",
+)
+@click.option("--token-auth-file", type=values.FILE, help='Bearer tokens: lines of token,user,uid[,"group1,group2"].')
 @click.option("--audit-log-path", default="", help="Append one line per request to this file; - is standard output.")
-@click.option("--tls-san", multiple=True, help="Another name or address that the serving certificate is good for.")
+@click.option(
+    "--tls-san",
+    multiple=True,
+    callback=_names,
+    help="Another name or address that the serving certificate is good for.",
+)
 @click.option("--in-memory", is_flag=True, help="Keep objects in memory only: nothing outlives the process.")
 @click.option(
     "--controllers",
@@ -62,12 +85,7 @@ def default_data_folder(environment: Environment) -> pathlib.Path:
     callback=options.duration,
     help="How often history is forgotten that was old already the last time.",
 )
-@click.option(
-    "--lifecycle-api-group",
-    default="lifecycle.k8s.io",
-    show_default=True,
-    help="The API group of LifecycleTransition and LifecycleEvent; lifecycle.fairlead.dev is the alternative.",
-)
+@values.lifecycle_group
 @click.option("--permit-port-sharing", is_flag=True, help="Set SO_REUSEPORT on the listening socket.")
 @options.feature_gates
 @options.logging
@@ -134,7 +152,10 @@ def _run(settings: Settings) -> None:
 
     wait_for_keys()
     world = server.World(now, chance, identity.RandomIds(chance), metrics.PrometheusMetrics(process_metrics=True))
-    process.run(lambda: launch.serve(settings, world, _announce), loop_factory=_loop_factory())
+    process.run(
+        lambda: launch.serve(settings, world, lambda running: _announce(running, settings)),
+        loop_factory=_loop_factory(),
+    )
 
 
 def _tune_interpreter() -> None:
@@ -145,11 +166,16 @@ def _tune_interpreter() -> None:
     sys.setswitchinterval(0.0001)
 
 
-def _announce(running: Running) -> None:
+def _announce(running: Running, settings: Settings) -> None:
     gc.freeze()  # what is there now stays; there is no use in looking for garbage in it
     gc.enable()
     click.echo(f"fairlead apiserver is ready on {running.url}")
     click.echo(f"  export KUBECONFIG={running.kubeconfig}")
+    folder = settings.data_folder
+    kept = (
+        f"keys are kept in {folder}, its objects in memory only" if settings.in_memory else f"data is kept in {folder}"
+    )
+    click.echo(f"  its {kept}")
 
 
 def _loop_factory() -> Callable[[], Any] | None:
@@ -162,7 +188,7 @@ def _loop_factory() -> Callable[[], Any] | None:
 
 
 @command.command("backup")
-@click.argument("file", type=_PATH)
+@click.argument("file", type=values.PATH)
 @click.pass_obj
 def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
     """Copy a server, running or not, into FILE: its objects, keys and certificates."""
@@ -173,7 +199,7 @@ def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
 
 
 @command.command("restore")
-@click.argument("file", type=_FILE)
+@click.argument("file", type=values.FILE)
 @click.pass_obj
 def restore(folder: pathlib.Path, file: pathlib.Path) -> None:
     """Put a backup FILE into an empty data folder. The server must not run."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli import managing, options
+from fairlead.cli import managing, options, values
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 _COMPONENT = "cloud-controller-manager"
 
 
@@ -27,10 +25,10 @@ def _platforms(ctx: click.Context, parameter: click.Parameter, value: str | None
 
 
 @click.command(_COMPONENT)
-@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option("--cloud-provider", required=True, help="The provider: aws, hcloud, static, or one that you installed.")
-@click.option("--cloud-config", type=_FILE, help="The provider's configuration file.")
+@click.option("--cloud-config", type=values.FILE, help="The provider's configuration file.")
 @click.option(
     "--cloud-provider-platforms",
     metavar="PLATFORM,...",
@@ -43,12 +41,18 @@ def _platforms(ctx: click.Context, parameter: click.Parameter, value: str | None
     metavar="NAME,...",
     default="*",
     show_default=True,
-    callback=managing.listed,
-    help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. There are: cloud-node, "
-    "cloud-node-lifecycle, route, service. With platforms, the last two run only if named.",
+    callback=values.controllers,
+    help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. There are: "
+    "cloud-node-controller, cloud-node-lifecycle-controller, node-route-controller and service-lb-controller; with "
+    "platforms, the last two run only if named.",
 )
 @click.option("--cluster-name", default="kubernetes", show_default=True, help="The instance prefix for the cluster.")
-@click.option("--cluster-cidr", default="", help="The range of pod addresses; one of each family for dual stack.")
+@click.option(
+    "--cluster-cidr",
+    default="",
+    callback=values.cidrs,
+    help="The range of pod addresses; one of each family for dual stack.",
+)
 @managing.boolean("--configure-cloud-routes", default=True, text="Let the route controller run.")
 @managing.period("--node-monitor-period", "5s", "How often the lifecycle of nodes is looked at.")
 @managing.period("--node-status-update-frequency", "5m", "How often node addresses are looked at.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli import managing, options
+from fairlead.cli import managing, options, values
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -18,19 +18,18 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 _COMPONENT = "fairlead-controller-manager"
 
 
 @click.command("controller-manager")
-@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option(
     "--controllers",
     metavar="NAME,...",
     default="*",
     show_default=True,
-    callback=managing.listed,
+    callback=values.controllers,
     help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. "
     "There are: event-gc, stall, shutdown-observer, and claimer, which does not by default.",
 )
@@ -54,18 +53,13 @@ _COMPONENT = "fairlead-controller-manager"
 )
 @click.option(
     "--claimer-registry-dir",
-    type=click.Path(path_type=pathlib.Path, file_okay=False),
+    type=values.FOLDER,
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
     callback=managing.socket_folder,
     help="Where drivers register with claimer, which claims events of nodes that have no agent.",
 )
-@click.option(
-    "--lifecycle-api-group",
-    default="lifecycle.k8s.io",
-    show_default=True,
-    help="The API group of LifecycleTransition and LifecycleEvent; lifecycle.fairlead.dev is the alternative.",
-)
+@values.lifecycle_group
 @click.option(
     "--leader-elect-groups",
     metavar="'GROUP=NAME,...;GROUP=...'",
@@ -97,10 +91,13 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
 
 
 def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
-    from fairlead.manager import select
+    from fairlead.manager import SelectionError, select
 
     built = {controller.name: controller for controller in _controllers(flags)}
-    names = select(flags["controllers"], known={name: one.default for name, one in built.items()})
+    try:
+        names = select(flags["controllers"], known={name: one.default for name, one in built.items()})
+    except SelectionError as error:
+        raise click.BadParameter(str(error), param_hint="--controllers") from error
     plans = _plans(invocation, flags, [built[name] for name in names])
     identity = managing.make_identity(plans[0].connect(), invocation.environment)
     return managing.make_manager(flags, component=_COMPONENT, identity=identity, groups=plans)
@@ -109,7 +106,7 @@ def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
 def _plans(invocation: Invocation, flags: dict[str, Any], controllers: list[Controller]) -> list[GroupPlan]:
     """One Lease for all, or several."""
     from fairlead.election import Lock
-    from fairlead.manager import parse_groups
+    from fairlead.manager import SelectionError, parse_groups
 
     namespace, lease = flags["leader_elect_resource_namespace"], flags["leader_elect_resource_name"]
     kubeconfigs = _group_kubeconfigs(flags["group_kubeconfigs"])
@@ -117,7 +114,10 @@ def _plans(invocation: Invocation, flags: dict[str, Any], controllers: list[Cont
         groups = {"": controllers}
     else:
         by_name = {controller.name: controller for controller in controllers}
-        named = parse_groups(flags["leader_elect_groups"], running=list(by_name))
+        try:
+            named = parse_groups(flags["leader_elect_groups"], running=list(by_name))
+        except SelectionError as error:
+            raise click.BadParameter(str(error), param_hint="--leader-elect-groups") from error
         groups = {group: [by_name[name] for name in names] for group, names in named.items()}
     if unknown := sorted(set(kubeconfigs) - set(groups)):
         raise ValueError(f"--leader-elect-group-kubeconfig names {', '.join(unknown)}, which is no group")
@@ -191,5 +191,7 @@ def _group_kubeconfigs(given: tuple[str, ...]) -> dict[str, pathlib.Path]:
         group, separator, path = text.partition("=")
         if not separator or not path:
             raise ValueError(f"--leader-elect-group-kubeconfig {text!r} must be written GROUP=FILE")
+        if not pathlib.Path(path).exists():
+            raise ValueError(f"--leader-elect-group-kubeconfig {text!r}: there is no file {path}")
         found[group.strip()] = pathlib.Path(path)
     return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli import process
+from fairlead.cli import process, values
 from fairlead.cli.invocation import Invocation
 from fairlead.cli.nodes import flags as node_flags
 
@@ -44,6 +44,7 @@ _DETACHED = 130  # what a shell reports for a program that Ctrl-C ended
     "--transition",
     default="node-drain",
     show_default=True,
+    callback=values.subdomain,
     help="The LifecycleTransition to ask for; one of your own may have an SLA.",
 )
 @node_flags.access

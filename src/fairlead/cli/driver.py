@@ -7,13 +7,19 @@ from typing import Any
 
 import click
 
-from fairlead.cli import options, process
+from fairlead.cli import managing, options, process, values
 from fairlead.cli.invocation import Invocation
 from fairlead.cli.nodes import flags as node_flags
 
 __all__ = ["command", "drain"]
 
-_FOLDER = click.Path(path_type=pathlib.Path, file_okay=False)
+
+def _instance(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not all(letter.isalnum() or letter in "-_." for letter in value):
+        raise click.BadParameter(
+            f"{value!r} cannot be part of a file's name: letters, digits, '-', '_' and '.' only", ctx, parameter
+        )
+    return value
 
 
 @click.group("driver")
@@ -23,16 +29,26 @@ def command() -> None:
 
 @command.command("drain", cls=node_flags.GoCommand)
 @node_flags.drain_flags(profile=True)
-@click.option("--node-name", default="", help="The only node to act on [default: any].")
+@click.option(
+    "--node-name", default="", callback=values.optional_subdomain, help="The only node to act on [default: any]."
+)
 @click.option(
     "--registry-dir",
-    type=_FOLDER,
+    type=values.FOLDER,
     default=pathlib.Path("/var/lib/fairlead/plugins_registry"),
     show_default=True,
+    callback=managing.socket_folder,
     help="Where the agent looks for registration sockets.",
 )
-@click.option("--plugin-dir", type=_FOLDER, help="Where to serve [default: the folder plugins beside the registry].")
-@click.option("--instance", default="", help="Tells processes of this driver apart, such as a pod's uid.")
+@click.option(
+    "--plugin-dir",
+    type=values.FOLDER,
+    callback=managing.optional_socket_folder,
+    help="Where to serve [default: the folder plugins beside the registry].",
+)
+@click.option(
+    "--instance", default="", callback=_instance, help="Tells processes of this driver apart, such as a pod's uid."
+)
 @click.option(
     "--shutdown-grace-period",
     default="10s",

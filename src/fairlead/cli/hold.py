@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from fairlead.cli import options, process
+from fairlead.cli import options, process, values
 from fairlead.cli.invocation import Invocation
 
 __all__ = ["command"]
@@ -17,7 +17,7 @@ __all__ = ["command"]
 @click.option(
     "--socket",
     "socket_path",
-    type=click.Path(path_type=pathlib.Path, dir_okay=False),
+    type=values.NEW_FILE,
     default=pathlib.Path("/var/lib/fairlead/lock.sock"),
     show_default=True,
     help="Where the agent hands its lock over.",

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import pathlib
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli import managing, options, process
+from fairlead.api import names
+from fairlead.cli import managing, options, process, values
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -17,11 +17,23 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+
+def _prefix(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    # What follows is a number.
+    if problems := names.dns1123_subdomain(f"{value}0"):
+        raise click.BadParameter(f"{value}0 would be no node's name: {'; '.join(problems)}", ctx, parameter)
+    return value
+
+
+def _clouds(ctx: click.Context, parameter: click.Parameter, value: str) -> list[str]:
+    clouds = managing.listed(ctx, parameter, value)
+    if not clouds:
+        raise click.BadParameter("it names none; such as aws,hcloud, or none", ctx, parameter)
+    return ["" if cloud == "none" else values.platform(ctx, parameter, cloud) for cloud in clouds]
 
 
 @click.command("hollow")
-@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option("--nodes", type=click.IntRange(min=0), default=3, show_default=True, help="How many nodes.")
 @click.option(
@@ -31,14 +43,20 @@ _FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
     show_default=True,
     help="Have a Deployment that puts so many pods on each node; 0: none.",
 )
-@click.option("--name-prefix", default="hollow-", show_default=True, help="What the names of the nodes begin with.")
+@click.option(
+    "--name-prefix",
+    default="hollow-",
+    show_default=True,
+    callback=_prefix,
+    help="What the names of the nodes begin with.",
+)
 @click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="The number of the first node.")
 @click.option(
     "--clouds",
     metavar="NAME,...",
     default="aws,hcloud",
     show_default=True,
-    callback=managing.listed,
+    callback=_clouds,
     help="The platforms that nodes say they run on, in turn; 'none' is a machine of nobody's.",
 )
 @managing.boolean("--provider-ids", default=True, text="Say so in the nodes' providerID.")
@@ -63,13 +81,12 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
     """
     from fairlead.hollow import HeartbeatOptions, HollowOptions, plan_nodes
 
-    clouds = ["" if cloud == "none" else cloud for cloud in flags["clouds"]]
     try:
         plans = plan_nodes(
             flags["nodes"],
             first=flags["first"],
             prefix=flags["name_prefix"],
-            clouds=clouds,
+            clouds=flags["clouds"],
             provider_ids=flags["provider_ids"],
             uninitialized=flags["uninitialized"],
         )

@@ -102,8 +102,8 @@ def _report(failure: Exception, *, debug: bool) -> int:
 
         traceback.print_exception(failure)
     elif isinstance(failure, click.UsageError):
-        # Shows how the command is used, then what was wrong.
-        failure.show()
+        # Shows how the command is used, then what was wrong, in one line: a parser's complaint may have several.
+        click.UsageError(" ".join(failure.format_message().split()), failure.ctx).show()
     else:
         click.echo(failures.report(failure), err=True)
     return failures.exit_code(failure)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli import process
+from fairlead.cli import process, values
 from fairlead.cli.invocation import Invocation
 from fairlead.cli.nodes import flags as node_flags
 
@@ -41,7 +41,13 @@ class _WithCommand(node_flags.GoCommand):
 @node_flags.node_choice
 @node_flags.limits
 @node_flags.drain_flags()
-@click.option("--transition", default="node-drain", show_default=True, help="The LifecycleTransition that drains.")
+@click.option(
+    "--transition",
+    default="node-drain",
+    show_default=True,
+    callback=values.subdomain,
+    help="The LifecycleTransition that drains.",
+)
 @node_flags.access
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fairlead.base.environment import Environment
-from fairlead.cli import options, process
+from fairlead.cli import options, process, values
 
 if TYPE_CHECKING:
     from fairlead.client import Client
@@ -23,6 +23,7 @@ __all__ = [
     "make_identity",
     "make_manager",
     "manager_flags",
+    "optional_socket_folder",
     "period",
     "run_manager",
     "socket_folder",
@@ -31,7 +32,8 @@ __all__ = [
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+
+_TIMING = ("lease_duration", "renew_deadline", "retry_period")
 
 
 def boolean(name: str, *, default: bool, text: str) -> Callable[[_F], _F]:
@@ -73,6 +75,13 @@ def socket_folder(ctx: click.Context, parameter: click.Parameter, value: pathlib
     return value
 
 
+def optional_socket_folder(
+    ctx: click.Context, parameter: click.Parameter, value: pathlib.Path | None
+) -> pathlib.Path | None:
+    """A callback for such a folder that need not be given."""
+    return None if value is None else socket_folder(ctx, parameter, value)
+
+
 def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
     """The flags of election and serving; `lease` and `port` are this component's own."""
     flags = [
@@ -87,9 +96,19 @@ def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
             show_default=True,
             help="The kind of object that is held.",
         ),
-        click.option("--leader-elect-resource-name", default=lease, show_default=True, help="The Lease."),
         click.option(
-            "--leader-elect-resource-namespace", default="kube-system", show_default=True, help="Its namespace."
+            "--leader-elect-resource-name",
+            default=lease,
+            show_default=True,
+            callback=values.subdomain if lease else values.optional_subdomain,
+            help="The Lease.",
+        ),
+        click.option(
+            "--leader-elect-resource-namespace",
+            default="kube-system",
+            show_default=True,
+            callback=values.label,
+            help="Its namespace.",
         ),
         period(
             "--controller-shutdown-timeout",
@@ -97,7 +116,11 @@ def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
             "How long controllers may take to end when asked; then the process ends without releasing its Lease.",
         ),
         click.option(
-            "--bind-address", default="127.0.0.1", show_default=True, help="Where health and metrics are served."
+            "--bind-address",
+            default="127.0.0.1",
+            show_default=True,
+            callback=values.bind_address,
+            help="Where health and metrics are served.",
         ),
         click.option(
             "--secure-port",
@@ -106,8 +129,10 @@ def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
             show_default=True,
             help="The port for health and metrics; 0: none.",
         ),
-        click.option("--tls-cert-file", type=_FILE, help="Serve them over TLS with this certificate; else plain HTTP."),
-        click.option("--tls-private-key-file", type=_FILE, help="Its key."),
+        click.option(
+            "--tls-cert-file", type=values.FILE, help="Serve them over TLS with this certificate; else plain HTTP."
+        ),
+        click.option("--tls-private-key-file", type=values.FILE, help="Its key."),
         boolean("--permit-port-sharing", default=False, text="Set SO_REUSEPORT on the listening socket."),
     ]
 
@@ -162,18 +187,23 @@ def run_manager(manager: Manager) -> None:
 def _timing(flags: Mapping[str, Any]) -> Timing:
     from fairlead.election import Timing
 
-    return Timing(
-        lease_duration_seconds=flags["leader_elect_lease_duration"],
-        renew_deadline_seconds=flags["leader_elect_renew_deadline"],
-        retry_period_seconds=flags["leader_elect_retry_period"],
-    )
+    seconds = {f"{name}_seconds": flags[f"leader_elect_{name}"] for name in _TIMING}
+    try:
+        return Timing(**seconds)
+    except ValueError as error:
+        said = str(error)
+        for name in _TIMING:
+            said = said.replace(f"{name}_seconds", f"--leader-elect-{name.replace('_', '-')}")
+        raise click.UsageError(said) from error
 
 
 def _serving(flags: Mapping[str, Any]) -> ServingOptions:
     from fairlead.manager import ServingOptions
 
     if bool(flags["tls_cert_file"]) is not bool(flags["tls_private_key_file"]):
-        raise ValueError("--tls-cert-file and --tls-private-key-file belong together")
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together; name both or neither")
+    if flags["tls_cert_file"]:
+        values.check_key_pair(flags["tls_cert_file"], flags["tls_private_key_file"])
     return ServingOptions(
         bind_address=flags["bind_address"],
         port=flags["secure_port"] or None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fairlead.cli import options
+from fairlead.cli import options, values
 
 if TYPE_CHECKING:
     from fairlead.sim.campaign import Report
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 _LAST_LINES = 60
 
 
@@ -27,7 +26,9 @@ _LAST_LINES = 60
 @click.option("--for", "seconds", metavar="DURATION", callback=options.optional_duration, help="Play for so long.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that play at once.")
 @click.option("--twice", is_flag=True, help="Play each seed twice, in two processes, and compare their histories.")
-@click.option("--scenario", "scenario_file", type=_FILE, help="A file of sizes and fault rates. Docs: simulation.md.")
+@click.option(
+    "--scenario", "scenario_file", type=values.FILE, help="A file of sizes and fault rates. Docs: simulation.md."
+)
 @click.option("--steps", type=click.IntRange(min=0), help="Only so many of the things that a seed would bring.")
 @click.option("--shrink", is_flag=True, help="Cut a failure down to the few things that bring it about.")
 @click.option("--history", is_flag=True, help="Print all that happened, also when nothing failed.")

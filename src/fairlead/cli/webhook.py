@@ -6,20 +6,23 @@ import pathlib
 
 import click
 
+from fairlead.api import names
 from fairlead.api.gvk import GroupResource
 from fairlead.base.gates import FeatureGates
-from fairlead.cli import options, process
+from fairlead.cli import options, process, values
 from fairlead.cli.invocation import Invocation
 
 __all__ = ["command", "manifests"]
 
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+
+def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    return values.bind_address(ctx, parameter, value) if value else value
 
 
 @click.group("webhook", invoke_without_command=True)
-@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
-@click.option("--bind-address", default="", help="The address to listen on [default: all].")
+@click.option("--bind-address", default="", callback=_address, help="The address to listen on [default: all].")
 @click.option(
     "--secure-port",
     type=click.IntRange(0, 65535),
@@ -29,11 +32,16 @@ _FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 )
 @click.option(
     "--tls-cert-file",
-    type=_FILE,
+    type=values.FILE,
     help="The certificate to show to API servers; read again when it changes. [required to serve]",
 )
-@click.option("--tls-private-key-file", type=_FILE, help="Its key. [required to serve]")
-@click.option("--client-ca-file", type=_FILE, help="Answer only callers with a certificate of this CA.")
+@click.option("--tls-private-key-file", type=values.FILE, help="Its key. [required to serve]")
+@click.option(
+    "--client-ca-file",
+    type=values.FILE,
+    callback=values.pem_certificates,
+    help="Answer only callers with a certificate of this CA.",
+)
 @options.feature_gates
 @options.logging
 @click.pass_context
@@ -59,6 +67,7 @@ def command(
         return
     if tls_cert_file is None or tls_private_key_file is None:
         raise click.UsageError("--tls-cert-file and --tls-private-key-file are needed: API servers only speak HTTPS")
+    values.check_key_pair(tls_cert_file, tls_private_key_file)
     from fairlead import client
     from fairlead.base.metrics import PrometheusMetrics
     from fairlead.webhook import server
@@ -88,6 +97,14 @@ def _announce(port: int) -> None:
     click.echo(f"fairlead webhook listens on port {port}")
 
 
+def _url(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    from urllib.parse import urlsplit
+
+    if value and not (urlsplit(value).scheme == "https" and urlsplit(value).hostname):
+        raise click.BadParameter(f"{value!r} is no URL such as https://10.0.0.1:9443; it must be HTTPS", ctx, parameter)
+    return value
+
+
 @command.command("manifests")
 @click.option(
     "--resource",
@@ -103,11 +120,18 @@ def _announce(port: int) -> None:
     metavar="NAMESPACE/ACCOUNT",
     help="A drain driver's service account, whose evictions must come from the pod's own node. May be repeated.",
 )
-@click.option("--namespace", default="fairlead-system", show_default=True, help="Where the webhook runs.")
 @click.option(
-    "--url", default="", help="Where the API server finds it, such as https://10.0.0.1:9443 [default: its Service]."
+    "--namespace", default="fairlead-system", show_default=True, callback=values.label, help="Where the webhook runs."
 )
-@click.option("--ca-file", type=_FILE, help="The certificate that signed the webhook's.")
+@click.option(
+    "--url",
+    default="",
+    callback=_url,
+    help="Where the API server finds it, such as https://10.0.0.1:9443 [default: its Service].",
+)
+@click.option(
+    "--ca-file", type=values.FILE, callback=values.pem_certificates, help="The certificate that signed the webhook's."
+)
 @click.option(
     "--image",
     default="",
@@ -155,13 +179,17 @@ def manifests(
 
 def _resource(text: str) -> GroupResource:
     plural, _, group = text.partition(".")
-    if not plural or "." not in group:
-        raise click.BadParameter(f"{text!r} is not PLURAL.GROUP, e.g. virtualmachines.example.com")
+    if names.dns1123_label(plural) or "." not in group or names.dns1123_subdomain(group):
+        hint = "--resource"
+        raise click.BadParameter(f"{text!r} is not PLURAL.GROUP, e.g. virtualmachines.example.com", param_hint=hint)
     return GroupResource(group, plural)
 
 
 def _account(text: str) -> tuple[str, str]:
     namespace, separator, name = text.partition("/")
-    if not (namespace and separator and name):
-        raise click.BadParameter(f"{text!r} is not NAMESPACE/ACCOUNT, e.g. fairlead-system/fairlead-drain")
+    if not separator or names.dns1123_label(namespace) or names.dns1123_subdomain(name):
+        hint = "--evictions-of"
+        raise click.BadParameter(
+            f"{text!r} is not NAMESPACE/ACCOUNT, e.g. fairlead-system/fairlead-drain", param_hint=hint
+        )
     return namespace, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 
 from fairlead.api.scheme import Scheme
 from fairlead.base.clock import Clock, RealClock
@@ -40,8 +41,17 @@ def find_access(
         return kubeconfig.access_for(config, context=context, environment=environment, clock=clock)
     if incluster.is_in_cluster(environment):
         return incluster.load(environment, clock)
-    looked = ", ".join(str(path) for path in paths)
-    raise errors.KubeconfigError(f"no context found in {looked}, and this is no pod; name a file with --kubeconfig")
+    raise errors.KubeconfigError(f"{_why_none(paths, environment)}, and this is no pod; name a file with --kubeconfig")
+
+
+def _why_none(paths: Sequence[pathlib.Path], environment: Environment) -> str:
+    missing = [path for path in paths if not path.exists()]
+    there = [path for path in paths if path not in missing]
+    named_by = "KUBECONFIG names " if environment.get("KUBECONFIG") else ""
+    said = [f"{named_by}{path}, which does not exist" if named_by else f"{path} does not exist" for path in missing]
+    if there:
+        said.append(f"no context found in {', '.join(str(path) for path in there)}")
+    return "; ".join(said)
 
 
 def connect(

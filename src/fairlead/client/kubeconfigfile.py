@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from fairlead.api import yaml_errors
 from fairlead.client import errors
 
 __all__ = [
@@ -149,9 +150,8 @@ def parse(path: pathlib.Path) -> Kubeconfig:
     except OSError as error:
         raise errors.KubeconfigError(f"cannot be read: {error.strerror or error}", path=path) from error
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}" if mark else ""
-        raise errors.KubeconfigError(f"is not valid YAML{where}", path=path) from error
+        place = yaml_errors.where(error)
+        raise errors.KubeconfigError(f"is not valid YAML{place and f' in {place}'}", path=path) from error
     if document is None:
         document = {}
     try:

@@ -42,7 +42,7 @@ def make_provider(
     entry = next((entry for entry in find() if entry.name == name), None)
     if entry is None:
         known = ", ".join(provider_names(find)) or "none"
-        raise ProviderError(f"unknown cloud provider {name!r}; installed are: {known}")
+        raise ProviderError(f"--cloud-provider: {name!r} is not known; installed are: {known}")
     try:
         factory = entry.load()
     except ImportError as error:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Self
 
-from fairlead.base import logs, tasks
+from fairlead.base import logs, sockets, tasks
 from fairlead.base.clock import Clock
 from fairlead.base.metrics import CONTENT_TYPE, Metrics
 from fairlead.manager.health import HealthChecks, Report
@@ -79,14 +79,7 @@ class HealthServer:
         if self._options.port is None:
             yield self
             return
-        server = await asyncio.start_server(
-            self._connected,
-            self._options.bind_address,
-            self._options.port,
-            ssl=self._tls(),
-            limit=_HEAD_LIMIT,
-            reuse_port=self._options.share_port or None,
-        )
+        server = await self._listen(self._options.port)
         self.port = server.sockets[0].getsockname()[1]
         _log.info("serving health and metrics", url=self.url)
         try:
@@ -95,6 +88,21 @@ class HealthServer:
             server.close()
             await self._connections.close()
             await server.wait_closed()
+
+    async def _listen(self, port: int) -> asyncio.Server:
+        try:
+            return await asyncio.start_server(
+                self._connected,
+                self._options.bind_address,
+                port,
+                ssl=self._tls(),
+                limit=_HEAD_LIMIT,
+                reuse_port=self._options.share_port or None,
+            )
+        except ssl.SSLError:
+            raise
+        except OSError as error:
+            raise sockets.cannot_listen(error, self._options.bind_address, port) from error
 
     def _tls(self) -> ssl.SSLContext | None:
         if self._options.certificate_file is None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from fairlead.api import yaml_errors
+
 __all__ = ["Faults", "NetworkFaults", "Scenario", "ScenarioError", "read_scenario"]
 
 
@@ -72,5 +74,7 @@ def read_scenario(path: Path) -> Scenario:
     """
     try:
         return msgspec.convert(yaml.safe_load(path.read_text("utf-8")) or {}, Scenario)
-    except (OSError, yaml.YAMLError, msgspec.ValidationError) as error:
-        raise ScenarioError(f"scenario {path}: {error}") from error
+    except yaml.YAMLError as error:
+        raise ScenarioError(f"--scenario {path}: {yaml_errors.problem(error)}") from error
+    except (OSError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        raise ScenarioError(f"--scenario {path}: {error}") from error

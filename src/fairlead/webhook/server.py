@@ -13,7 +13,7 @@ from aiohttp import web
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.admission_v1 import AdmissionRequest, AdmissionResponse, AdmissionReview
-from fairlead.base import logs
+from fairlead.base import logs, sockets
 from fairlead.base.backoff import Backoff
 from fairlead.base.metrics import CONTENT_TYPE, Metrics
 from fairlead.base.tasks import OnExit, TaskScope
@@ -62,7 +62,10 @@ async def serve(
     await runner.setup()
     try:
         site = web.TCPSite(runner, settings.bind_address or None, settings.port, ssl_context=context)
-        await site.start()
+        try:
+            await site.start()
+        except OSError as error:
+            raise sockets.cannot_listen(error, settings.bind_address, settings.port) from error
         on_listening(runner.addresses[0][1])
         async with TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
             scope.start(_wait_for_api(client, ready), name="connect")

@@ -15,7 +15,7 @@ NO_ENVIRONMENT = Environment({})
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (["--lifecycle-api-group=example.com"], "'example.com' is not one of lifecycle.k8s.io, lifecycle.fairlead.dev"),
+        (["--lifecycle-api-group=example.com"], "'example.com' is not one of 'lifecycle.k8s.io'"),
         (["--data-dir={file}"], "--data-dir: {file} is a file; name a folder"),
         (["--kubeconfig-out={folder}"], "--kubeconfig-out: {folder} is a folder; name a file"),
         (["--controllers=everything"], "--controllers: 'everything' is not one of"),
@@ -48,7 +48,7 @@ STARTED = """
 import os, sys
 import fairlead.cli.apiserver as under_test
 
-def announce(running):
+def announce(running, settings):
     print(" ".join(sys.modules), flush=True)
     os._exit(0)
 

@@ -22,7 +22,7 @@ def inventory(tmp_path: Path) -> Path:
     ("arguments", "words"),
     [
         ([], "Missing option '--cloud-provider'"),
-        (["--cloud-provider=nimbus"], "unknown cloud provider 'nimbus'; installed are: aws, hcloud, static"),
+        (["--cloud-provider=nimbus"], "--cloud-provider: 'nimbus' is not known; installed are: aws, hcloud, static"),
         (["--cloud-provider=static"], "cloud provider static needs --cloud-config"),
         (["--cloud-provider=aws"], "needs a region"),
         (["--cloud-provider=hcloud"], "needs HCLOUD_TOKEN"),
@@ -43,7 +43,7 @@ def test_bad_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixtu
         ("--controllers=everything", "--controllers: everything is not known"),
         ("--cloud-provider-platforms=aws", "does not support platform aws; it supports on-prem"),
         ("--cloud-provider-platforms=On Prem", "'On Prem' is not a platform"),
-        ("--leader-elect-renew-deadline=20s", "lease_duration_seconds"),
+        ("--leader-elect-renew-deadline=20s", "--leader-elect-lease-duration"),
         ("--node-monitor-period=0s", "must be positive"),
     ],
 )

@@ -235,6 +235,7 @@ def test_every_command_file_is_in_the_table() -> None:
         "nodes",
         "options",
         "process",
+        "values",
         "windows_service",
     }
     packages = {path.parent.name for path in folder.glob("*/__init__.py")}

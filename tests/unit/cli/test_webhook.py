@@ -7,13 +7,13 @@ import yaml
 
 from fairlead.base.environment import Environment
 from fairlead.cli.main import main
+from fairlead.testing.credentials import CertificateAuthority
 
 NO_ENVIRONMENT = Environment({})
 
 
 def test_manifests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    authority = tmp_path / "ca.crt"
-    authority.write_bytes(b"PEM")
+    authority, _ = CertificateAuthority.create(tmp_path).serving("webhook")
     arguments = ["webhook", "manifests", "--resource=vms.example.com", f"--ca-file={authority}", "--namespace=here"]
     assert main(arguments, environment=NO_ENVIRONMENT) == 0
     kinds = [document["kind"] for document in yaml.safe_load_all(capsys.readouterr().out)]

@@ -235,7 +235,7 @@ def test_an_unknown_context_lists_the_known(tmp_path: pathlib.Path) -> None:
 
 
 def test_no_way_in_at_all() -> None:
-    with pytest.raises(errors.KubeconfigError, match=r"no context found in /nonexistent/\.kube/config, and this is no"):
+    with pytest.raises(errors.KubeconfigError, match=r"/nonexistent/\.kube/config does not exist, and this is no"):
         connecting.find_access(environment=NO_ENVIRONMENT)
 
 

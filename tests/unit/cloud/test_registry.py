@@ -35,7 +35,7 @@ def test_a_provider_is_found_by_name() -> None:
 
 
 def test_an_unknown_provider_is_refused_by_name() -> None:
-    with pytest.raises(ProviderError, match="unknown cloud provider 'gce'; installed are: aws, fake"):
+    with pytest.raises(ProviderError, match="'gce' is not known; installed are: aws, fake"):
         make_provider("gce", SETTINGS, lambda: ENTRIES)
 
 

@@ -54,6 +54,7 @@ def test_a_failure_shows_the_servers_log(tmp_path: Path) -> None:
     assert "1 failed" in result.stdout
     assert "embedded control plane at https://127.0.0.1:" in result.stdout
     assert "fairlead apiserver is ready on" in result.stdout
+    assert "its data is kept in " in result.stdout
 
 
 def test_nothing_is_imported_that_is_not_used(tmp_path: Path) -> None:

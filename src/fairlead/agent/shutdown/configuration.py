@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import yaml
 
+from fairlead.api import yaml_errors
 from fairlead.lifecycle.shutdown_config import BadShutdownConfig, ShutdownConfig, read_shutdown_config
 
 __all__ = ["AgentConfig", "kubelet_is_configured", "read_config"]
@@ -52,8 +53,12 @@ def read_config(path: Path, *, gate_is_on: bool = True, system: str = sys.platfo
     """
     try:
         tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadShutdownConfig([f"{path}: cannot be read: {error}"]) from error
+    except yaml.YAMLError as error:
+        raise BadShutdownConfig([f"{path}: is not valid YAML: {yaml_errors.problem(error)}"]) from error
+    except UnicodeDecodeError as error:
+        raise BadShutdownConfig([f"{path}: is no text in UTF-8"]) from error
+    except OSError as error:
+        raise BadShutdownConfig([f"{path}: cannot be read: {error.strerror or error}"]) from error
     if tree is None:
         tree = {}
     if not isinstance(tree, dict):

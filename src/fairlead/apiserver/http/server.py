@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fairlead.apiserver.http.connection import Connection, Handler, Site
+from fairlead.base import sockets
 from fairlead.base.clock import Clock
 from fairlead.base.tasks import OnExit, TaskScope
 
@@ -96,7 +97,7 @@ def listen(address: str, port: int, *, share: bool = False) -> socket.socket:
         listener.listen(_BACKLOG)
     except OSError as error:
         listener.close()
-        raise OSError(error.errno, f"cannot listen on {address}:{port}: {error.strerror}") from error
+        raise sockets.cannot_listen(error, address, port) from error
     listener.setblocking(False)
     return listener
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import hmac
+import io
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -53,23 +54,31 @@ class _StaticTokens:
 
 
 def read_token_file(path: Path) -> dict[str, UserInfo]:
-    """Users by token, from lines of `token,user name,user uid[,"group1,group2"]`."""
+    """Users by token, from lines of `token,user name,user uid[,"group1,group2"]`.
+
+    Raises:
+        TokenFileError: it has something else in it.
+    """
     users: dict[str, UserInfo] = {}
-    with path.open(encoding="utf-8", newline="") as file:
-        for number, row in enumerate(csv.reader(file, skipinitialspace=True), start=1):
-            if not row:
-                continue
-            if len(row) < 3:
-                raise TokenFileError(
-                    f"{path}:{number}: must have at least 3 columns (token, user name, user uid), found {len(row)}"
-                )
-            token, name, uid, *rest = row
-            if not token:
-                raise TokenFileError(f"{path}:{number}: the token is empty")
-            if token in users:
-                raise TokenFileError(f"{path}:{number}: the token occurs twice")
-            groups = tuple(group for group in rest[0].split(",") if group) if rest else ()
-            users[token] = UserInfo(name=name, uid=uid, groups=groups)
+    try:
+        text = path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise TokenFileError(f"--token-auth-file: {path} is no text in UTF-8") from error
+    for number, row in enumerate(csv.reader(io.StringIO(text, newline=""), skipinitialspace=True), start=1):
+        if not row:
+            continue
+        if len(row) < 3:
+            raise TokenFileError(
+                f"--token-auth-file: {path}:{number}: must have at least 3 columns (token, user name, user uid),"
+                f" found {len(row)}"
+            )
+        token, name, uid, *rest = row
+        if not token:
+            raise TokenFileError(f"--token-auth-file: {path}:{number}: the token is empty")
+        if token in users:
+            raise TokenFileError(f"--token-auth-file: {path}:{number}: the token occurs twice")
+        groups = tuple(group for group in rest[0].split(",") if group) if rest else ()
+        users[token] = UserInfo(name=name, uid=uid, groups=groups)
     return users
 
 

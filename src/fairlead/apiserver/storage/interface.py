@@ -15,7 +15,7 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["CorruptLog", "DiskFull", "Log", "Row", "StorageError"]
+__all__ = ["CorruptLog", "DiskFull", "Log", "NotOurs", "Row", "StorageError"]
 
 
 class StorageError(Exception):
@@ -24,6 +24,10 @@ class StorageError(Exception):
 
 class CorruptLog(StorageError):
     """What is stored is not what was written. Nothing of it is served."""
+
+
+class NotOurs(StorageError):
+    """The file is sound, and something else's."""
 
 
 class DiskFull(StorageError):

@@ -330,7 +330,7 @@ def _single(connection: apsw.Connection, question: str) -> Any:
 def _check(connection: apsw.Connection, path: pathlib.Path) -> None:
     application_id = _single(connection, "PRAGMA application_id")
     if application_id != APPLICATION_ID:
-        raise interface.StorageError(f"{path} is a SQLite file, but not one of an API server; name another --data-dir")
+        raise interface.NotOurs(f"{path} is a SQLite file, but not one of an API server; name another --data-dir")
     verdict = _single(connection, "PRAGMA quick_check(1)")
     if verdict != "ok":
         raise interface.CorruptLog(f"{path} is damaged: {verdict}. {_RESTORE_HINT}")

@@ -7,13 +7,11 @@ order (`bundle`), and the way back (`removing`). Components never write any of i
 
 from __future__ import annotations
 
-import pathlib
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.api import names
-from fairlead.cli import managing, options, process
+from fairlead.cli import managing, options, process, values
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -22,26 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 _MODES = click.Choice(["off", "warn", "deny"])
 
 
-def _namespace(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    if problems := names.dns1123_label(value):
-        raise click.BadParameter(f"{value!r} is no namespace: {'; '.join(problems)}", ctx, parameter)
-    return value
-
-
 @click.command("install")
-@click.option("--namespace", default="fairlead-system", show_default=True, callback=_namespace, help="Where it runs.")
+@click.option("--namespace", default="fairlead-system", show_default=True, callback=values.label, help="Where it runs.")
 @click.option("--image", default="", help="The container image [default: fairlead at this version].")
-@click.option(
-    "--lifecycle-api-group",
-    type=click.Choice(["lifecycle.k8s.io", "lifecycle.fairlead.dev"]),
-    default="lifecycle.k8s.io",
-    show_default=True,
-    help="The API group of LifecycleTransition and LifecycleEvent.",
-)
+@values.lifecycle_group
 @managing.boolean("--lifecycle", default=True, text="The kinds, agent and drain driver on every node, the manager.")
 @managing.boolean(
     "--claimer",
@@ -103,11 +88,13 @@ def _namespace(ctx: click.Context, parameter: click.Parameter, value: str) -> st
     "--ccm-controllers",
     metavar="[PROVIDER=]NAME,...",
     multiple=True,
-    help="What it runs beside the node controllers: route, service. May be repeated; of several --ccm it says whose.",
+    help="What it runs beside the node controllers: node-route-controller, service-lb-controller. May be repeated; of "
+    "several --ccm it says whose.",
 )
 @click.option(
     "--cluster-cidr",
     default="",
+    callback=values.cidrs,
     help="The range of pod addresses, for the route controller of a --ccm; as its own flag.",
 )
 @click.option(
@@ -122,7 +109,7 @@ def _namespace(ctx: click.Context, parameter: click.Parameter, value: str) -> st
     is_flag=True,
     help="Remove what these flags would install, in an order that leaves nothing stuck; needs an administrator.",
 )
-@click.option("--kubeconfig", type=_FILE, help="For --uninstall: the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="For --uninstall: the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="For --uninstall: the context of the kubeconfig to use.")
 @managing.period("--timeout", "5m", "For --uninstall: how long claimed events may take to end by themselves.")
 @options.logging

@@ -13,7 +13,11 @@ from fairlead.cloud.enforcement import Manager
 
 __all__ = ["cloud_managers"]
 
-_NAMES = frozenset({"route", "service"})
+# By upstream's names, and by the older ones that it still takes.
+_NAMES = {
+    **dict.fromkeys(("node-route-controller", "route"), "route"),
+    **dict.fromkeys(("service-lb-controller", "service"), "service"),
+}
 # Of the providers that come along, those with neither routes nor load balancers.
 _NODES_ONLY = frozenset({"hcloud", "static"})
 
@@ -63,8 +67,10 @@ def _controllers(text: str, clouds: Iterable[str]) -> tuple[str, set[str]]:
     provider, separator, listed = text.rpartition("=")
     known = list(clouds)
     names = {name.strip() for name in listed.split(",") if name.strip()}
-    if unknown := sorted(names - _NAMES):
-        raise ValueError(f"--ccm-controllers knows route and service, not {', '.join(unknown)}")
+    if unknown := sorted(names - set(_NAMES)):
+        raise ValueError(
+            f"--ccm-controllers knows node-route-controller and service-lb-controller, not {', '.join(unknown)}"
+        )
     if not separator:
         if len(known) != 1:
             raise ValueError(f"--ccm-controllers={text}: say whose they are, PROVIDER={text}")
@@ -73,7 +79,7 @@ def _controllers(text: str, clouds: Iterable[str]) -> tuple[str, set[str]]:
         raise ValueError(f"--ccm-controllers={text}: there is no --ccm {provider}")
     if names and provider in _NODES_ONLY:
         raise ValueError(f"--ccm-controllers: cloud provider {provider} has neither routes nor load balancers")
-    return provider, names
+    return provider, {_NAMES[name] for name in names}
 
 
 def _check_range(cluster_cidr: str) -> None:

@@ -119,7 +119,11 @@ def claimer_deployment(plan: Plan) -> list[Json]:
 
 def cloud_manager(plan: Plan, manager: Manager) -> list[Json]:
     """The cloud controller manager of one cloud; its configuration is the Secret of its name."""
-    extra = [name for name, runs in (("route", manager.routes), ("service", manager.services)) if runs]
+    extra = [
+        name
+        for name, runs in (("node-route-controller", manager.routes), ("service-lb-controller", manager.services))
+        if runs
+    ]
     arguments = [
         "cloud-controller-manager",
         f"--cloud-provider={manager.provider}",

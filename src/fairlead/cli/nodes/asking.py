@@ -9,6 +9,7 @@ from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventSpec, LifecycleTransition
 from fairlead.api.meta import ObjectMeta
+from fairlead.api.reserved import NODE_DRAIN, NODE_UNCORDON
 from fairlead.base.identity import RandomIds
 from fairlead.client.client import Client
 from fairlead.lifecycle import claiming, options
@@ -57,13 +58,20 @@ async def check_transition(client: Client, name: str) -> LifecycleTransition:
         return await client.of(LifecycleTransition).get(name)
     except api_errors.NotFound as error:
         if (error.details or {}).get("name"):
-            raise AskError(
-                f"there is no LifecycleTransition {name}: drivers publish them when they register with the agent of"
-                " a node, so no drain driver runs anywhere yet (fairlead agent, fairlead driver drain)"
-            ) from error
+            raise AskError(f"there is no LifecycleTransition {name}: {await _what_there_is(client, name)}") from error
         raise AskError(
             "this cluster does not serve LifecycleTransitions; fairlead install prints what it needs"
         ) from error
+
+
+async def _what_there_is(client: Client, wanted: str) -> str:
+    published = "drivers publish theirs when they register with the agent of a node"
+    others = [transition.name for transition in (await client.of(LifecycleTransition).list_all()).items]
+    if others:
+        return f"{published}; these are there: {', '.join(sorted(others))}"
+    if wanted in {NODE_DRAIN.name, NODE_UNCORDON.name}:
+        return f"{published}, so no drain driver runs anywhere yet (fairlead agent, fairlead driver drain)"
+    return f"{published}, and none has yet"
 
 
 async def ask(client: Client, transition: LifecycleTransition, node: str, wanted: Mapping[str, str]) -> Asked:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-import pathlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fairlead.cli import values
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ __all__ = [
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
 _SPELLINGS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
@@ -72,14 +71,11 @@ def go_boolean(name: str, *, default: bool, text: str) -> Callable[[_F], _F]:
 def access(command: _F) -> _F:
     """`--kubeconfig`, `--context` and the lifecycle kinds' group."""
     for flag in (
-        click.option(
-            "--lifecycle-api-group",
-            default="lifecycle.k8s.io",
-            show_default=True,
-            help="The API group of LifecycleTransition and LifecycleEvent; lifecycle.fairlead.dev is the alternative.",
-        ),
+        values.lifecycle_group,
         click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use."),
-        click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it]."),
+        click.option(
+            "--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it]."
+        ),
     ):
         command = flag(command)
     return command
@@ -159,10 +155,20 @@ def node_choice(command: _F) -> _F:
     """Which nodes."""
     return _all(
         [
-            click.argument("nodes", nargs=-1, metavar="[NODE]..."),
-            click.option("-l", "--selector", default="", help="The nodes with these labels, instead of names."),
+            click.argument("nodes", nargs=-1, metavar="[NODE]...", callback=_node_names),
+            click.option(
+                "-l",
+                "--selector",
+                default="",
+                callback=values.selector,
+                help="The nodes with these labels, instead of names.",
+            ),
         ]
     )(command)
+
+
+def _node_names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(values.subdomain(ctx, parameter, name) for name in value)
 
 
 def check_choice(flags: Mapping[str, Any]) -> None:

@@ -7,12 +7,11 @@ Here belongs asking the API server (`looking`) and showing the answer (`showing`
 from __future__ import annotations
 
 import asyncio
-import pathlib
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli import managing, options
+from fairlead.cli import managing, options, values
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
@@ -20,12 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
+
+def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    return "" if value is None else values.subdomain(ctx, parameter, value)
 
 
 @click.command("status")
-@click.argument("node", required=False, default="")
-@click.option("--kubeconfig", type=_FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.argument("node", required=False, callback=_node_name)
+@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option(
     "-o",
@@ -43,12 +44,7 @@ _FILE = click.Path(path_type=pathlib.Path, exists=True, dir_okay=False)
     callback=managing.listed,
     help="Also tell what each node is to a cloud controller manager of these platforms: Owned, Foreign or Unknown.",
 )
-@click.option(
-    "--lifecycle-api-group",
-    default="lifecycle.k8s.io",
-    show_default=True,
-    help="The API group of LifecycleTransition and LifecycleEvent; lifecycle.fairlead.dev is the alternative.",
-)
+@values.lifecycle_group
 @options.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
@@ -62,7 +58,7 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
     try:
         platforms = parse_platforms(flags["platforms"])
     except PlatformError as error:
-        raise click.UsageError(str(error)) from error
+        raise click.BadParameter(str(error), param_hint="--cloud-provider-platforms") from error
 
     async def look() -> looking.Sight:
         async with _connect(invocation, flags) as client:

@@ -28,6 +28,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
+from fairlead.api import yaml_errors
 from fairlead.api.core_v1 import NodeAddress
 from fairlead.cloud.errors import CloudUnavailable, ForeignId, ProviderError
 from fairlead.cloud.ownership import PlatformError, parse_platforms, platform_of_provider_id
@@ -68,7 +69,9 @@ class _Inventory:
         loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
             file = msgspec.convert(yaml.load(text, Loader=loader), _File)  # noqa: S506 - safe, both of them
-        except (yaml.YAMLError, msgspec.ValidationError) as error:
+        except yaml.YAMLError as error:
+            raise ValueError(yaml_errors.problem(error)) from error
+        except msgspec.ValidationError as error:
             raise ValueError(str(error)) from error
         self.platforms = parse_platforms(file.platforms)
         if not file.platforms:

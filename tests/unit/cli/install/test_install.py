@@ -164,7 +164,7 @@ def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) ->
         "--lifecycle=false",
         "--ccm=static=here,there",
         "--ccm=aws",
-        "--ccm-controllers=aws=service,route",
+        "--ccm-controllers=aws=service-lb-controller,route",
         "--cluster-cidr=10.244.0.0/16",
         "--fence=warn",
     )
@@ -181,13 +181,13 @@ def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) ->
     assert "--cloud-provider-platforms=here,there" in static
     assert "--controllers=*" in static
     assert not any("--cluster-cidr" in one for one in static)
-    assert {"--controllers=*,route,service", "--cluster-cidr=10.244.0.0/16"} <= set(aws)
+    assert {"--controllers=*,node-route-controller,service-lb-controller", "--cluster-cidr=10.244.0.0/16"} <= set(aws)
 
 
 def test_controllers_of_the_only_cloud_need_not_say_whose_they_are(capsys: pytest.CaptureFixture[str]) -> None:
     made = printed(capsys, "--lifecycle=false", "--ccm=aws", "--ccm-controllers=service")
     [arguments] = [one["args"] for manifest in made for one in containers_of(manifest)]
-    assert "--controllers=*,service" in arguments
+    assert "--controllers=*,service-lb-controller" in arguments
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,12 @@ def test_controllers_of_the_only_cloud_need_not_say_whose_they_are(capsys: pytes
     [
         (["--namespace=Not_One"], "'Not_One' is no namespace"),
         (["--ccm=AWS"], "'AWS' is not a platform"),
-        (["--ccm=aws", "--ccm-controllers=routes"], "--ccm-controllers knows route and service, not routes"),
+        (
+            ["--ccm=aws", "--ccm-controllers=routes"],
+            "knows node-route-controller and service-lb-controller, not routes",
+        ),
         (["--ccm=aws", "--ccm-controllers=route"], "the route controller needs --cluster-cidr"),
-        (["--ccm=aws", "--ccm-controllers=route", "--cluster-cidr=x"], "the route controller needs --cluster-cidr"),
+        (["--ccm=aws", "--ccm-controllers=route", "--cluster-cidr=x"], "Invalid value for '--cluster-cidr': 'x'"),
         (["--ccm=aws", "--ccm=hcloud", "--ccm-controllers=service"], "say whose they are, PROVIDER=service"),
         (["--ccm=aws", "--ccm-controllers=gce=service"], "there is no --ccm gce"),
         (["--ccm=hcloud", "--ccm-controllers=service"], "hcloud has neither routes nor load balancers"),
@@ -232,6 +235,8 @@ def test_every_container_runs_a_command_that_there_is(tmp_path: Path) -> None:
         for container in containers_of(manifest):
             arguments = [
                 one.replace("$(NODE_NAME)", "node-1")
+                .replace("$(POD_UID)", "uid-1")
+                .replace("$(POD_IP)", "10.0.0.1")
                 .replace("/etc/cloud/cloud.conf", str(config))
                 .replace("/etc/fairlead/agent.yaml", str(config))
                 for one in container["args"]

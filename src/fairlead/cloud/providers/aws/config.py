@@ -55,7 +55,8 @@ def read_config(settings: ProviderSettings) -> AwsConfig:
         try:
             parser.read_string(settings.cloud_config.read_text(encoding="utf-8"))
         except (OSError, UnicodeDecodeError, configparser.Error) as error:
-            raise ProviderError(f"--cloud-config {settings.cloud_config} cannot be read: {error}") from error
+            said = " ".join(str(error).replace("<string>", settings.cloud_config.name).split())
+            raise ProviderError(f"--cloud-config {settings.cloud_config} cannot be read: {said}") from error
     # Upstream's reader takes values with or without quotes.
     values = {key: value.strip('"') for key, value in parser.items("Global")} if parser.has_section("Global") else {}
     if unknown := sorted(set(values) - _KNOWN):
