@@ -13,6 +13,7 @@ from fairlead.api.reserved import NODE_DRAIN, NODE_UNCORDON
 from fairlead.base.identity import RandomIds
 from fairlead.client.client import Client
 from fairlead.lifecycle import claiming, options
+from fairlead.lifecycle.drain import options as drain_options
 
 __all__ = ["AskError", "Asked", "ask", "check_transition", "chosen_nodes"]
 
@@ -65,13 +66,24 @@ async def check_transition(client: Client, name: str) -> LifecycleTransition:
 
 
 async def _what_there_is(client: Client, wanted: str) -> str:
-    published = "drivers publish theirs when they register with the agent of a node"
+    published = "drivers publish them when they register with the agent of a node"
     others = [transition.name for transition in (await client.of(LifecycleTransition).list_all()).items]
     if others:
         return f"{published}; these are there: {', '.join(sorted(others))}"
     if wanted in {NODE_DRAIN.name, NODE_UNCORDON.name}:
         return f"{published}, so no drain driver runs anywhere yet (fairlead agent, fairlead driver drain)"
     return f"{published}, and none has yet"
+
+
+def _difference(frozen: Mapping[str, str], wanted: Mapping[str, str]) -> str:
+    """How the options of an event differ from those wanted; what neither says is no difference."""
+    unsaid = drain_options.spell(drain_options.KUBECTL)
+    parts = [
+        f"{name}={frozen[name]} instead of {value}" if name in frozen else f"{name} is left to the driver, not {value}"
+        for name, value in wanted.items()
+        if frozen.get(name, unsaid.get(name)) != value
+    ]
+    return ", ".join(parts)
 
 
 async def ask(client: Client, transition: LifecycleTransition, node: str, wanted: Mapping[str, str]) -> Asked:
@@ -87,12 +99,7 @@ async def ask(client: Client, transition: LifecycleTransition, node: str, wanted
     if running:
         event = running[0]
         frozen = event.status.options or options.options_for(transition.spec.driver, event.metadata.annotations)
-        differs = ", ".join(
-            f"{name}={frozen.get(name, '(unset)')!s} instead of {value}"
-            for name, value in wanted.items()
-            if frozen.get(name) != value
-        )
-        return Asked(event, is_new=False, differs=differs)
+        return Asked(event, is_new=False, differs=_difference(frozen, wanted))
     suffix = RandomIds(client.randomness).name_suffix()
     made = LifecycleEvent(
         metadata=ObjectMeta(

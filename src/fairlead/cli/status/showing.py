@@ -181,10 +181,13 @@ def _event_lines(title: str, event: EventOverview, now: dt.datetime) -> Iterator
         yield f"  Deadline:   {format_time(event.deadline)}{left}"
     if _progress(event):
         yield f"  Progress:   {_progress(event)}"
-    if event.message and not (event.waits_for and event.status == ClaimStatus.PENDING):
+    waits_for = event.waits_for
+    if event.message and not (waits_for and event.status == ClaimStatus.PENDING):
         yield f"  Message:    {event.message}"
-    if event.waits_for and event.waits_for != event.message:
-        yield f"  Waits for:  {event.waits_for}"
+        # It ends in the driver's own words, which may be a long list of pods.
+        waits_for = waits_for.removesuffix(event.message).removesuffix("; ")
+    if waits_for:
+        yield f"  Waits for:  {waits_for}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> str:

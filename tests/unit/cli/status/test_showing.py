@@ -41,3 +41,19 @@ def test_why_an_event_waits_is_as_seen_now() -> None:
     for shown in (as_table(sight), as_page(sight)):
         assert "nobody claims for the node" in shown
         assert "there is no LifecycleTransition" not in shown
+
+
+def test_what_a_driver_says_is_on_the_page_once() -> None:
+    blocked = "blocked: shop/web-1 by budget web"
+    event = EventOverview(
+        name="e",
+        transition="t",
+        status="Claimed",
+        message=blocked,
+        waits_for=f"driver example.com/d has not reached the end state Done; {blocked}",
+    )
+    node = NodeOverview(name="n", current=event)
+    sight = Sight(now=dt.datetime(2026, 3, 1, tzinfo=dt.UTC), nodes=(Seen(node=node, platform=Platform()),))
+    page = as_page(sight)
+    assert page.count(blocked) == 1
+    assert "Waits for:  driver example.com/d has not reached the end state Done\n" in page
