@@ -1,31 +1,31 @@
-"""Change the product in one place, at random, and see who notices: first its unit tests, then the simulation.
+"""Change the product in one place after another, and see who notices: first its unit tests, then the simulation.
 
-    .venv/bin/python hack/mutation/mutate.py --seconds 1200 --seed 1
+    .venv/bin/python hack/mutation/mutate.py --seconds 1200 --record build/mutation.jsonl
 
-Each mutant lives in a forked child whose functions are given the changed code; no file is touched. What survives both
-is printed, and is either equal in behaviour to the original or a hole in the tests.
+Each mutant lives in a forked child whose functions are given the changed code. Tests are collected once, and a mutant
+meets only those that run the function it changes. First all mutants are shown to the tests; then those that no test
+noticed are played. What was found out is written to the record at once, and a second run goes on where the first one
+ended. What survives both is either equal in behaviour to the original or a hole in the tests.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import collections
-import copy
-import dataclasses
-import functools
 import importlib
-import inspect
+import json
 import logging
 import os
 import pathlib
 import random
+import signal
 import sys
 import time
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 
 import pytest
+from mutants import Mutant, apply, mutants_of
 
 SOURCE = pathlib.Path("src/fairlead")
 # What is changed, and the tests that must notice.
@@ -35,204 +35,184 @@ TARGETS = {
     "cloud/ownership.py": ["tests/unit/cloud/test_ownership.py", "tests/unit/cloud/test_decision_table.py"],
 }
 SIM_SEEDS = 3
-KILLED_BY_TESTS, KILLED_BY_SIM, SURVIVED, BROKEN = 10, 11, 12, 13
+PATIENCE_SECONDS = 120
+ARGUMENTS = ["-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "--assert=plain", "-m", "not long"]
+MISSED, FOUND, BROKEN = 10, 11, 12
+BY_TESTS, BY_PLAY, SURVIVED = "found by tests", "found by the simulation", "survived"
+UNNOTICED, HOPELESS = "not noticed by tests", "not tried"
 
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-}
+Place = tuple[str, str]  # a file and a function in it
 
 
-@dataclasses.dataclass(frozen=True)
-class Mutant:
-    """One change of one file."""
+class Record:
+    """What became of each mutant so far."""
 
-    file: pathlib.Path
-    tests: tuple[str, ...]
-    line: int
-    what: str
-    tree: ast.Module
+    def __init__(self, path: pathlib.Path) -> None:
+        self._path = path
+        self.outcomes: dict[str, str] = {}
+        if path.exists():
+            for line in path.read_text("utf-8").splitlines():
+                told = json.loads(line)
+                self.outcomes[told["mutant"]] = told["outcome"]
 
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}  {self.what}"
-
-
-def changes(node: ast.AST) -> Iterator[ast.AST]:
-    """What could stand in a node's place."""
-    match node:
-        case ast.Compare(ops=[operator]) if type(operator) in COMPARISONS:
-            other = copy.deepcopy(node)
-            other.ops = [COMPARISONS[type(operator)]()]
-            yield other
-        case ast.BoolOp(op=operator):
-            other_op = copy.deepcopy(node)
-            other_op.op = ast.Or() if isinstance(operator, ast.And) else ast.And()
-            yield other_op
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
-            yield operand
-        case ast.Constant(value=bool() as value):
-            yield ast.Constant(value=not value)
-        case ast.Constant(value=int() | float() as number):
-            yield ast.Constant(value=number + 1)
-        case ast.BinOp(op=ast.Add() | ast.Sub() as operator):
-            swapped = copy.deepcopy(node)
-            swapped.op = ast.Sub() if isinstance(operator, ast.Add) else ast.Add()
-            yield swapped
-        case ast.Call(func=ast.Name(id=("min" | "max") as name)):
-            called = copy.deepcopy(node)
-            called.func = ast.Name(id="max" if name == "min" else "min", ctx=ast.Load())
-            yield called
+    def add(self, mutant: Mutant, outcome: str) -> None:
+        self.outcomes[str(mutant)] = outcome
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"mutant": str(mutant), "outcome": outcome}) + "\n")
 
 
-def mutants_of(file: pathlib.Path, tests: list[str]) -> Iterator[Mutant]:
-    """Every change of a file that is inside a function."""
-    tree = ast.parse(file.read_text("utf-8"))
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    inside = {id(inner) for function in functions for part in function.body for inner in ast.walk(part)}
-    for parent in ast.walk(tree):
-        if id(parent) not in inside:
-            continue
-        for field, value in ast.iter_fields(parent):
-            for place, child in enumerate(value if isinstance(value, list) else [value]):
-                for other in changes(child) if isinstance(child, ast.expr) else ():
-                    yield _mutant(file, tests, tree, (parent, field, place if isinstance(value, list) else None), other)
+class Judge:
+    """A plugin of pytest: where tests would be run once, they are run for every mutant."""
+
+    def __init__(self, mutants: Sequence[Mutant], record: Record, until: float) -> None:
+        self._mutants = mutants
+        self._record = record
+        self._until = until
+        self._failed = False
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._failed = self._failed or report.failed
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if session.testsfailed:
+            raise pytest.UsageError("the tests cannot be collected")
+        callers = self._callers(session.items)
+        for mutant in self._mutants:
+            if str(mutant) in self._record.outcomes:
+                continue
+            if time.monotonic() > self._until:
+                break
+            items = callers[str(mutant.file), mutant.function]
+            outcome = forked(lambda mutant=mutant, items=items: self._tried(mutant, items))
+            self._record.add(mutant, {FOUND: BY_TESTS, MISSED: UNNOTICED}.get(outcome, HOPELESS))
+            print(f"{self._record.outcomes[str(mutant)]}: {mutant}", flush=True)
+        return True
+
+    def _tried(self, mutant: Mutant, items: Sequence[pytest.Item]) -> int:
+        if not apply(mutant):
+            return BROKEN
+        return FOUND if any(not self._passes(item) for item in items) else MISSED
+
+    def _passes(self, item: pytest.Item) -> bool:
+        self._failed = False
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
+        return not self._failed
+
+    def _callers(self, items: Sequence[pytest.Item]) -> dict[Place, list[pytest.Item]]:
+        """Which tests run which function, the quickest first. Found out in a child: here nothing may have run."""
+        reading, writing = os.pipe()
+        if not os.fork():
+            os.close(reading)
+            be_quiet()
+            status = 1
+            try:
+                with os.fdopen(writing, "w") as answer:
+                    for number, item in enumerate(items):
+                        seconds, places = self._followed(item)
+                        answer.write(json.dumps([number, seconds, sorted(places)]) + "\n")
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(writing)
+        with os.fdopen(reading) as answer:
+            lines = [json.loads(line) for line in answer]
+        os.wait()
+        callers: dict[Place, list[pytest.Item]] = collections.defaultdict(list)
+        for number, _, places in sorted(lines, key=lambda line: line[1]):
+            for file, function in places:
+                callers[file, function].append(items[number])
+        return callers
+
+    def _followed(self, item: pytest.Item) -> tuple[float, set[Place]]:
+        files = {str(mutant.file.resolve()): str(mutant.file) for mutant in self._mutants}
+        seen: set[types.CodeType] = set()
+
+        def note(frame: types.FrameType, event: str, _argument: object) -> None:
+            if event == "call":
+                seen.add(frame.f_code)
+
+        began = time.monotonic()
+        sys.setprofile(note)
+        try:
+            passed = self._passes(item)
+        finally:
+            sys.setprofile(None)
+        if not passed:
+            raise pytest.UsageError(f"{item.nodeid} fails without any mutant")
+        places = {
+            (files[code.co_filename], code.co_qualname.split(".<locals>")[0])
+            for code in seen
+            if code.co_filename in files
+        }
+        return time.monotonic() - began, places
 
 
-def _mutant(
-    file: pathlib.Path, tests: list[str], tree: ast.Module, at: tuple[ast.AST, str, int | None], other: ast.AST
-) -> Mutant:
-    parent, field, place = at
-    before = getattr(parent, field) if place is None else getattr(parent, field)[place]
-    ast.copy_location(other, before)
-
-    def put(node: ast.AST) -> None:
-        if place is None:
-            setattr(parent, field, node)
-        else:
-            getattr(parent, field)[place] = node
-
-    put(other)
-    changed = copy.deepcopy(tree)
-    put(before)
-    what = f"{ast.unparse(before)}  ->  {ast.unparse(other)}".replace("\n", " ")
-    return Mutant(file, tuple(tests), before.lineno, what, ast.fix_missing_locations(changed))
-
-
-def apply(mutant: Mutant) -> bool:
-    """Give the functions of the loaded module the changed code; whether any was changed."""
-    name = ".".join(mutant.file.relative_to("src").with_suffix("").parts)
-    module = importlib.import_module(name)
-    codes: dict[str, types.CodeType] = {}
-    todo = [compile(mutant.tree, str(mutant.file), "exec")]
-    while todo:
-        for constant in todo.pop().co_consts:
-            if isinstance(constant, types.CodeType):
-                codes[constant.co_qualname] = constant
-                todo.append(constant)
-    changed = False
-    for function in functions_of(module):
-        new = codes.get(function.__code__.co_qualname)
-        if new is not None and new.co_freevars == function.__code__.co_freevars and new != function.__code__:
-            function.__code__ = new
-            changed = True
-    return changed
-
-
-def functions_of(module: types.ModuleType) -> Iterator[types.FunctionType]:
-    """The functions and methods that a module defines."""
-    todo = [value for value in vars(module).values() if getattr(value, "__module__", None) == module.__name__]
-    while todo:
-        value = todo.pop()
-        if inspect.isclass(value):
-            todo += [one for one in vars(value).values() if not inspect.isclass(one)]
-        elif isinstance(value, property):
-            todo += [one for one in (value.fget, value.fset) if one is not None]
-        elif isinstance(value, staticmethod | classmethod | functools.cached_property):
-            todo.append(getattr(value, "__func__", None) or getattr(value, "func", None))
-        elif isinstance(value, types.FunctionType):
-            yield value
-            if hasattr(value, "__wrapped__"):
-                todo.append(value.__wrapped__)
-        elif hasattr(value, "__wrapped__"):
-            todo.append(value.__wrapped__)
-
-
-def judged(mutant: Mutant) -> int:
-    """In the child: what becomes of a mutant."""
-    if not apply(mutant):
-        return BROKEN
-    arguments = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "--assert=plain", "--timeout", "60"]
-    ended = pytest.main([*arguments, *mutant.tests])
-    if ended in {pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED}:
-        return KILLED_BY_TESTS
-    if ended != pytest.ExitCode.OK:
-        return BROKEN
+def played(mutant: Mutant) -> int:
+    """In a child: whether a few seeds notice."""
     from fairlead.sim.running import run
     from fairlead.sim.scenario import Scenario
 
+    if not apply(mutant):
+        return BROKEN
     logging.disable(logging.CRITICAL)
-    for seed in range(1, SIM_SEEDS + 1):
-        if run(seed, Scenario()).violation is not None:
-            return KILLED_BY_SIM
-    return SURVIVED
+    broken = (run(seed, Scenario()).violation is not None for seed in range(1, SIM_SEEDS + 1))
+    return FOUND if any(broken) else MISSED
 
 
-def forked(mutant: Mutant) -> int:
-    """What becomes of a mutant, found out in a child."""
+def forked(judged: Callable[[], int]) -> int:
+    """What becomes of a mutant, found out in a child. One that never ends is noticed, too."""
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
-        return os.waitstatus_to_exitcode(status)
-    quiet = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(quiet, 1)
-    os.dup2(quiet, 2)
+        outcome = os.waitstatus_to_exitcode(status)
+        return FOUND if outcome == -signal.SIGALRM else outcome
+    be_quiet()
+    signal.alarm(PATIENCE_SECONDS)
     outcome = BROKEN
     try:
-        outcome = judged(mutant)
+        outcome = judged()
     finally:
         os._exit(outcome)
 
 
+def be_quiet() -> None:
+    """In a child: what it would print is its parent's to say."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.dup2(nowhere, 2)
+
+
 def main() -> int:
-    """Judge a sample of all mutants, for so long."""
+    """Judge as many mutants as there is time for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1, help="the order in which mutants are tried")
     parser.add_argument("--only", default="", help="a target: lifecycle, election or cloud/ownership.py")
+    parser.add_argument("--record", type=pathlib.Path, default=pathlib.Path("build/mutation.jsonl"))
     told = parser.parse_args()
+    until = time.monotonic() + told.seconds
+    record = Record(told.record)
     groups: dict[str, list[Mutant]] = {}
-    for target, tests in TARGETS.items():
+    for target in TARGETS:
         if told.only not in {"", target}:
             continue
         place = SOURCE / target
         files = [place] if place.suffix else sorted(place.rglob("*.py"))
-        groups[target] = [mutant for file in files for mutant in mutants_of(file, tests)]
+        groups[target] = [mutant for file in files for mutant in mutants_of(file)]
+        random.Random(told.seed).shuffle(groups[target])
+    for target, mutants in groups.items():
+        if any(str(mutant) not in record.outcomes for mutant in mutants):
+            pytest.main([*ARGUMENTS, *TARGETS[target]], plugins=[Judge(mutants, record, until)])
     importlib.import_module("fairlead.sim.running")  # once, for all children
-    chance = random.Random(told.seed)
-    for mutants in groups.values():
-        chance.shuffle(mutants)
-    counts: collections.Counter[tuple[str, int]] = collections.Counter()
-    began = time.monotonic()
-    while any(groups.values()) and time.monotonic() - began < told.seconds:
-        # One of each in turn, so that a short run has looked everywhere.
-        for target, mutants in groups.items():
-            if mutants:
-                mutant = mutants.pop()
-                outcome = forked(mutant)
-                counts[target, outcome] += 1
-                if outcome in {SURVIVED, BROKEN}:
-                    print(f"{'survived' if outcome == SURVIVED else 'not tried'}: {mutant}", flush=True)
-    for target, left in groups.items():
-        tests, sim, survived = (counts[target, one] for one in (KILLED_BY_TESTS, KILLED_BY_SIM, SURVIVED))
-        print(f"{target}: {tests} found by tests, {sim} by the simulation, {survived} survived; {len(left)} not tried")
+    for mutant in (one for mutants in groups.values() for one in mutants):
+        if record.outcomes.get(str(mutant)) == UNNOTICED and time.monotonic() < until:
+            outcome = forked(lambda mutant=mutant: played(mutant))
+            record.add(mutant, {FOUND: BY_PLAY, MISSED: SURVIVED}.get(outcome, HOPELESS))
+            print(f"{record.outcomes[str(mutant)]}: {mutant}", flush=True)
+    for target, mutants in groups.items():
+        counts = collections.Counter(record.outcomes.get(str(mutant), "left") for mutant in mutants)
+        print(f"{target}: {', '.join(f'{count} {outcome}' for outcome, count in counts.most_common())}")
     return 0
 
 

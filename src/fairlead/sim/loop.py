@@ -30,7 +30,7 @@ _Ts = TypeVarTuple("_Ts")
 _TASKS_BETWEEN_TIDYING = 64
 _CANCELLED_BETWEEN_TIDYING = 256
 # So many callbacks without a step in time: something spins.
-_SPINNING = 200_000
+_SPINNING = 50_000
 _CALLBACKS_AT_ONCE = 256
 
 

@@ -45,7 +45,7 @@ def evicts_what_is_the_nodes_own(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(filters, "MIRROR_ANNOTATION", "no such annotation")
 
 
-@mutant("6")
+@mutant("6", seed=3)
 def does_not_read_its_options(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(options, "parse", lambda _told, profile: profile)
 
@@ -98,7 +98,7 @@ def lets_go_before_it_is_told(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(conducting.Conductor, "_ended", silently)
 
 
-@mutant("10", "liveness")
+@mutant("10", "liveness", seed=2)
 def takes_its_word_back_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     recover = shutdown_recovery.recover
 

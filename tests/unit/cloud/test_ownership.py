@@ -40,6 +40,9 @@ def node(provider_id: str = "", annotation: str | None = None) -> Node:
         ("awsx://1", None, {"aws"}, FOREIGN),
         ("aws://gce://1", None, {"aws"}, OWNED),
         ("aws://gce://1", None, {"gce"}, FOREIGN),
+        # As long as an id may be, and one longer.
+        ("aws://" + "x" * 1018, None, {"aws"}, OWNED),
+        ("aws://" + "x" * 1019, None, {"aws"}, FOREIGN),
         # No platforms: as before there was ownership.
         ("gce://p/z/n", "gce", set(), OWNED),
         ("", None, set(), OWNED),

@@ -10,6 +10,7 @@ order: it is that of the commits. So each answer is held against it as it arrive
 
 from __future__ import annotations
 
+import bisect
 import re
 import urllib.parse
 from typing import Any, Final
@@ -98,7 +99,8 @@ class _Watch:
             return
         self.last = int(since)
         self._commits = commits.in_order(place[0])
-        self._at = 0
+        # What came before is none of its business, and there is much of it.
+        self._at = bisect.bisect_right(self._commits, self.last, key=lambda commit: commit.revision)
         self._namespace = place[3]
         self._field, _, self._value = query.get("fieldSelector", "").partition("=")
 
