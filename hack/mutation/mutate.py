@@ -77,6 +77,8 @@ class Judge:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:
             raise pytest.UsageError("the tests cannot be collected")
+        # It has a door to the terminal of its own, which no child can shut.
+        session.config.pluginmanager.unregister(name="terminalreporter")
         callers = self._callers(session.items)
         for mutant in self._mutants:
             if str(mutant) in self._record.outcomes:

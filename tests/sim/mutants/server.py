@@ -95,7 +95,7 @@ def extends_the_grace(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deletion, "decide_custom", generous)
 
 
-@mutant("9", seed=3)
+@mutant("9", seed=6)
 def forced_deletion_moves_the_deadline_to_now(patch: pytest.MonkeyPatch) -> None:
     decide = deletion.decide_custom
 
