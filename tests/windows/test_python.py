@@ -31,7 +31,37 @@ from fairlead.cli.main import main
 install = ["agent", "install-service", "--name=never"]
 wrong = (["--no-such-flag"], ["--state-dir=here"], ["word"], [r"--kubeconfig=C:\\none"])
 print("codes", [main([*install, *flags]) for flags in wrong])
+print("early", main(["agent", "--v=4", "install-service", "--name=never"]))
 print("code", main(["agent", "remove-service", "--name=never"]))
+"""
+
+PROTECTED = """
+import ctypes, pathlib, sys
+from fairlead.agent.windows.folders import protect
+folder = pathlib.Path(sys.argv[1]) / "new" / "folder"
+pointer = ctypes.c_void_p
+
+def rights():
+    library = ctypes.WinDLL("advapi32")
+    found, text = pointer(), ctypes.c_wchar_p()
+    library.GetNamedSecurityInfoW.argtypes = [ctypes.c_wchar_p, ctypes.c_uint32, ctypes.c_uint32, *[pointer] * 5]
+    assert library.GetNamedSecurityInfoW(str(folder), 1, 4, None, None, None, None, ctypes.byref(found)) == 0
+    words = library.ConvertSecurityDescriptorToStringSecurityDescriptorW
+    words.argtypes = [pointer, ctypes.c_uint32, ctypes.c_uint32, pointer, pointer]
+    assert words(found, 1, 4, ctypes.byref(text), None)
+    return text.value
+
+folder.mkdir(parents=True)
+print("everybody" if "WD" in rights() else "nobody")
+protect(folder)
+print("everybody" if "WD" in rights() else "nobody")
+(folder / "mine").write_text("x")
+protect(folder)
+print((folder / "mine").read_text())
+try:
+    protect(folder / "mine")
+except OSError as error:
+    print(type(error).__name__)
 """
 
 FILES = """
@@ -88,6 +118,13 @@ def test_files_are_whole_or_not_there_and_locks_are_one_process_only(machine: Wi
     assert (code, output.strip()) == (0, "whole")
 
 
+def test_the_agents_folder_is_nobody_elses(machine: Wine, tmp_path: pathlib.Path) -> None:
+    """Wine keeps of a list of rights what the modes of files can say; whether everybody is on it is among that."""
+    code, output = machine.python("-c", PROTECTED, windows_path(tmp_path))
+    assert code == 0, output
+    assert output.split() == ["everybody", "nobody", "x", "FileExistsError"]
+
+
 def test_a_service_that_could_not_start_is_not_made(machine: Wine) -> None:
     code, output = machine.python("-c", REFUSALS)
     assert code == 0, output
@@ -98,6 +135,8 @@ def test_a_service_that_could_not_start_is_not_made(machine: Wine) -> None:
         "takes no argument 'word'",
         "does not exist",
         "codes [2, 2, 2, 2]",
+        "must come after install-service",
+        "early 2",
         "opening the service never",
         "code 1",
     ):

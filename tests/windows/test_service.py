@@ -33,8 +33,10 @@ async def site(
     machine: Wine, tmp_path: pathlib.Path, fairlead_shared_apiserver: EmbeddedControlPlane
 ) -> AsyncIterator[Site]:
     machine.come_up_again()
+    folder = tmp_path / "a site"  # a command line has to be quoted where a path has a space
+    folder.mkdir()
     async with fairlead_shared_apiserver.client() as client:
-        made = Site(machine, tmp_path, fairlead_shared_apiserver, client, str(next(NUMBERS)))
+        made = Site(machine, folder, fairlead_shared_apiserver, client, str(next(NUMBERS)))
         await made.register()
         try:
             yield made

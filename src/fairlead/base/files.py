@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 __all__ = ["FileLock", "LockTaken", "sync_folder", "write_atomically"]
+
+_SCANNER_PAUSES_SECONDS: Final = (0.005, 0.01, 0.02, 0.04)  # together so short that even an event loop may wait
 
 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
@@ -27,12 +30,24 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o600, durable: 
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-        temporary.replace(path)
+        _replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
         sync_folder(path.parent)
+
+
+def _replace(source: Path, target: Path) -> None:
+    # On Windows whoever reads a file is in the way of its successor: a scanner for viruses, for a moment.
+    for pause_seconds in () if os.name == "posix" else _SCANNER_PAUSES_SECONDS:
+        try:
+            source.replace(target)
+        except PermissionError:
+            time.sleep(pause_seconds)
+        else:
+            return
+    source.replace(target)
 
 
 def sync_folder(folder: Path) -> None:

@@ -92,9 +92,11 @@ def install_service(
     Only a service hears that the machine goes down. Run this as an administrator.
     """
     _need_windows("install-service")
+    from fairlead.agent.windows.folders import protect
     from fairlead.agent.windows.scm import NewService, ServiceManager
 
     _check_flags(ctx, flags)
+    protect(data_folder(ctx.ensure_object(Invocation)))
     manager = ServiceManager()
     if not depends_on and manager.facts(_RUNTIME) is not None:
         depends_on = [_RUNTIME]
@@ -135,6 +137,9 @@ def _check_flags(ctx: click.Context, flags: Sequence[str]) -> None:
     if ctx.parent is None:
         raise click.UsageError("install-service belongs to fairlead agent")
     agent = ctx.parent.command
+    for early in agent.params:
+        if ctx.parent.get_parameter_source(early.name or "") is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{early.opts[0]} must come after install-service, to be a flag of the service")
     with agent.make_context("agent", list(flags), parent=ctx.parent.parent, obj=ctx.obj) as parsed:
         if parsed.protected_args or parsed.args:
             raise click.UsageError(f"fairlead agent takes no argument {(*parsed.protected_args, *parsed.args)[0]!r}")
