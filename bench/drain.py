@@ -169,10 +169,12 @@ class _Counting:
 
 
 async def _many_nodes(site: _Site) -> list[Measurement]:
-    names = [f"many-{number}" for number in range(NODES)]
+    first = 2  # the numbers before are the pair's, and with them their addresses
+    names = [f"many-{number}" for number in range(first, first + NODES)]
+    hollow = ("hollow", f"--nodes={NODES}", f"--first={first}", "--name-prefix=many-", "--only-kubelets=true")
     turned_away: list[str] = []
     async with (
-        site.running("hollow-many", "hollow", f"--nodes={NODES}", "--name-prefix=many-", "--only-kubelets=true"),
+        site.running("hollow-many", *hollow),
         contextlib.AsyncExitStack() as clients,
         tasks.TaskScope("bench", on_exit=tasks.OnExit.CANCEL) as scope,
     ):

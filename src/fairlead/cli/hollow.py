@@ -104,11 +104,32 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
 async def _run(client: Client, plans: list[NodePlan], chosen: HollowOptions, pods_per_node: int) -> None:
     from fairlead.hollow import HollowCluster, fill
 
-    async with client, HollowCluster(client, plans, chosen).running():
-        if pods_per_node:
-            await fill(client, pods_per_node * len(plans))
-        click.echo(f"{len(plans)} hollow nodes are ready")
-        await asyncio.Event().wait()
+    async with client:
+        await _check_ranges(client, plans)
+        async with HollowCluster(client, plans, chosen).running():
+            if pods_per_node:
+                await fill(client, pods_per_node * len(plans))
+            click.echo(f"{len(plans)} hollow nodes are ready")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                click.echo("the nodes stay behind, and stay Ready until somebody who looks after nodes notices")
+
+
+async def _check_ranges(client: Client, plans: list[NodePlan]) -> None:
+    from fairlead.api.core_v1 import Node
+    from fairlead.client.errors import ClientError
+    from fairlead.hollow import check_ranges
+
+    try:
+        there = (await client.of(Node).list_all()).items
+    except ClientError as error:
+        click.echo(f"{error}; the nodes register when the API server is there", err=True)
+        return
+    try:
+        check_ranges(plans, {node.spec.pod_cidr: node.name for node in there if node.spec.pod_cidr})
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
 
 
 def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:

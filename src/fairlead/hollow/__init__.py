@@ -21,7 +21,7 @@ from fairlead.hollow.filling import fill
 from fairlead.hollow.fleet import Fleet
 from fairlead.hollow.heartbeat import HeartbeatOptions
 from fairlead.hollow.kubelet import Kubelet
-from fairlead.hollow.plan import NodePlan, plan_nodes
+from fairlead.hollow.plan import NodePlan, check_ranges, plan_nodes
 from fairlead.hollow.runtime import Runtime, Sandbox
 from fairlead.hollow.scheduler import scheduler
 
@@ -36,6 +36,7 @@ __all__ = [
     "NodePlan",
     "Runtime",
     "Sandbox",
+    "check_ranges",
     "fill",
     "plan_nodes",
     "scheduler",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fairlead.api.core_v1 import Taint
 
-__all__ = ["NODES_MAX", "NodePlan", "plan_nodes"]
+__all__ = ["NODES_MAX", "NodePlan", "check_ranges", "plan_nodes"]
 
 # Every node has a /24 for its pods out of 10.64.0.0/10.
 _POD_NETWORK = ipaddress.IPv4Address("10.64.0.0")
@@ -55,7 +55,8 @@ def plan_nodes(
         prefix: what their names begin with.
         clouds: the platforms they run on; an empty name is a machine of nobody's.
         provider_ids: whether their providerID says so.
-        uninitialized: whether they wait for a cloud controller manager; then their providerID is its to set.
+        uninitialized: whether they wait for a cloud controller manager; then their providerID, and the labels that say
+            what and where they are, are its to set.
         taints: more of them.
 
     Raises:
@@ -74,6 +75,31 @@ def plan_nodes(
         )
         for number in range(first, first + count)
     ]
+
+
+def check_ranges(plans: Iterable[NodePlan], others: Mapping[str, str]) -> None:
+    """Refuse nodes whose pods would have the addresses of others'.
+
+    Args:
+        plans: the nodes to be.
+        others: the pod ranges that are in use, and by which node.
+
+    Raises:
+        ValueError: a range would be used twice; says which number is free.
+    """
+    for plan in plans:
+        owner = others.get(plan.pod_cidr, plan.name)
+        if owner != plan.name:
+            raise ValueError(
+                f"node {owner} has the pod range {plan.pod_cidr} that {plan.name} would get:"
+                f" begin at another number, --first={_first_free(others)}"
+            )
+
+
+def _first_free(ranges: Iterable[str]) -> int:
+    starts = [int(ipaddress.IPv4Network(one).network_address) for one in ranges if ":" not in one]
+    numbers = [(start - int(_POD_NETWORK)) // 256 for start in starts]
+    return max((number + 1 for number in numbers if 0 <= number < NODES_MAX), default=0)
 
 
 def _plan(
@@ -98,12 +124,19 @@ def _plan(
             "kubernetes.io/hostname": name,
             "kubernetes.io/os": "linux",
             "kubernetes.io/arch": "amd64",
-            "node.kubernetes.io/instance-type": "hollow",
-            "topology.kubernetes.io/region": region,
-            "topology.kubernetes.io/zone": zone,
+            # What a machine is, and where, is the cloud controller manager's to say where there is one.
+            **({} if uninitialized and cloud else _whereabouts(region, zone)),
         },
         taints=(*taints, _UNINITIALIZED) if uninitialized and cloud else taints,
     )
+
+
+def _whereabouts(region: str, zone: str) -> dict[str, str]:
+    return {
+        "node.kubernetes.io/instance-type": "hollow",
+        "topology.kubernetes.io/region": region,
+        "topology.kubernetes.io/zone": zone,
+    }
 
 
 def _provider_id(cloud: str, zone: str, number: int) -> str:

@@ -71,6 +71,7 @@ async def test_the_plain_program(start: StartProgram, api: RawApi) -> None:
     first_holder = (await api.get(f"{LEASES}/price-updater")).expect(200)["spec"]["holderIdentity"]
     os.kill(first.pid, signal.SIGTERM)
     await until_ended(first)
+    assert "Traceback" not in first.log.read_text(encoding="utf-8")
     await until_said(second, "updates prices in term 1")
     assert (await api.get(f"{LEASES}/price-updater")).expect(200)["spec"]["holderIdentity"] != first_holder
     (await api.delete(f"{LEASES}/price-updater")).expect(200)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node, Pod, Taint, Toleration
-from fairlead.hollow import ANNOTATION_ENDS, ANNOTATION_READY, plan_nodes
+from fairlead.hollow import ANNOTATION_ENDS, ANNOTATION_READY, check_ranges, plan_nodes
 from fairlead.hollow.behaviour import Behaviour, behaviour
 from fairlead.hollow.fitting import explain, refusal, tolerates
 from fairlead.hollow.node_lifecycle import leaves_at, wanted_taints
@@ -170,9 +170,22 @@ def test_plans_have_distinct_addresses_and_a_limit() -> None:
     plans = plan_nodes(1000)
     assert len({plan.address for plan in plans}) == len({plan.pod_cidr for plan in plans}) == 1000
     assert plan_nodes(1, clouds=[""])[0].provider_id == ""
-    assert plan_nodes(1, uninitialized=True)[0].taints[0].key == "node.cloudprovider.kubernetes.io/uninitialized"
+    waiting, nobodys = plan_nodes(2, clouds=["aws", ""], uninitialized=True)
+    assert [taint.key for taint in waiting.taints] == ["node.cloudprovider.kubernetes.io/uninitialized"]
+    whereabouts = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "node.kubernetes.io/instance-type"}
+    assert not whereabouts & set(waiting.labels), "they are the cloud controller manager's to set"
+    assert whereabouts <= set(nobodys.labels)
     with pytest.raises(ValueError, match="at most 16384 hollow nodes"):
         plan_nodes(20000)
+
+
+def test_ranges_are_not_shared_with_another_process() -> None:
+    plans = plan_nodes(3, prefix="b-")
+    check_ranges(plans, {plan.pod_cidr: plan.name for plan in plans})
+    others = {plan.pod_cidr: plan.name for plan in plan_nodes(2, prefix="a-")}
+    with pytest.raises(ValueError, match=r"node a-0 has the pod range 10.64.0.0/24 that b-0 would get: .* --first=2$"):
+        check_ranges(plans, {**others, "192.168.7.0/24": "real", "fd00::/64": "real"})
+    check_ranges(plan_nodes(3, prefix="b-", first=2), others)
 
 
 @given(
