@@ -1,4 +1,4 @@
-"""The DaemonSet that `fairlead install --shutdown-grace-period` prints, as it is: as a pod, with its own rights."""
+"""What `fairlead install --shutdown-grace-period` prints, as it is: its DaemonSet, its rights, its policies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.e2e import fairleadimage
 from tests.e2e.cluster import Cluster, parts_folder
-from tests.e2e.shutdowns import AGENT, ENDED_WELL, GROUPS, LOGIND, Pair
+from tests.e2e.shutdowns import AGENT, ENDED_WELL, GROUPS, KUBELET, LOGIND, Pair
 
 OWN_SERVICE, PORT = "10.0.0.1", 443
 GRACE = ("--shutdown-grace-period=100s", "--shutdown-grace-period-critical-pods=20s")
@@ -48,6 +48,37 @@ async def test_what_install_prints_sees_the_pods_of_a_real_node_out(real: Cluste
     assert said["GracefulNodeShutdownInProgress"] == "NodeShutdown"
     (event,) = json.loads(await real.kubectl("get", "lifecycleevents", "-o", "json"))["items"]
     assert (event["status"]["claimStatus"], event["status"]["claimedBy"]) == ("Claimed", f"node/{AGENT}")
+
+
+@pytest.mark.timeout(600)
+async def test_an_agent_that_is_a_unit_has_rights_enough_with_a_token_bound_to_its_node(real: Cluster) -> None:
+    """As docs/shutdown.md has it. Nobody finds the image, so that no pod's agent is there."""
+    pair = Pair(real, {AGENT: "agent"})
+    node = real.nodes[AGENT]
+    await asyncio.to_thread(node.run, "systemctl", "stop", "fairlead-drain")
+    await install(real)
+    words = ["create", "token", "fairlead-agent", "-n", "fairlead-system", "--duration=1h"]
+    token = (await real.kubectl(*words, "--bound-object-kind=Node", f"--bound-object-name={AGENT}")).strip()
+    config = json.loads(await real.kubectl("config", "view", "--raw", "-o", "json"))
+    config["users"][0]["user"] = {"token": token}
+    (node.share / "admin.kubeconfig").write_text(json.dumps(config))
+    await pair.set_up()
+    await pair.start_pods(nodes=(AGENT,))
+    await pair.power_off((AGENT,))
+    await pair.see("the node is down", lambda: not node.is_up)
+    assert await pair.ends(AGENT) == ENDED_WELL
+    assert pair.is_in_order(AGENT)
+    assert (await conditions(real))["LifecycleTransition"] == "shutdown-drain-complete"
+    (event,) = json.loads(await real.kubectl("get", "lifecycleevents", "-o", "json"))["items"]
+    assert (event["status"]["claimStatus"], event["status"]["claimedBy"]) == ("Claimed", f"node/{AGENT}")
+    # Another node is not its to touch.
+    words = ["--token", token, "--user", "", "annotate", "node", KUBELET, "touched=yes"]
+    command = [str(real.plane.binaries.component("kubectl")), f"--kubeconfig={real.plane.kubeconfig}"]
+    refused = await asyncio.to_thread(
+        subprocess.run, [*command, *words], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert refused.returncode != 0
+    assert "own-node.fairlead.dev" in refused.stderr
 
 
 @contextlib.asynccontextmanager
