@@ -53,12 +53,12 @@ def does_not_read_its_options(patch: pytest.MonkeyPatch) -> None:
 # ---- invariant 10
 
 
-@mutant("10")
+@mutant("10", seed=7)
 def ignores_the_file(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(machines.SimMemory, "load", lambda _self: None)
 
 
-@mutant("10")
+@mutant("10", seed=2)
 def counts_from_the_beginning_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     recover = shutdown_recovery.recover
 

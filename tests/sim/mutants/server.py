@@ -41,7 +41,7 @@ def works_on_without_a_lease(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(leadership.Leadership, "_first_reason", dawdle)
 
 
-@mutant("7", "1")
+@mutant("7", "1", seed=3)
 def believes_in_its_lease_for_ever(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(candidate.Candidate, "is_valid", property(lambda _self: True))
     patch.setattr(lease.Candidacy, "valid_until", property(lambda _self: float("inf")))
