@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+from typing import Any
 
 import pytest
 
@@ -334,6 +335,18 @@ def test_deleted_between_claim_and_finalizer() -> None:
     assert here.calls == []
 
 
+def test_deleted_without_its_finalizer_after_the_start_it_is_run_to_its_end() -> None:
+    here = world()
+    claimed(here)
+    here.answer("e")
+    here.step("e")
+    here.events["e"] = wire.replace_metadata(here.events["e"], finalizers=("x/y",))
+    here.delete("e")
+    here.crash()
+    assert here.events["e"].status.start_time is not None
+    assert not isinstance(here.decide("e"), d.Finish)
+
+
 def test_deleted_while_claimed_it_is_run_to_its_end() -> None:
     here = world()
     claimed(here)
@@ -386,9 +399,12 @@ def test_events_on_a_node_that_is_not_there_wait() -> None:
     assert here.decide("e") == d.Nothing(f"there is no node {NODE}")
 
 
-def test_a_claim_without_content_fails() -> None:
+@pytest.mark.parametrize(
+    "content", [{}, {"driver": DRIVER}, {"transition": FrozenTransition(start="reboot-a", end="reboot-z")}]
+)
+def test_a_claim_without_its_whole_content_fails(content: dict[str, Any]) -> None:
     here = world()
-    status = wire.replace(here.events["e"].status, claim_status="Claimed", claimed_by="node/node-1")
+    status = wire.replace(here.events["e"].status, claim_status="Claimed", claimed_by="node/node-1", **content)
     here.events["e"] = wire.replace(here.events["e"], status=status)
     here.step("e")
     assert here.events["e"].status.message == "the claim does not say what was claimed"

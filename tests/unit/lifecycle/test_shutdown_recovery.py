@@ -22,6 +22,8 @@ NOW = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
 BOOTED = NOW - dt.timedelta(hours=1)
 START = NOW - dt.timedelta(seconds=5)
 BEFORE = BOOTED - dt.timedelta(minutes=3)
+SECOND = dt.timedelta(seconds=1)
+GIVEN_UP = NOW - dt.timedelta(minutes=10, seconds=30)
 
 
 def found(**what: object) -> Found:
@@ -67,6 +69,12 @@ EARLIER = Witness(BEFORE, "earlier", complete=True)
         # A time from before the boot does not matter where the boot is named: clocks may be wrong at boot.
         (found(preparing=True, file=Witness(BEFORE, "this")), GoOn(BEFORE, False)),
         (found(preparing=None, file=Witness(BOOTED, "this")), CalledOff(BOOTED)),
+        # Ten minutes after the time that it had, nobody believes in it any more.
+        (found(preparing=None, file=Witness(GIVEN_UP, "this")), GoOn(GIVEN_UP, False)),
+        (found(preparing=None, file=Witness(GIVEN_UP - SECOND, "this")), CalledOff(GIVEN_UP - SECOND)),
+        # Of several witnesses the first one knows when it began.
+        (found(preparing=True, file=THIS, event=Witness(NOW, "this")), GoOn(START, False)),
+        (found(file=EARLIER, condition=Witness(BEFORE - SECOND)), CameBack(BEFORE - SECOND, True)),
     ],
 )
 def test_what_a_starting_agent_does(facts: Found, course: Course) -> None:
