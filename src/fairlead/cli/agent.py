@@ -150,7 +150,10 @@ def _log_to_file(ctx: click.Context, invocation: Invocation, flags: dict[str, An
     if path is not None:
         from fairlead.base.logfile import LogFile
 
-        options.log_to(ctx, LogFile(path))
+        try:
+            options.log_to(ctx, LogFile(path))
+        except OSError as error:
+            raise click.UsageError(f"--log-file: {path} cannot be written: {error.strerror or error}") from error
 
 
 def _run(invocation: Invocation, flags: dict[str, Any], service: Service | None) -> None:
@@ -172,10 +175,14 @@ def _settings(invocation: Invocation, flags: dict[str, Any], service: Service | 
     from fairlead.lifecycle.facts import Settings
     from fairlead.manager import ServingOptions
 
+    state = flags["state_dir"] or _state_folder(invocation, flags)
+    if hasattr(socket, "AF_UNIX"):
+        values.make_folder("--registry-dir", flags["registry_dir"])
+    values.make_folder("--state-dir" if flags["state_dir"] else "--registry-dir", state)
     return LaunchSettings(
         node_name=flags["node_name"],
         registry=flags["registry_dir"] if hasattr(socket, "AF_UNIX") else None,
-        state=flags["state_dir"] or _state_folder(invocation, flags),
+        state=state,
         settings=Settings(
             driver_wait=dt.timedelta(seconds=flags["driver_wait_timeout"]),
             keep_finished=dt.timedelta(seconds=flags["finished_event_ttl"]),

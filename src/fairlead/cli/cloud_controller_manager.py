@@ -21,7 +21,15 @@ _COMPONENT = "cloud-controller-manager"
 
 def _platforms(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
     # To name none is not the same as not to say.
-    return None if value is None else managing.listed(ctx, parameter, value)
+    if value is None:
+        return None
+    return tuple(values.platform(ctx, parameter, name) for name in managing.listed(ctx, parameter, value))
+
+
+def _cluster_name(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    if not value.strip():
+        raise click.BadParameter("it is empty; what is the cluster's in the cloud is found by it", ctx, parameter)
+    return value
 
 
 @click.command(_COMPONENT)
@@ -46,7 +54,13 @@ def _platforms(ctx: click.Context, parameter: click.Parameter, value: str | None
     "cloud-node-controller, cloud-node-lifecycle-controller, node-route-controller and service-lb-controller; with "
     "platforms, the last two run only if named.",
 )
-@click.option("--cluster-name", default="kubernetes", show_default=True, help="The instance prefix for the cluster.")
+@click.option(
+    "--cluster-name",
+    default="kubernetes",
+    show_default=True,
+    callback=_cluster_name,
+    help="The instance prefix for the cluster.",
+)
 @click.option(
     "--cluster-cidr",
     default="",

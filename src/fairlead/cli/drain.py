@@ -60,9 +60,10 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
     failed: list[str] = []
     not_begun: list[str] = []
     ended = False
+    meant = 0
 
     async def run() -> None:
-        nonlocal ended
+        nonlocal ended, meant
         from fairlead.cli.nodes import asking, showing
 
         async with node_flags.connect(invocation, flags, "fairlead-drain") as client:
@@ -72,11 +73,15 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
             else:
                 node_flags.check_waiting(flags, nodes=len(nodes))
                 not_begun.extend(node.name for node in nodes)
+                meant = len(nodes)
                 with showing.screen() as screen:
                     failed.extend(await _drain(client, screen, nodes, options, flags, not_begun))
         ended = True
 
     process.run(run)
+    if not ended and len(not_begun) == meant:
+        click.echo("interrupted; nothing was asked for", err=True)
+        return _DETACHED
     if not ended:
         click.echo("detached; the drain goes on. The same command again follows it.", err=True)
         if not_begun:

@@ -76,6 +76,8 @@ def drain(invocation: Invocation, /, **flags: Any) -> None:
         instance=flags["instance"],
         grace_seconds=flags["shutdown_grace_period"],
     )
+    values.make_folder("--registry-dir", serving.registry)
+    values.make_folder("--plugin-dir" if serving.plugins else "--registry-dir", serving.plugins_folder)
 
     async def run() -> None:
         import asyncio

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None, *, environment: Environment | N
     environment = environment or Environment.of_process()
     invocation = Invocation(environment)
     try:
-        invocation.debug = environment.flag("FAIRLEAD_DEBUG")
+        invocation.debug = _debug_wanted(environment)
         result = program.main(
             args=list(sys.argv[1:] if arguments is None else arguments),
             prog_name=_program_name(sys.argv[0]),
@@ -94,6 +94,13 @@ def main(arguments: Sequence[str] | None = None, *, environment: Environment | N
     except Exception as failure:  # noqa: BLE001 - the one place where every failure becomes an exit code
         return _report(failure, debug=invocation.debug)
     return result if isinstance(result, int) else 0
+
+
+def _debug_wanted(environment: Environment) -> bool:
+    try:
+        return environment.flag("FAIRLEAD_DEBUG")
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _report(failure: Exception, *, debug: bool) -> int:

@@ -28,10 +28,10 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
     """
     node_flags.check_choice(flags)
     failed: list[str] = []
-    ended = False
+    ended = begun = False
 
     async def run() -> None:
-        nonlocal ended
+        nonlocal ended, begun
         from fairlead.api.reserved import NODE_UNCORDON
         from fairlead.cli.nodes import asking, carrying, rolling, showing
         from fairlead.lifecycle.drain import rollout
@@ -46,6 +46,7 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
                 wait=flags["wait"],
             )
             limits = rollout.Limits(max_unavailable=len(nodes))
+            begun = True
             with showing.screen() as screen:
                 results = await rolling.roll(
                     nodes,
@@ -57,6 +58,9 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
         ended = True
 
     process.run(run)
+    if not begun and not ended:
+        click.echo("interrupted; nothing was asked for", err=True)
+        return _DETACHED
     if not ended:
         click.echo("detached; the request stands. The same command again follows it.", err=True)
         return _DETACHED

@@ -22,9 +22,11 @@ __all__ = [
     "check_key_pair",
     "cidrs",
     "controllers",
+    "image",
     "is_address",
     "label",
     "lifecycle_group",
+    "make_folder",
     "optional_subdomain",
     "pem_certificates",
     "platform",
@@ -134,6 +136,25 @@ def is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def make_folder(flag: str, folder: pathlib.Path) -> None:
+    """Make a folder that the process will need, as long as its flag can still be named.
+
+    Raises:
+        click.UsageError: it cannot be made.
+    """
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except OSError as error:
+        raise click.UsageError(f"{flag}: {folder} cannot be made: {error.strerror or error}") from error
+
+
+def image(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """A callback for a container image; empty: the default, or none."""
+    if any(letter.isspace() for letter in value):
+        raise click.BadParameter(f"{value!r} is no image such as registry.example.com/fairlead:0.1", ctx, parameter)
+    return value
 
 
 def controllers(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:

@@ -135,6 +135,7 @@ def _url(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 @click.option(
     "--image",
     default="",
+    callback=values.image,
     help="Also print a Deployment of this image, whose certificate is in the Secret fairlead-webhook-tls.",
 )
 def manifests(

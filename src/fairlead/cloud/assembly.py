@@ -212,6 +212,8 @@ class CloudManager:
     def _parse_cluster_cidrs(self) -> tuple[Network, ...]:
         if RouteController.name not in self.controllers:
             return ()
+        if not self._settings.cluster_cidr:
+            raise ProviderError(f"controller {RouteController.name} needs --cluster-cidr, such as 10.244.0.0/16")
         try:
             return parse_networks(self._settings.cluster_cidr)
         except ValueError as error:

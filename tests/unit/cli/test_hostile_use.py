@@ -8,6 +8,7 @@ import socket
 import pytest
 
 from fairlead.base.environment import Environment
+from fairlead.cli import process
 from fairlead.cli.main import main
 from fairlead.testing.credentials import CertificateAuthority
 
@@ -28,6 +29,9 @@ BAD_USAGE: list[tuple[str, str]] = [
     ("agent --lifecycle-api-group=nope", "'--lifecycle-api-group': 'nope' is not one of"),
     ("agent --config={bad_yaml}", "is not valid YAML: line 2, column 4: mapping values are not allowed here"),
     ("agent --config={binary}", "--config: {binary}: is no text in UTF-8"),
+    ("agent --registry-dir=/dev/null/r", "--registry-dir: /dev/null/r cannot be made: Not a directory"),
+    ("agent --registry-dir={folder} --state-dir=/dev/null/s", "--state-dir: /dev/null/s cannot be made"),
+    ("agent --registry-dir={folder} --log-file=/dev/null/l/x", "--log-file: /dev/null/l/x cannot be written"),
     ("hollow --name-prefix=Bad_", "'--name-prefix': Bad_0 would be no node's name"),
     ("hollow --clouds=", "'--clouds': it names none"),
     ("hollow --clouds=aws,A_B", "'--clouds': 'A_B' is not a platform"),
@@ -42,6 +46,8 @@ BAD_USAGE: list[tuple[str, str]] = [
     ("driver drain --instance=a/b", "'--instance': 'a/b' cannot be part of a file's name"),
     ("driver drain --registry-dir=/{long}", "--registry-dir /fff"),
     ("driver drain --plugin-dir=/{long}", "--plugin-dir /fff"),
+    ("driver drain --registry-dir=/dev/null/r", "--registry-dir: /dev/null/r cannot be made"),
+    ("driver drain --registry-dir={folder} --plugin-dir=/dev/null/p", "--plugin-dir: /dev/null/p cannot be made"),
     ("driver drain --node-name=Bad_Name", "'--node-name'"),
     ("controller-manager --controllers=", "'--controllers': it names none"),
     ("controller-manager --controllers=nope", '--controllers: "nope" is not in the list of known controllers'),
@@ -84,6 +90,10 @@ BAD_USAGE: list[tuple[str, str]] = [
         "--cloud-config: inventory {bad_yaml} cannot be read: line 2, column 4: mapping values are not allowed",
     ),
     ("cloud-controller-manager --cloud-provider=aws --cloud-config={bad_yaml}", "no section headers. file: 'bad_yaml'"),
+    ("cloud-controller-manager --cloud-provider=aws --cloud-provider-platforms=A", "'--cloud-provider-platforms': 'A'"),
+    ("cloud-controller-manager --cloud-provider=static --cluster-name=", "'--cluster-name': it is empty"),
+    ("install --image=a\tb", "'--image'"),
+    ("install --ccm==", "--ccm==: '' is not a platform"),
     ("install --cluster-cidr=nope", "'--cluster-cidr': 'nope'"),
     ("sim --scenario={bad_yaml}", "--scenario {bad_yaml}: line 2, column 4: mapping values are not allowed here"),
     ("apiserver --data-dir=", "'--data-dir': it is empty"),
@@ -153,6 +163,20 @@ def test_failures(line: str, words: str, things: dict[str, str], capsys: pytest.
     assert words.format(**things) in text
     assert "Traceback" not in text
     assert code == 1
+
+
+@pytest.mark.parametrize("command", ["drain", "uncordon"])
+def test_whoever_interrupts_before_anything_was_asked_for_is_told_so(
+    command: str, things: dict[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "run", lambda _component: None)  # as when it is cancelled while it connects
+    code, text = said(f"{command} node-1", things, capsys)
+    assert (code, text) == (130, "interrupted; nothing was asked for\n")
+
+
+def test_a_switch_in_the_environment_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status"], environment=Environment({"FAIRLEAD_DEBUG": "maybe"})) == 2
+    assert "Error: FAIRLEAD_DEBUG='maybe' must be one of 1, true" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,9 @@ _MODES = click.Choice(["off", "warn", "deny"])
 
 @click.command("install")
 @click.option("--namespace", default="fairlead-system", show_default=True, callback=values.label, help="Where it runs.")
-@click.option("--image", default="", help="The container image [default: fairlead at this version].")
+@click.option(
+    "--image", default="", callback=values.image, help="The container image [default: fairlead at this version]."
+)
 @values.lifecycle_group
 @managing.boolean("--lifecycle", default=True, text="The kinds, agent and drain driver on every node, the manager.")
 @managing.boolean(

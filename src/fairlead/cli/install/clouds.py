@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from fairlead.cloud.decisions.routes import parse_networks
 from fairlead.cloud.enforcement import Manager
+from fairlead.cloud.ownership import PlatformError, parse_platforms
 
 __all__ = ["cloud_managers"]
 
@@ -60,7 +61,10 @@ def cloud_managers(
 
 def _cloud(text: str) -> tuple[str, frozenset[str]]:
     provider, _, platforms = text.partition("=")
-    return provider, frozenset(name.strip() for name in (platforms or provider).split(","))
+    try:
+        return provider, parse_platforms((platforms or provider).split(","))
+    except PlatformError as error:
+        raise ValueError(f"--ccm={text}: {error}") from error
 
 
 def _controllers(text: str, clouds: Iterable[str]) -> tuple[str, set[str]]:
