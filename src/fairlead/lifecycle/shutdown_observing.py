@@ -69,7 +69,9 @@ def observe(event: LifecycleEvent, sight: Sight, silence: dt.timedelta, now: dt.
     if node is None or node.uid != event.status.node_uid:
         return Nothing("its node is gone, which is the collector's business")
     if _has_rebooted(event, node):
-        return _finish(event, ClaimStatus.SUCCEEDED, "the node went down and is up again", sight, now)
+        # Pods that the new boot has started, or made, are no pods of the old one.
+        old = dataclasses.replace(sight, pods=tuple(pod for pod in sight.pods if _is_old(pod, event)))
+        return _finish(event, ClaimStatus.SUCCEEDED, "the node went down and is up again", old, now)
     condition = node.condition(CONDITION_LIFECYCLE_TRANSITION)
     complete = condition is not None and condition.reason == NODE_SHUTDOWN.end
     quiet_at = sight.silent_since + silence
@@ -104,6 +106,13 @@ def out_of_service(node: Node) -> bool | None:
 def _has_rebooted(event: LifecycleEvent, node: Node) -> bool:
     before, now = event.status.options.get(OPTION_NODE_BOOT_ID, ""), node.status.node_info.boot_id
     return bool(before) and bool(now) and before != now
+
+
+def _is_old(pod: Pod, event: LifecycleEvent) -> bool:
+    made, claimed = pod.metadata.creation_timestamp, event.status.claim_time
+    ready = pod.condition("Ready")
+    is_ready = ready is not None and ready.status == ConditionStatus.TRUE
+    return not is_ready and (made is None or claimed is None or made <= claimed)
 
 
 def _finish(event: LifecycleEvent, outcome: ClaimStatus, message: str, sight: Sight, now: dt.datetime) -> Finish:

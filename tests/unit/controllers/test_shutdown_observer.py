@@ -103,6 +103,21 @@ async def test_a_node_that_said_it_was_done_and_is_silent_went_down(world: World
         assert 'fairlead_shutdowns_observed_total{status="Succeeded"} 1.0' in metrics.exposition().decode()
 
 
+async def test_pods_that_the_next_boot_has_started_are_not_left_behind(world: World) -> None:
+    await a_pod(world, "forgotten")
+    await a_pod(world, "agent")  # it is never ended, and runs again
+    await world.clock.advance(2)
+    await a_shutdown(world, boot_id="boot-0")
+    await world.clock.advance(2)
+    await a_pod(world, "new")
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    await world.admin.of(Pod).patch("agent", StrategicMergePatch(ready), namespace="default", subresource="status")
+    async with running(world, shutdown_observer(silence=SILENCE)):
+        await world.clock.advance(10)
+        message = (await event(world)).status.message
+    assert message == "the node went down and is up again; pods left behind: default/forgotten"
+
+
 async def test_a_node_that_still_talks_is_not_down(world: World) -> None:
     await a_shutdown(world)
     await says(world, NODE_SHUTDOWN.end)

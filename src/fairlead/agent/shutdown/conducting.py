@@ -47,6 +47,7 @@ class Course:
         self._elapsed = elapsed
         self.state = state
         self.is_on_disk = True
+        self._is_behind = False  # the disk remembers more than there is to remember
 
     @property
     def elapsed(self) -> float:
@@ -62,6 +63,7 @@ class Course:
     def change(self, state: ShutdownState) -> None:
         """Remember. A disk that fails is no reason to stop."""
         self.state = state
+        self._is_behind = False
         try:
             self._memory.save(state)
             self.is_on_disk = True
@@ -69,6 +71,16 @@ class Course:
             if self.is_on_disk:
                 _log.error("cannot write down how far the shutdown is: a restart would begin anew", error=str(error))
             self.is_on_disk = False
+
+    def change_later(self, state: ShutdownState) -> None:
+        """Remember with the next change. For what may be forgotten: every write waits for the disk, and so do pods."""
+        self.state = state
+        self._is_behind = True
+
+    def catch_up(self) -> None:
+        """Remember what was left for later."""
+        if self._is_behind:
+            self.change(self.state)
 
 
 class Conductor:
@@ -108,8 +120,11 @@ class Conductor:
             self._telling = scope
             for pod in self._course.state.ended:
                 self._start_telling(pod)
-            yield
-            self._telling = None
+            try:
+                yield
+            finally:
+                self._telling = None
+                self._course.catch_up()
 
     async def wait_told(self) -> None:
         """Until the API knows how every pod has ended."""
@@ -278,7 +293,7 @@ class Conductor:
                 _log.exception("telling of a pod fails in a way that was not foreseen", pod=pod.name)
             await self._clock.sleep(_TELL_AGAIN_SECONDS)
         left = tuple(one for one in self._course.state.ended if one.uid != pod.uid)
-        self._course.change(msgspec.structs.replace(self._course.state, ended=left))
+        self._course.change_later(msgspec.structs.replace(self._course.state, ended=left))
         self._told.set()
 
     def _moves(self, uid: str) -> bool:

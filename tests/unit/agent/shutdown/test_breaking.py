@@ -188,3 +188,25 @@ async def test_a_machine_that_turns_out_not_to_go_down_has_its_pods_left(here: N
     await here.wait(lambda: not state_file(here).exists())
     assert here.machine.kubelet == "running"
     assert not (await here.node()).spec.unschedulable
+
+
+async def test_many_pods_wait_for_the_disk_once_each(here: NodeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That the API knows of one is written down with whatever comes next: forgotten, it is only told again."""
+    for number in range(30):
+        await here.pod(f"pod-{number}", needs=1 + number / 100)
+    here.start()
+    await here.clock.advance(1)
+    written: list[pathlib.Path] = []
+    write = files.write_atomically
+
+    def count(path: pathlib.Path, content: bytes, **how: Any) -> None:
+        written.append(path)
+        write(path, content, **how)
+
+    monkeypatch.setattr(files, "write_atomically", count)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    state = Memory(here.folder).load()
+    assert state is not None
+    assert state.ended == ()
+    assert sum(path == state_file(here) for path in written) <= 30 + 6
