@@ -54,6 +54,7 @@ test-kube: $(READY) kube ## Run the shared suite and the interoperability tests 
 	@$(BIN)/pytest -q -n 2 --dist loadgroup -m "kube and not long" $(PYTEST_ARGS)
 
 .PHONY: test-long
+test-long: KUBE_VERSIONS += 1.37:kube-apiserver
 test-long: $(READY) kube ## Run what takes minutes: soak, many seeds, hundreds of handovers
 	@$(BIN)/pytest -q -m long $(PYTEST_ARGS)
 

@@ -14,7 +14,7 @@ import http.client
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import uvloop
@@ -38,11 +38,16 @@ class WatchJob:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Delivery:
-    """From the acknowledgement of a write to the arrival of its event, over all watchers and writes."""
+    """From a write to the arrival of its event, over all watchers and writes.
 
-    p50_ms: float
-    p99_ms: float
-    worst_ms: float
+    Counted from the acknowledgement, where a server that tells its watchers first has a delay of nothing, and from the
+    request, where the order does not matter.
+    """
+
+    after_answer_p50_ms: float
+    after_answer_p99_ms: float
+    after_request_p50_ms: float
+    after_request_p99_ms: float
 
 
 class _Watch(asyncio.Protocol):
@@ -98,15 +103,20 @@ async def _watch(job: WatchJob) -> list[list[float]]:
 
 
 def measure_delivery(job: WatchJob, method: str, path: str, body: str, *, pause_seconds: float) -> Delivery:
-    """Write at an even pace and compare each acknowledgement with the arrivals of its event."""
+    """Write at an even pace and compare each request and its acknowledgement with the arrivals of its event."""
     with _watchers(job) as watchers:
-        acknowledged = list(_write(job, method, path, body, pause_seconds))
+        written = list(_write(job, method, path, body, pause_seconds))
         output, _ = watchers.communicate(timeout=60)
     arrivals = msgspec.json.decode(output, type=list[list[float]])
+    requested, acknowledged = zip(*written, strict=True)
+    return Delivery(*_middle_and_tail(arrivals, acknowledged), *_middle_and_tail(arrivals, requested))
+
+
+def _middle_and_tail(arrivals: list[list[float]], since: Sequence[float]) -> tuple[float, float]:
     delays = sorted(
-        max(0.0, arrived - sent) * 1000 for one in arrivals for arrived, sent in zip(one, acknowledged, strict=True)
+        max(0.0, arrived - begun) * 1000 for one in arrivals for arrived, begun in zip(one, since, strict=True)
     )
-    return Delivery(delays[len(delays) // 2], delays[len(delays) * 99 // 100], delays[-1])
+    return delays[len(delays) // 2], delays[len(delays) * 99 // 100]
 
 
 @contextlib.contextmanager
@@ -126,20 +136,22 @@ def _watchers(job: WatchJob) -> Iterator[subprocess.Popen[bytes]]:
             process.kill()
 
 
-def _write(job: WatchJob, method: str, path: str, body: str, pause_seconds: float) -> Iterator[float]:
+def _write(job: WatchJob, method: str, path: str, body: str, pause_seconds: float) -> Iterator[tuple[float, float]]:
+    """When each request was sent, and when it was acknowledged."""
     host, port = job.endpoint.address
     connection = http.client.HTTPSConnection(host, port, context=tls(job.endpoint))
     headers = {"Authorization": f"Bearer {job.endpoint.token}", "Content-Type": "application/json"}
     with contextlib.closing(connection):
         for number in range(job.events):
-            due = time.perf_counter() + pause_seconds
+            requested = time.perf_counter()
+            due = requested + pause_seconds
             connection.request(method, path, body.replace("%d", str(number)), headers)
             answer = connection.getresponse()
             acknowledged = time.perf_counter()
             text = answer.read()
             if not 200 <= answer.status < 300:
                 raise RuntimeError(f"{method} {path} answered {answer.status}: {text[:300]!r}")
-            yield acknowledged
+            yield requested, acknowledged
             time.sleep(max(0.0, due - time.perf_counter()))
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+from fairlead.api.reserved import LIFECYCLE_GROUP
 from fairlead.base.clock import RealClock
 from fairlead.hollow import HollowCluster, HollowOptions, plan_nodes
 from fairlead.testing import ControlPlane
@@ -22,7 +23,7 @@ __all__ = ["SECONDS", "Fleet", "Running", "fleet_of"]
 Json = dict[str, Any]
 
 SECONDS = 90.0
-LIFECYCLE = "/apis/lifecycle.k8s.io/v1alpha1"
+LIFECYCLE = f"/apis/{LIFECYCLE_GROUP}/v1alpha1"
 
 
 class Running:
@@ -70,7 +71,10 @@ class Running:
 class Fleet:
     """Some nodes, each with an agent and a drain driver."""
 
-    def __init__(self, plane: ControlPlane, api: RawApi, folder: Path, nodes: list[str], namespace: str) -> None:
+    def __init__(
+        self, plane: ControlPlane, api: RawApi, folder: Path, nodes: list[str], namespace: str, group: str
+    ) -> None:
+        self.group = group
         self.plane = plane
         self.api = api
         self.folder = folder
@@ -97,14 +101,15 @@ class Fleet:
             registry = self.folder / str(self.nodes.index(node)) / "r"
             command = [sys.executable, "-m", "fairlead.cli", *words]
             command += [f"--kubeconfig={kubeconfig or self.plane.kubeconfig}"]
-            command += [f"--node-name={node}", f"--registry-dir={registry}"]
+            command += [f"--node-name={node}", f"--registry-dir={registry}", f"--lifecycle-api-group={self.group}"]
             if name not in self.processes:
                 self.processes[name] = ManagedProcess(name, command, folder=self.folder)
             self.processes[name].start()
 
     async def ready(self) -> None:
         """Wait until the transitions are published."""
-        await self.api.poll(f"{LIFECYCLE}/lifecycletransitions/node-uncordon", lambda answer: answer.code == 200)
+        published = f"/apis/{self.group}/v1alpha1/lifecycletransitions/node-uncordon"
+        await self.api.poll(published, lambda answer: answer.code == 200)
 
     async def fairlead(self, *words: str, stdin: bool = False) -> Running:
         """Begin a command."""
@@ -194,14 +199,21 @@ def _is_ready(pod: Json) -> bool:
 
 @contextlib.asynccontextmanager
 async def fleet_of(
-    plane: ControlPlane, api: RawApi, folder: Path, prefix: str, namespace: str, count: int = 1
+    plane: ControlPlane,
+    api: RawApi,
+    folder: Path,
+    prefix: str,
+    namespace: str,
+    count: int = 1,
+    *,
+    group: str = LIFECYCLE_GROUP,
 ) -> AsyncIterator[Fleet]:
     """Nodes whose kubelets are hollow; agents and drivers are for the test to start."""
     plans = plan_nodes(count, prefix=f"{prefix}-")
     nodes = [plan.name for plan in plans]
     options = HollowOptions(only_kubelets=True)
     async with plane.client() as client, HollowCluster(client, plans, options).running():
-        fleet = Fleet(plane, api, folder, nodes, namespace)
+        fleet = Fleet(plane, api, folder, nodes, namespace, group)
         try:
             yield fleet
         finally:
