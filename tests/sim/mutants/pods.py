@@ -92,7 +92,7 @@ def ends_what_matters_most_first(patch: pytest.MonkeyPatch) -> None:
 def lets_go_before_it_is_told(patch: pytest.MonkeyPatch) -> None:
     """How a pod ended is neither told nor written down."""
 
-    async def silently(self: Any, pod: Any, _known: Any, _ends: Any) -> None:
+    def silently(self: Any, pod: Any, _known: Any, _ends: Any) -> None:
         self._settled.add(pod.uid)
 
     patch.setattr(conducting.Conductor, "_ended", silently)
