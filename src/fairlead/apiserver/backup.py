@@ -20,6 +20,8 @@ def back_up(folder: Path, file: Path) -> None:
     source = folder / DATABASE
     if not source.exists():
         raise StorageError(f"{source} does not exist; name the server's --data-dir before `backup`")
+    if not file.absolute().parent.is_dir():
+        raise StorageError(f"{file} cannot be written: there is no folder {file.absolute().parent}")
     pki = folder / PKI
     keys = sorted(path for path in pki.iterdir() if path.is_file()) if pki.is_dir() else []
     copy_database(source, file, {path.name: path.read_bytes() for path in keys})

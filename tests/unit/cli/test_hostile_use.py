@@ -93,6 +93,7 @@ BAD_USAGE: list[tuple[str, str]] = [
     ("cloud-controller-manager --cloud-provider=aws --cloud-provider-platforms=A", "'--cloud-provider-platforms': 'A'"),
     ("cloud-controller-manager --cloud-provider=static --cluster-name=", "'--cluster-name': it is empty"),
     ("install --image=a\tb", "'--image'"),
+    ("install --shutdown-grace-period=soon", "--shutdown-grace-period and its companions: "),
     ("install --ccm==", "--ccm==: '' is not a platform"),
     ("install --cluster-cidr=nope", "'--cluster-cidr': 'nope'"),
     ("sim --scenario={bad_yaml}", "--scenario {bad_yaml}: line 2, column 4: mapping values are not allowed here"),
@@ -108,6 +109,10 @@ BAD_USAGE: list[tuple[str, str]] = [
 ]
 FAILURES: list[tuple[str, str]] = [
     ("status --kubeconfig={bad_yaml}", "kubeconfig {bad_yaml}: is not valid YAML in line 2, column 4"),
+    (
+        "apiserver --data-dir={backed_up} backup /dev/null/x",
+        "/dev/null/x cannot be written: there is no folder /dev/null",
+    ),
     ("apiserver --data-dir={data} restore {text}", "{text} is no backup, or a damaged one; nothing was restored."),
     ("apiserver --data-dir={data} restore {empty}", "{empty} is no backup, or a damaged one; nothing was restored."),
     (
@@ -134,7 +139,9 @@ def things(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         (folder / name).write_bytes(content)
     (folder / "kubeconfig").write_text(KUBECONFIG)
     (folder / "folder").mkdir()
-    paths = {name: str(folder / name) for name in (*contents, "folder", "data", "kubeconfig")}
+    (folder / "backed_up").mkdir()
+    (folder / "backed_up" / "fairlead.db").touch()
+    paths = {name: str(folder / name) for name in (*contents, "folder", "data", "backed_up", "kubeconfig")}
     keys = {"certificate": str(certificate), "key": str(key), "other_key": str(other_key)}
     return {**paths, **keys, "long": "f" * 85, "empty_word": ""}
 

@@ -153,11 +153,14 @@ def _plan(flags: dict[str, Any]) -> Plan:
 
     shutdown = None
     if flags["shutdown_grace_period"]:
-        shutdown = ShutdownPlan(
-            grace_period=flags["shutdown_grace_period"],
-            critical_pods=flags["shutdown_grace_period_critical_pods"],
-            runtime_endpoint=flags["container_runtime_endpoint"],
-        )
+        try:
+            shutdown = ShutdownPlan(
+                grace_period=flags["shutdown_grace_period"],
+                critical_pods=flags["shutdown_grace_period_critical_pods"],
+                runtime_endpoint=flags["container_runtime_endpoint"],
+            )
+        except ValueError as error:
+            raise click.UsageError(f"--shutdown-grace-period and its companions: {error}") from error
     image = {"image": flags["image"]} if flags["image"] else {}
     return Plan(
         namespace=flags["namespace"],
