@@ -35,6 +35,12 @@ def test_one_seed(scenario: str) -> None:
     assert told.output.startswith("seed 3: holds; ")
 
 
+def test_several_seeds_name_the_first_one_before_they_begin(scenario: str) -> None:
+    told = CliRunner().invoke(command, ["--seed", "3", "--seeds", "2", "--scenario", scenario], standalone_mode=False)
+    assert told.return_value == 0, told.output
+    assert told.output.startswith("from seed 3 on\n2 seeds from 3: 0 broken, ")
+
+
 def test_what_cannot_be_asked(scenario: str, tmp_path: pathlib.Path) -> None:
     asked = CliRunner().invoke(command, ["--seeds", "2", "--history", "--scenario", scenario])
     assert asked.exit_code == 2

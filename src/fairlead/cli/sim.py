@@ -62,6 +62,8 @@ def command(
     if steps is not None or history:
         raise click.UsageError("--steps and --history are for one seed; give --seed and no --seeds, --for or --twice")
     count = None if seconds is not None else seeds
+    # Before the first one: whoever is stopped in the middle, or dies, can be played again.
+    click.echo(f"from seed {first} on")
     report = campaign.play(first, scenario, seeds=count, seconds=seconds, jobs=jobs, twice=twice)
     return _tell(report, scenario, is_shrunk=shrink)
 
