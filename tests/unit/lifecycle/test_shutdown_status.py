@@ -68,6 +68,38 @@ def test_the_last_status_is_the_kubelets(exit_code: int, phase: str, reason: str
     assert not status.container_statuses[0].ready
 
 
+@pytest.mark.parametrize(
+    ("target", "ready", "expected"),
+    [
+        ("True", None, True),
+        ("True", "False", True),
+        ("True", "True", False),
+        ("False", "False", False),
+        (None, "False", False),
+    ],
+)
+def test_what_counts_as_announced(target: str | None, ready: str | None, expected: bool) -> None:
+    told = {"DisruptionTarget": target, "Ready": ready}
+    conditions = [{"type": kind, "status": status} for kind, status in told.items() if status is not None]
+    pod = wire.from_dict(Pod, {"metadata": {"name": "p"}, "status": {"conditions": conditions}})
+    assert shutdown_status.is_announced(pod) is expected
+
+
+def test_a_container_that_had_ended_before_is_left_as_it_was() -> None:
+    container = {"name": "c", "ready": True, "started": True, "state": {"terminated": {"exitCode": 3}}}
+    pod = wire.from_dict(Pod, {"metadata": {"name": "p"}, "status": {"containerStatuses": [container]}})
+    before = pod.status.container_statuses[0]
+    (after,) = shutdown_status.ended(pod, {"c": ContainerEnd(0, NOW)}, NOW).container_statuses
+    assert after == wire.replace(before, ready=False)
+    (running,) = shutdown_status.ended(a_pod(), {"c": ContainerEnd(0, NOW)}, NOW).container_statuses
+    assert running.started is False
+
+
+@pytest.mark.parametrize(("annotations", "expected"), [({"kubernetes.io/config.mirror": "x"}, True), ({}, False)])
+def test_a_mirror_is_a_static_pods(annotations: dict[str, str], expected: bool) -> None:
+    assert shutdown_status.is_static(a_pod(annotations=annotations)) is expected
+
+
 def test_a_container_that_nobody_saw_end_is_said_to_be_unknown() -> None:
     status = shutdown_status.ended(a_pod(), {}, NOW)
     terminated = status.container_statuses[0].state.terminated

@@ -15,6 +15,7 @@ from fairlead.api.lifecycle_v1alpha1 import (
     LifecycleEventStatus,
 )
 from fairlead.api.reserved import FINALIZER_CLAIMED
+from fairlead.api.validation.lifecycle import MESSAGE_MAX_LENGTH, OPTION_MAX_LENGTH, OPTIONS_MAX
 from fairlead.lifecycle import autoscaling, claiming, deadlines, invariants, options, phases, retention
 from tests.unit.lifecycle.world import START, event
 
@@ -112,6 +113,15 @@ def test_holding_autoscalers_off_and_letting_go() -> None:
     assert autoscaling.hold(theirs) == {}
     # Nobody can make us remove what we never set.
     assert autoscaling.release({"a": "b", autoscaling.ANNOTATION_HELD: "a,b"}) == {autoscaling.ANNOTATION_HELD: None}
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_what_is_just_short_enough_is_left_as_it_is(over: int) -> None:
+    message = "x" * (MESSAGE_MAX_LENGTH + over)
+    assert (phases.shortened(message) == message) is not bool(over)
+    assert len(phases.shortened(message)) == MESSAGE_MAX_LENGTH
+    assert bool(options.options_problem({f"o-{n}": "" for n in range(OPTIONS_MAX + over)})) is bool(over)
+    assert bool(options.options_problem({"o": "x" * (OPTION_MAX_LENGTH + over)})) is bool(over)
 
 
 def test_names_of_claimants() -> None:

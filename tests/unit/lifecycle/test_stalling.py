@@ -49,6 +49,11 @@ def event(
     [
         (event(created=ago(minutes=9)), WaitUntil(NOW + dt.timedelta(minutes=1), "it has time left")),
         (event(created=ago(minutes=10)), Overdue(Stage.PENDING, ago(minutes=10))),
+        (
+            # The first of two limits that it will reach.
+            event(claim_status="Claimed", claim_time=ago(minutes=1), deleted=ago(minutes=7)),
+            WaitUntil(NOW + dt.timedelta(minutes=3), "it has time left"),
+        ),
         (event(claim_status="Pending", created=ago(days=1)), Overdue(Stage.PENDING, ago(days=1))),
         (
             event(claim_status="Claimed", created=ago(days=1), claim_time=ago(minutes=59)),
