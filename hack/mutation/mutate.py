@@ -31,7 +31,10 @@ SOURCE = pathlib.Path("src/fairlead")
 # What is changed, and the tests that must notice.
 TARGETS = {
     "lifecycle": ["tests/unit/lifecycle"],
-    "election": [f"tests/unit/election/test_{name}.py" for name in ("lease", "record", "candidate", "leadership")],
+    "election": [
+        f"tests/unit/election/test_{name}.py"
+        for name in ("lease", "record", "candidate", "leadership", "fence", "guard", "leading")
+    ],
     "cloud/ownership.py": ["tests/unit/cloud/test_ownership.py", "tests/unit/cloud/test_decision_table.py"],
 }
 SIM_SEEDS = 3

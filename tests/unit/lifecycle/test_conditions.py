@@ -77,6 +77,11 @@ def test_after_a_failure_the_reason_stays(status: str, words: str) -> None:
     assert (own.reason, own.message) == ("DrainStarted", f"Lifecycle Transition 'node-drain' {words}")
     assert (draining.type, draining.status, draining.reason) == ("DrainInProgress", "False", "DrainFailed")
     assert conditions.after_failure(ended, node(), well_known=True) == ()
+    assert conditions.after_failure(ended, here, well_known=False) == (own,)
+    never_begun = wire.replace(ended, status=wire.replace(ended.status, start_time=None))
+    elsewhere = wire.replace(node(), status=NodeStatus(conditions=(wire.replace(current, reason="Patched"),)))
+    assert len(conditions.after_failure(never_begun, here, well_known=True)) == 2
+    assert len(conditions.after_failure(never_begun, elsewhere, well_known=True)) == 1
     going_down = wire.replace(current, reason=reserved.NODE_SHUTDOWN.start)
     there = wire.replace(node(), status=NodeStatus(conditions=(going_down,)))
     assert conditions.after_failure(ended, there, well_known=True) == (draining,), "a shutdown has the word"

@@ -53,6 +53,17 @@ def test_table_row(row: int, state: State, requested: int | None, expected: Deci
     assert decide_custom(state, requested, NOW) == expected, f"row {row}"
 
 
+def test_a_deadline_that_is_now_has_not_passed() -> None:
+    assert decide_graceful(State(1, at(20), 30), 10, at(0), explicit=True) == Mark(at(0), 10)
+    assert decide_graceful(State(1, at(20), 30), 10, at(1), explicit=True) == Mark(at(1), 1)
+    assert decide_plain(State(1, at(0), 0), at(0)) == Unchanged()
+
+
+def test_the_same_grace_again_is_no_hurry_even_when_the_time_is_up() -> None:
+    assert decide_graceful(State(1, at(-5), 30), 30, NOW, explicit=True) == Unchanged()
+    assert decide_graceful(State(1, at(-5), 30), 29, NOW, explicit=True) == Mark(at(0), 1)
+
+
 def test_negative_grace_counts_as_one_second() -> None:
     assert decide_custom(State(1), -7, NOW) == Mark(at(1), 1)
 

@@ -56,6 +56,11 @@ def test_a_straggler_of_an_earlier_group_ends_with_the_group_under_way() -> None
     assert next_stage(PERIODS, groups, 4.0, critical) == critical
 
 
+@pytest.mark.parametrize(("own", "group", "ends"), [(None, 4, 7.0), (2, 4, 5.0), (9, 4, 7.0), (None, 40, 13.0)])
+def test_a_straggler_gets_no_more_than_its_group_had(own: int | None, group: int, ends: float) -> None:
+    assert Stage(2, 10, 3.0, 30.0).pod_ends(pod("late", grace=own), group) == ends
+
+
 def test_a_group_that_begins_late_is_cut_short() -> None:
     groups = group_pods(PERIODS, [pod("middle", 1000)])
     assert next_stage(PERIODS, groups, 23.0) == Stage(1, 5, 23.0, 25.0)
