@@ -31,6 +31,8 @@ from fairlead.cli.main import main
 install = ["agent", "install-service", "--name=never"]
 wrong = (["--no-such-flag"], ["--state-dir=here"], ["word"], [r"--kubeconfig=C:\\none"])
 print("codes", [main([*install, *flags]) for flags in wrong])
+short = "--name=short"
+print("made", main(["agent", "install-service", short, "--no-start"]), main(["agent", "remove-service", short]))
 print("early", main(["agent", "--v=4", "install-service", "--name=never"]))
 print("code", main(["agent", "remove-service", "--name=never"]))
 """
@@ -135,6 +137,8 @@ def test_a_service_that_could_not_start_is_not_made(machine: Wine) -> None:
         "takes no argument 'word'",
         "does not exist",
         "codes [2, 2, 2, 2]",
+        "without --kubeconfig it finds a cluster only where KUBECONFIG is set",
+        "made 0 0",
         "must come after install-service",
         "early 2",
         "opening the service never",

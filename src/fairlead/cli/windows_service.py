@@ -145,6 +145,12 @@ def _check_flags(ctx: click.Context, flags: Sequence[str]) -> None:
             raise click.UsageError(f"fairlead agent takes no argument {(*parsed.protected_args, *parsed.args)[0]!r}")
         for parameter, value in parsed.params.items():
             _check_absolute(parameter, value, parsed)
+        if parsed.params["kubeconfig"] is None:
+            click.echo(
+                "Warning: the service runs as LocalSystem; without --kubeconfig it finds a cluster only where "
+                "KUBECONFIG is set for the whole machine",
+                err=True,
+            )
 
 
 def _check_absolute(parameter: str, value: Any, parsed: click.Context) -> None:
