@@ -72,6 +72,7 @@ EARLIER = Witness(BEFORE, "earlier", complete=True)
         # Ten minutes after the time that it had, nobody believes in it any more.
         (found(preparing=None, file=Witness(GIVEN_UP, "this")), GoOn(GIVEN_UP, False)),
         (found(preparing=None, file=Witness(GIVEN_UP - SECOND, "this")), CalledOff(GIVEN_UP - SECOND)),
+        (found(preparing=None, now=BOOTED, condition=Witness(BOOTED)), GoOn(BOOTED, False)),
         # Of several witnesses the first one knows when it began.
         (found(preparing=True, file=THIS, event=Witness(NOW, "this")), GoOn(START, False)),
         (found(file=EARLIER, condition=Witness(BEFORE - SECOND)), CameBack(BEFORE - SECOND, True)),
