@@ -40,7 +40,7 @@ def test_the_kubelets_own_file_will_do(tmp_path: pathlib.Path) -> None:
     [
         ("maxPods: 110\n", "unknown field 'maxPods'"),
         ("[1]\n", "must be a mapping"),
-        ("{", "cannot be read"),
+        ("{", "is not valid YAML"),
         ("kubeletUnit: 5\n", "kubeletUnit 5 must be a text"),
         ("containerRuntimeEndpoint: tcp://1.2.3.4\n", "containerRuntimeEndpoint 'tcp://1.2.3.4' must be a unix socket"),
         ("shutdownGracePeriod: 1ms\n", "shutdownGracePeriod 1ms must be either zero or otherwise >= 1 sec"),
