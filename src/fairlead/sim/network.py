@@ -220,6 +220,7 @@ class _Exchange:
         self._chunks: collections.deque[bytes] = collections.deque()
         self._in_flight = 0
         self._start: MutableMapping[str, Any] | None = None
+        self._wire: collections.deque[MutableMapping[str, Any]] = collections.deque()
         self._held: list[MutableMapping[str, Any]] = []
         self._latest = 0.0
         self._is_complete = False
@@ -262,14 +263,19 @@ class _Exchange:
             await self._room.wait()
 
     def _dispatch(self, message: MutableMapping[str, Any]) -> None:
+        self._wire.append(message)
+        self._send_packet()
+
+    def _send_packet(self) -> None:
         # In order, however long each takes: as TCP delivers.
         loop = self._network.loop
         self._latest = max(self._latest, loop.time() + self._network.latency())
-        loop.call_at(self._latest, self._arrive, message, context=loop.world.context)
+        loop.call_at(self._latest, self._arrive, context=loop.world.context)
 
     # ---- the wire
 
-    def _arrive(self, message: MutableMapping[str, Any]) -> None:
+    def _arrive(self) -> None:
+        message = self._wire.popleft()
         if self._broken:
             return
         if self._is_lost:
@@ -294,8 +300,10 @@ class _Exchange:
     def flush(self) -> None:
         """What was held back by a cut arrives after all."""
         held, self._held = self._held, []
-        for message in held:
-            self._dispatch(message)
+        # Before whatever has been sent since and is still under way.
+        self._wire.extendleft(reversed(held))
+        for _ in held:
+            self._send_packet()
 
     def lose_answer(self) -> None:
         """The connection will break instead of bringing an answer."""
