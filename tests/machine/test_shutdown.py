@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
@@ -112,9 +114,13 @@ async def test_the_lock_has_no_gap_while_agents_are_killed(node: RealNode) -> No
         seen = samples.read_text().count("-\n")
         await node.until(lambda: samples.read_text().count("-\n") > seen + 3, "it is looked again")
 
+    def handed_on(times: int) -> bool:
+        return node.agent_log().count("has the shutdown lock of the agent before it") == times
+
     await node.inside("systemd-run", "--unit=sampler", "bash", "-c", _SAMPLER)
-    for _ in range(3):
+    for times in (1, 2, 3):
         await node.kill_agent()
+        await node.until(functools.partial(handed_on, times), "the next agent has the lock")
         await look_again()
     (node.machine.share / "sampling").unlink()
     await node.until(
@@ -125,7 +131,7 @@ async def test_the_lock_has_no_gap_while_agents_are_killed(node: RealNode) -> No
     assert len(looks) > 12
     assert all("fairlead-agent" in look for look in looks)
     assert node.agent_log().count("took the shutdown lock") == 1
-    assert node.agent_log().count("has the shutdown lock of the agent before it") == 3
+    assert handed_on(3)
 
 
 @pytest.mark.parametrize("group", ORDER)
