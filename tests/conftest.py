@@ -31,6 +31,9 @@ settings.load_profile("any-machine")
 # Whole systems at work: programs that start, elect, drain, are killed. Seconds each, so `make test` leaves them to
 # `make test-system`, and a newcomer's first run stays short.
 SYSTEMS = (
+    "tests/contract/test_install.py",
+    "tests/examples/test_demo.py",
+    "tests/examples/test_testing_an_operator.py",
     "tests/interop/election",
     "tests/interop/test_kopf_process.py",
     "tests/interop/test_schemathesis.py",
