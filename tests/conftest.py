@@ -32,11 +32,9 @@ settings.load_profile("any-machine")
 # `make test-system`, and a newcomer's first run stays short.
 SYSTEMS = (
     "tests/contract/test_install.py",
-    "tests/examples/test_demo.py",
-    "tests/examples/test_testing_an_operator.py",
-    "tests/interop/election",
-    "tests/interop/test_kopf_process.py",
-    "tests/interop/test_schemathesis.py",
+    "tests/examples",
+    "tests/hardening",
+    "tests/interop",
     "tests/sim",
     "tests/spec/kep4802",
     "tests/spec/kep5366",
