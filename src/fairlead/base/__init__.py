@@ -1,4 +1,4 @@
-"""The outside world, injectable: clock, randomness, ids, environment, tasks, logs, metrics, feature gates.
+"""The outside world, injectable: clock, randomness, ids, environment, files, tasks, logs, metrics, feature gates.
 
 Only modules in this package read the time, randomness or the environment, or start a task; everything above takes
 them by constructor, so that a test or the simulation can replace them. Nothing here knows Kubernetes. Importing any

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from fairlead.api import yaml_errors
+from fairlead.base import yaml_errors
 from fairlead.client import errors
 
 __all__ = [

@@ -22,6 +22,7 @@ from fairlead.api.meta import ConditionStatus
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from fairlead.lifecycle import deadlines, phases
 from fairlead.lifecycle.decisions import Finish, Nothing, WaitUntil
+from fairlead.lifecycle.shutdown_recovery import WORDS_CAME_BACK
 
 __all__ = [
     "OPTION_NODE_BOOT_ID",
@@ -71,7 +72,7 @@ def observe(event: LifecycleEvent, sight: Sight, silence: dt.timedelta, now: dt.
     if _has_rebooted(event, node):
         # Pods that the new boot has started, or made, are no pods of the old one.
         old = dataclasses.replace(sight, pods=tuple(pod for pod in sight.pods if _is_old(pod, event)))
-        return _finish(event, ClaimStatus.SUCCEEDED, "the node went down and is up again", old, now)
+        return _finish(event, ClaimStatus.SUCCEEDED, WORDS_CAME_BACK, old, now)
     condition = node.condition(CONDITION_LIFECYCLE_TRANSITION)
     complete = condition is not None and condition.reason == NODE_SHUTDOWN.end
     quiet_at = sight.silent_since + silence

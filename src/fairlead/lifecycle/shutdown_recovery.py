@@ -16,8 +16,25 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+from typing import Final
 
-__all__ = ["Begin", "CalledOff", "CameBack", "Course", "Found", "GoOn", "StandBy", "Witness", "recover"]
+__all__ = [
+    "WORDS_CALLED_OFF",
+    "WORDS_CAME_BACK",
+    "Begin",
+    "CalledOff",
+    "CameBack",
+    "Course",
+    "Found",
+    "GoOn",
+    "StandBy",
+    "Witness",
+    "recover",
+]
+
+# What the event of a shutdown says in the end, whoever comes to say it: the agent, or the observer from elsewhere.
+WORDS_CALLED_OFF: Final = "the shutdown of the node was called off"
+WORDS_CAME_BACK: Final = "the node went down and is up again"
 
 # A machine that was to go down and has not done so in this time after its budget does not go down any more.
 _GIVEN_UP_AFTER = dt.timedelta(minutes=10)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
-from fairlead.api import yaml_errors
+from fairlead.base import yaml_errors
 
 __all__ = ["Faults", "NetworkFaults", "Scenario", "ScenarioError", "read_scenario"]
 

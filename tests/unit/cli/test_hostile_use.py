@@ -12,13 +12,6 @@ from fairlead.cli import process
 from fairlead.cli.main import main
 from fairlead.testing.credentials import CertificateAuthority
 
-KUBECONFIG = """
-apiVersion: v1
-kind: Config
-clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
-contexts: [{name: c, context: {cluster: c, user: ""}}]
-current-context: c
-"""
 BAD_USAGE: list[tuple[str, str]] = [
     ("agent --platform=UPPER", "'--platform': 'UPPER' is not a platform"),
     ("agent --platform=no:scheme", "'--platform'"),
@@ -129,7 +122,7 @@ FAILURES: list[tuple[str, str]] = [
 
 
 @pytest.fixture(scope="module")
-def things(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def things(tmp_path_factory: pytest.TempPathFactory, unreachable_kubeconfig: pathlib.Path) -> dict[str, str]:
     folder = tmp_path_factory.mktemp("h")
     authority = CertificateAuthority.create(folder / "pki")
     certificate, key = authority.serving("one")
@@ -137,11 +130,11 @@ def things(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     contents = {"bad_yaml": b"a: b\n  c: d\n", "binary": b"\xff\xfe\x00", "text": b"hello\n", "empty": b""}
     for name, content in contents.items():
         (folder / name).write_bytes(content)
-    (folder / "kubeconfig").write_text(KUBECONFIG)
     (folder / "folder").mkdir()
     (folder / "backed_up").mkdir()
     (folder / "backed_up" / "fairlead.db").touch()
-    paths = {name: str(folder / name) for name in (*contents, "folder", "data", "backed_up", "kubeconfig")}
+    paths = {name: str(folder / name) for name in (*contents, "folder", "data", "backed_up")}
+    paths["kubeconfig"] = str(unreachable_kubeconfig)
     keys = {"certificate": str(certificate), "key": str(key), "other_key": str(other_key)}
     return {**paths, **keys, "long": "f" * 85, "empty_word": ""}
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import yaml
 
-from fairlead.api import yaml_errors
+from fairlead.base import yaml_errors
 from fairlead.lifecycle.shutdown_config import BadShutdownConfig, ShutdownConfig, read_shutdown_config
 
 __all__ = ["AgentConfig", "kubelet_is_configured", "read_config"]

@@ -27,7 +27,7 @@ from fairlead.agent.shutdown.memory import Memory, ShutdownState
 from fairlead.agent.shutdown.podcache import PodCache
 from fairlead.agent.shutdown.podwriting import PodWriter
 from fairlead.agent.shutdown.reach import API_ERRORS, Reach
-from fairlead.agent.shutdown.recording import WORDS_CALLED_OFF, WORDS_CAME_BACK, Record
+from fairlead.agent.shutdown.recording import Record
 from fairlead.agent.shutdown.reporting import NodeReport
 from fairlead.agent.shutdown.telling import Teller
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
@@ -36,7 +36,7 @@ from fairlead.base.backoff import Backoff
 from fairlead.client.client import Client
 from fairlead.lifecycle import shutdown_recovery
 from fairlead.lifecycle.shutdown_config import ShutdownConfig
-from fairlead.lifecycle.shutdown_recovery import Witness
+from fairlead.lifecycle.shutdown_recovery import WORDS_CALLED_OFF, WORDS_CAME_BACK, Witness
 
 __all__ = ["FLUSH_MARGIN_SECONDS", "Keeper", "KeeperOptions", "Machine", "Parts"]
 

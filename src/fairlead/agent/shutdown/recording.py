@@ -41,12 +41,9 @@ from fairlead.client.patches import MergePatch, StrategicMergePatch
 from fairlead.lifecycle import claiming, conditions, deadlines, options, phases, shutdown_status
 from fairlead.lifecycle.drain import cordons
 from fairlead.lifecycle.shutdown_observing import OPTION_NODE_BOOT_ID
-from fairlead.lifecycle.shutdown_recovery import Witness
+from fairlead.lifecycle.shutdown_recovery import WORDS_CALLED_OFF, WORDS_CAME_BACK, Witness
 
-__all__ = ["WORDS_CALLED_OFF", "WORDS_CAME_BACK", "NotYet", "Record"]
-
-WORDS_CALLED_OFF: Final = "the shutdown of the node was called off"
-WORDS_CAME_BACK: Final = "the node went down and is up again"
+__all__ = ["NotYet", "Record"]
 
 _BOOT_ID: Final = "boot-id"
 _STARTED_AT: Final = "started-at"

@@ -28,8 +28,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
-from fairlead.api import yaml_errors
 from fairlead.api.core_v1 import NodeAddress
+from fairlead.base import yaml_errors
 from fairlead.cloud.errors import CloudUnavailable, ForeignId, ProviderError
 from fairlead.cloud.ownership import PlatformError, parse_platforms, platform_of_provider_id
 from fairlead.cloud.provider import Instance, InstanceQuery, Instances, ProviderSettings
