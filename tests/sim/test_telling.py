@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pathlib
+import subprocess
+import sys
 
 import pytest
 from click.testing import CliRunner
@@ -33,6 +35,13 @@ def test_one_seed(scenario: str) -> None:
     told = CliRunner().invoke(command, ["--seed", "3", "--scenario", scenario], standalone_mode=False)
     assert told.return_value == 0, told.output
     assert told.output.startswith("seed 3: holds; ")
+
+
+def test_nothing_but_the_verdict_is_said(scenario: str) -> None:
+    asked = [sys.executable, "-m", "fairlead.cli", "sim", "--seed", "3", "--scenario", scenario]
+    told = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert told.stderr == ""
+    assert told.stdout.count("\n") == 1
 
 
 def test_several_seeds_name_the_first_one_before_they_begin(scenario: str) -> None:

@@ -5,6 +5,7 @@ Every validator returns a list of messages, empty when the value is fine; the me
 
 from __future__ import annotations
 
+import functools
 import re
 
 from fairlead.api.fielderrors import FieldError, FieldPath
@@ -91,6 +92,8 @@ _header = re.compile(_HEADER).fullmatch
 _path = re.compile(_PATH).fullmatch
 _reason = re.compile(_REASON).fullmatch
 
+_QUALIFIED_MAX = 253 + 1 + 63
+
 
 def _size(value: str) -> int:
     """Go counts bytes."""
@@ -150,9 +153,9 @@ def wildcard_dns1123_subdomain(value: str) -> list[str]:
 
 def qualified_name(value: str) -> list[str]:
     """The key of a label, an annotation or a finalizer: a name, after an optional DNS prefix and `/`."""
-    prefix, slash, name = value.rpartition("/")
-    if len(name) <= 63 and _qualified(name) and (not slash or (len(prefix) <= 253 and _subdomain(prefix))):
+    if len(value) <= _QUALIFIED_MAX and _is_qualified(value):
         return []  # nearly every one
+    prefix, slash, name = value.rpartition("/")
     messages: list[str] = []
     rule = _regex_error(_QUALIFIED_RULE, _QUALIFIED, "MyName", "my.name", "123-abc")
     if "/" in prefix:
@@ -172,6 +175,13 @@ def qualified_name(value: str) -> list[str]:
     if not _qualified(name):
         messages.append("name part " + rule)
     return messages
+
+
+@functools.lru_cache(maxsize=1024)
+def _is_qualified(value: str) -> bool:
+    # A cluster has few keys, and writes them with every object.
+    prefix, slash, name = value.rpartition("/")
+    return bool(len(name) <= 63 and _qualified(name) and (not slash or (len(prefix) <= 253 and _subdomain(prefix))))
 
 
 def label_value(value: str) -> list[str]:

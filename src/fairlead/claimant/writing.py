@@ -108,8 +108,9 @@ class Writer:
         written: list[NodeCondition] = []
         for one in wanted:
             current = node.condition(one.type)
-            if one.type == CONDITION_LIFECYCLE_TRANSITION and (current is None or current.reason != one.reason):
-                invariants.check_reason(event, one.reason)
+            reason = "" if current is None else current.reason
+            if one.type == CONDITION_LIFECYCLE_TRANSITION and reason != one.reason:
+                invariants.check_reason(event, one.reason, reason)
             written.append(conditions.written(one, current, self._clock.now()))
         # Guarded by the version too: a shutdown may have said something else meanwhile, which must stay (invariant 10).
         body = {

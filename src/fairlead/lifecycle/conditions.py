@@ -12,12 +12,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from fairlead.api.core_v1 import Node, NodeCondition
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
+from fairlead.api.lifecycle_v1alpha1 import FrozenTransition, LifecycleEvent
 from fairlead.api.meta import ConditionStatus
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from fairlead.lifecycle import deadlines, meanings
 
-__all__ = ["Wanted", "after_failure", "after_state", "outstanding", "written"]
+__all__ = ["Wanted", "after_failure", "after_state", "is_lost", "outstanding", "written"]
 
 _GOING_DOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
 
@@ -67,6 +67,16 @@ def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tup
     if well_known and frozen is not None and (status.start_time is not None or current.reason == frozen.start):
         wanted += _well_known(meanings.effects_of_failure(frozen.start), message)
     return tuple(wanted)
+
+
+def is_lost(frozen: FrozenTransition, node: Node) -> bool:
+    """Whether the node shows nothing of a transition that has started.
+
+    A machine that went down meanwhile said so in this place, and that was taken back when it came up again. The start
+    is then said once more, for the end comes after the start and after nothing else.
+    """
+    current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
+    return current is None or current.reason not in {frozen.start, frozen.end}
 
 
 def outstanding(wanted: Iterable[Wanted], node: Node) -> tuple[Wanted, ...]:

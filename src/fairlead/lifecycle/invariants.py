@@ -64,13 +64,18 @@ def check_status_change(before: LifecycleEvent, after: LifecycleEvent) -> None:
         raise InvariantBroken(2, f"event {before.name}: {'; '.join(map(str, errors))}")
 
 
-def check_reason(event: LifecycleEvent, reason: str) -> None:
-    """Invariant 2, before the reason of the Node condition is moved on behalf of a claimed event."""
+def check_reason(event: LifecycleEvent, reason: str, current: str) -> None:
+    """Invariant 2, before the reason of the Node condition is moved on behalf of a claimed event.
+
+    `current` is the reason that the node shows, empty without the condition.
+    """
     transition = event.status.transition
     if transition is None:
         raise InvariantBroken(2, f"event {event.name} has no frozen transition and moves no condition")
-    # The start is recorded in the event after it was published: from then on there is no way back to it.
-    allowed = transition.start if event.status.start_time is None else transition.end
+    # The start is recorded in the event after it was published: from then on there is no way back to it, unless the
+    # node has lost both.
+    is_shown = event.status.start_time is not None and current in {transition.start, transition.end}
+    allowed = transition.end if is_shown else transition.start
     if reason != allowed:
         raise InvariantBroken(2, f"event {event.name} may move the condition to {allowed} now, not to {reason}")
 

@@ -6,7 +6,6 @@ import collections
 import concurrent.futures
 import contextlib
 import dataclasses
-import logging
 import multiprocessing
 import sys
 
@@ -132,7 +131,6 @@ def _compared(first: Outcome, others: list[Outcome]) -> Outcome:
 
 
 def _get_ready() -> None:
-    logging.disable(logging.CRITICAL)
     # What killed processes left behind is taken apart at the end, and complains of it.
     sys.unraisablehook = lambda _what: None
     warm_up()

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import gc
+import logging
 import sys
 import threading
 import warnings
@@ -233,7 +234,9 @@ def _undisturbed(graveyard: list[object], *, is_cleared: bool) -> Iterator[None]
     """
     start = threading.Thread.start
     was_enabled = gc.isenabled()
+    was_silent = logging.root.manager.disable
     gc.disable()
+    logging.disable(logging.CRITICAL)  # what components say of their bad day is the trace's to tell
     _set_aside_what_is_here()
     try:
         yield
@@ -241,6 +244,7 @@ def _undisturbed(graveyard: list[object], *, is_cleared: bool) -> Iterator[None]
         if is_cleared:
             _clear(graveyard)
         threading.Thread.start = start  # type: ignore[method-assign]  # managers that were killed could not put it back
+        logging.disable(was_silent)
         if was_enabled and is_cleared:
             gc.enable()
 

@@ -155,11 +155,16 @@ def test_broken_invariants_are_told_by_number() -> None:
 
     breaks(2, invariants.check_status_change, claim(claim_status="Failed"), claim())
     invariants.check_status_change(claim(), claim(claim_status="Failed"))
-    invariants.check_reason(claim(), "a")
-    invariants.check_reason(claim(start_time=START), "z")
-    breaks(2, invariants.check_reason, claim(), "z")
-    breaks(2, invariants.check_reason, claim(start_time=START), "a")
-    breaks(2, invariants.check_reason, event(), "a")
+    for current in ("", "a", "z", "elsewhere"):
+        invariants.check_reason(claim(), "a", current)
+        breaks(2, invariants.check_reason, claim(), "z", current)
+        breaks(2, invariants.check_reason, event(), "a", current)
+    for current in ("a", "z"):
+        invariants.check_reason(claim(start_time=START), "z", current)
+        breaks(2, invariants.check_reason, claim(start_time=START), "a", current)
+    for current in ("", "elsewhere"):
+        invariants.check_reason(claim(start_time=START), "a", current)
+        breaks(2, invariants.check_reason, claim(start_time=START), "z", current)
 
     invariants.check_may_start(claim(), "node/node-1")
     breaks(3, invariants.check_may_start, wire.replace_metadata(claim(), finalizers=()), "node/node-1")

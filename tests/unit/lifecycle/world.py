@@ -187,8 +187,9 @@ class World:
         by_type = {condition.type: condition for condition in self.node.status.conditions}
         for one in wanted:
             current = by_type.get(one.type)
-            if one.type == CONDITION_LIFECYCLE_TRANSITION and (current is None or current.reason != one.reason):
-                invariants.check_reason(target, one.reason)
+            reason = "" if current is None else current.reason
+            if one.type == CONDITION_LIFECYCLE_TRANSITION and reason != one.reason:
+                invariants.check_reason(target, one.reason, reason)
                 self.reasons.append((target.uid, one.reason))
             by_type[one.type] = conditions.written(one, current, self.now)
         status = wire.replace(self.node.status, conditions=tuple(by_type.values()))

@@ -42,22 +42,33 @@ class Unfit(ValueError):
         return self._before if self._after is None else f"{self._before}{self.path}{self._after}"
 
 
-def conform(node: Node, value: Any, known: Any = None) -> Any:
-    """The value as its type holds it. Objects and lists are changed in place.
+def conform(node: Node, value: Any, known: Any = None) -> bool:
+    """Bring an object into the form in which its type holds it, in place; returns whether the type has all its fields.
 
     What is the very same object as in ``known``, at the same place, is taken to be in shape already.
+    """
+    unsure: list[Node] = []
+    _fit(node, value, known, unsure)
+    return not unsure
+
+
+def _fit(node: Node, value: Any, known: Any, unsure: list[Node]) -> Any:
+    """The value as its type holds it. Objects and lists are changed in place.
+
+    A node that may not know all that is in its value goes to ``unsure``: for most objects none does, and they need not
+    be walked again to remove what is unknown.
     """
     cls = value.__class__
     kind = node.type
     if kind == "object" or (not kind and (node.properties or node.additional is not None)):
         if cls is not dict:
             raise _unfit(value, "object")
-        _object(node, value, known if known.__class__ is dict else _NOTHING)
+        _object(node, value, known if known.__class__ is dict else _NOTHING, unsure)
         return value
     if kind == "array":
         if cls is not list:
             raise _unfit(value, "array")
-        _array(node, value)
+        _array(node, value, unsure)
         return value
     if node.int_or_string:
         if cls is not str and (cls is not int or not -(1 << 31) <= value < 1 << 31):
@@ -69,10 +80,12 @@ def conform(node: Node, value: Any, known: Any = None) -> Any:
         return _time(node, value)
     if kind:
         _scalar(node, cls, value)
+    elif cls is dict or cls is list:
+        unsure.append(node)
     return value
 
 
-def _object(node: Node, value: dict[str, Any], known: Mapping[str, Any]) -> None:
+def _object(node: Node, value: dict[str, Any], known: Mapping[str, Any], unsure: list[Node]) -> None:
     properties = node.properties
     additional = node.additional
     nulls: list[str] | None = None
@@ -82,31 +95,37 @@ def _object(node: Node, value: dict[str, Any], known: Mapping[str, Any]) -> None
             nulls.append(key)
             continue
         child = properties.get(key) or additional
-        if child is not None:
+        if child is None:
+            unsure.append(node)
+        else:
             if item.__class__ is str and child.type == "string" and not child.format:
                 continue  # most of what an object holds
             was = known.get(key)
             if was is item:
                 continue
             try:
-                fitted = conform(child, item, was)
+                fitted = _fit(child, item, was, unsure)
             except Unfit as unfit:
                 unfit.path = f".{key}{unfit.path}"
                 raise
             if fitted is not item:
                 value[key] = fitted
-    if nulls and not node.preserve_unknown_fields:
-        for key in nulls:
-            del value[key]
+    if nulls:
+        if node.preserve_unknown_fields:
+            unsure.append(node)
+        else:
+            for key in nulls:
+                del value[key]
 
 
-def _array(node: Node, value: list[Any]) -> None:
+def _array(node: Node, value: list[Any], unsure: list[Node]) -> None:
     items = node.items
     if items is None:
+        unsure.append(node)
         return
     for position, item in enumerate(value):
         if item is not None:
-            fitted = conform(items, item)
+            fitted = _fit(items, item, None, unsure)
             if fitted is not item:
                 value[position] = fitted
 

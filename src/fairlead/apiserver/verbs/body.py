@@ -172,14 +172,9 @@ def check_fields(
             raise _undecodable(gvk, str(failure))
     else:
         try:
-            conform(schema, obj, known)
+            unknown = [] if conform(schema, obj, known) else _prune(schema, obj)
         except Unfit as error:
             raise _undecodable(gvk, str(error)) from error
-        metadata_node = schema.properties.get("metadata")
-        metadata = obj.get("metadata")
-        unknown = prune(schema, obj)
-        if metadata_node is not None and metadata:
-            unknown += [f"metadata.{path}" for path in prune(metadata_node, metadata, root=False)]
     problems += [f'unknown field "{path}"' for path in sorted(unknown)]
     if not problems:
         return
@@ -188,6 +183,15 @@ def check_fields(
         raise _undecodable(gvk, "strict decoding error: " + ", ".join(problems))
     if mode == "Warn":
         call.warnings += problems
+
+
+def _prune(schema: Node, obj: Json) -> list[str]:
+    unknown = prune(schema, obj)
+    metadata_node = schema.properties.get("metadata")
+    metadata = obj.get("metadata")
+    if metadata_node is not None and metadata:
+        unknown += [f"metadata.{path}" for path in prune(metadata_node, metadata, root=False)]
+    return unknown
 
 
 def _undecodable(gvk: GroupVersionKind, problem: str) -> errors.BadRequest:
