@@ -35,6 +35,10 @@ class FieldPath:
         """An item of this list."""
         return FieldPath(f"{self._text}[{index}]")
 
+    def item(self, name: str, index: int) -> FieldPath:
+        """An item of the list in the field below this one."""
+        return FieldPath(f"{self._text}.{name}[{index}]" if self._text else f"{name}[{index}]")
+
     def key(self, key: str) -> FieldPath:
         """A value of this map."""
         return FieldPath(f"{self._text}[{key}]")

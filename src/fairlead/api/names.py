@@ -91,6 +91,8 @@ _percent = re.compile(_PERCENT).fullmatch
 _header = re.compile(_HEADER).fullmatch
 _path = re.compile(_PATH).fullmatch
 _reason = re.compile(_REASON).fullmatch
+_port_characters = re.compile("[-a-z0-9]+").fullmatch
+_lower_case_letter = re.compile("[a-z]").search
 
 _QUALIFIED_MAX = 253 + 1 + 63
 
@@ -116,8 +118,16 @@ def range_error(low: int, high: int) -> str:
     return f"must be between {low} and {high}, inclusive"
 
 
+@functools.lru_cache(maxsize=1024)
+def _is_label(value: str) -> bool:
+    # Namespaces, containers and volumes are called the same again and again.
+    return _label(value) is not None
+
+
 def dns1123_label(value: str) -> list[str]:
     """One part of a DNS name, such as a namespace's name."""
+    if len(value) <= 63 and _is_label(value):
+        return []
     messages = [_too_long(63)] if _size(value) > 63 else []
     if not _label(value):
         if _subdomain(value):
@@ -218,9 +228,9 @@ def _parent_directory(value: str) -> list[str]:
 def port_name(value: str) -> list[str]:
     """The name of a port, by IANA's rule for service names."""
     messages = [_too_long(15)] if _size(value) > 15 else []
-    if not re.fullmatch("[-a-z0-9]+", value):
+    if not _port_characters(value):
         messages.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
-    if not re.search("[a-z]", value):
+    if not _lower_case_letter(value):
         messages.append("must contain at least one letter (a-z)")
     if "--" in value:
         messages.append("must not contain consecutive hyphens")

@@ -10,6 +10,8 @@ P = FieldPath("spec", "x")
 def test_paths_print_as_kubernetes_does() -> None:
     path = FieldPath("spec").child("containers").index(0).child("env", "name").key("a.b/c")
     assert str(path) == "spec.containers[0].env.name[a.b/c]"
+    assert FieldPath("spec").item("containers", 0) == FieldPath("spec").child("containers").index(0)
+    assert str(FieldPath().item("containers", 0)) == "containers[0]"
     assert str(FieldPath()) == "<nil>"
     assert str(FieldPath().child("key")) == "key"
     assert FieldPath("a").child("b") == FieldPath("a", "b")

@@ -98,7 +98,10 @@ def _object(node: Node, value: dict[str, Any], known: Mapping[str, Any], unsure:
         if child is None:
             unsure.append(node)
         else:
-            if item.__class__ is str and child.type == "string" and not child.format:
+            cls = item.__class__
+            if (cls is str and child.type == "string" and not child.format) or (
+                cls is bool and child.type == "boolean"
+            ):
                 continue  # most of what an object holds
             was = known.get(key)
             if was is item:

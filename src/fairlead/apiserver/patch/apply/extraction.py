@@ -15,7 +15,7 @@ from fairlead.apiserver.patch.apply.relations import (
 )
 from fairlead.apiserver.schema.model import ANYTHING, Node
 
-__all__ = ["applied_fields", "every_field", "name_structs", "reconciled"]
+__all__ = ["applied_fields", "every_field", "name_structs", "new_fields", "reconciled"]
 
 
 _LEAF: FieldSet = {}  # one for all: a set is never changed once made
@@ -33,9 +33,10 @@ def every_field(node: Node, value: Any) -> FieldSet:
                 fields["f:" + name] = every_field(properties.get(name) or others, item)
             else:
                 fields["f:" + name] = _LEAF
-        for name, schema in implied_structs(node).items():
-            if name not in value:
-                fields["f:" + name] = every_field(schema, {})
+        if implied := implied_structs(node):
+            for name, schema in implied.items():
+                if name not in value:
+                    fields["f:" + name] = every_field(schema, {})
         return fields if len(fields) > 1 else _LEAF
     if value.__class__ is list and value:
         relation = list_relation(node)
@@ -50,6 +51,34 @@ def every_field(node: Node, value: Any) -> FieldSet:
                 fields[element] = _LEAF if element in fields else every_field(items, item)
         return fields if len(fields) > 1 else _LEAF
     return _LEAF
+
+
+def new_fields(node: Node, value: Any, *, whole_object: bool = False) -> FieldSet:
+    """What is new in a struct that held nothing before: what a comparison with the empty one finds added.
+
+    A struct that is always there is not new, only what is in it, and so is a required list; a whole object has nothing
+    that is required before it is created.
+    """
+    fields: FieldSet = {}
+    properties, others = node.properties, node.additional or ANYTHING
+    implied = implied_structs(node)
+    required = () if whole_object else node.required
+    for name, item in value.items():
+        if item.__class__ is not dict and item.__class__ is not list:
+            if name not in implied and name not in required:
+                fields["f:" + name] = _LEAF
+            continue
+        schema = properties.get(name) or others
+        if name in implied:
+            inside = new_fields(schema, item) if item.__class__ is dict and schema.map_type != "atomic" else _LEAF
+        elif name in required:
+            inside = {element: below for element, below in every_field(schema, item).items() if element != SELF}
+        else:
+            fields["f:" + name] = every_field(schema, item)
+            continue
+        if inside:
+            fields["f:" + name] = inside
+    return fields
 
 
 def applied_fields(node: Node, value: dict[str, Any]) -> FieldSet:

@@ -10,9 +10,10 @@ from fairlead.api.time import format_time
 from fairlead.apiserver.patch.apply import fieldset, managers
 from fairlead.apiserver.patch.apply.comparison import Comparison, compare
 from fairlead.apiserver.patch.apply.elements import SELF, MalformedFieldsError
+from fairlead.apiserver.patch.apply.extraction import new_fields
 from fairlead.apiserver.patch.apply.fieldset import FieldSet
 from fairlead.apiserver.patch.apply.managers import Identity, Managed
-from fairlead.apiserver.patch.apply.relations import rooted
+from fairlead.apiserver.patch.apply.relations import child, rooted
 from fairlead.apiserver.schema.model import Node
 
 __all__ = ["UNTRACKED", "compare_tracked", "disown", "record_update", "track_update"]
@@ -65,7 +66,7 @@ def track_update(
     identity = Identity.of(manager, "Update", api_version, subresource)
     if live is None and not managed:
         # Nobody can lose anything by a new object.
-        fields = compare_tracked(node, {}, new, reset_fields).added
+        fields = _created(node, new, reset_fields)
         return [managers.entry(identity, api_version, fields, format_time(now))] if fields else []
     after = record_update(
         managed,
@@ -124,6 +125,15 @@ def record_update(
 def compare_tracked(node: Node, before: Json, after: Json, reset_fields: FieldSet | None = None) -> Comparison:
     """What changed among the fields that can be owned and are not reset."""
     return compare(rooted(node), _tracked(before), _tracked(after)).without(reset_fields or {})
+
+
+def _created(node: Node, new: Json, reset_fields: FieldSet | None) -> FieldSet:
+    """All that can be owned of a new object: what `compare_tracked` finds added to nothing, without the comparison."""
+    whole, tracked = rooted(node), _tracked(new)
+    metadata = new_fields(child(whole, "metadata"), tracked.pop("metadata"))
+    fields = {"f:metadata": metadata} if metadata else {}
+    fields.update(new_fields(whole, tracked, whole_object=True))
+    return fieldset.recursive_difference(fields, reset_fields) if reset_fields else fields
 
 
 def _tracked(value: Json) -> Json:

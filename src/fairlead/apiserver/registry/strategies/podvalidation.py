@@ -34,9 +34,9 @@ def validate_pod_spec(spec: Json, path: FieldPath) -> list[FieldError]:
     seen: dict[str, None] = {}
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
-            problems += _container(container, path.child(field).index(index), seen, volumes)
-    problems += _choice(path.child("restartPolicy"), spec.get("restartPolicy"), _RESTART_POLICIES)
-    problems += _choice(path.child("dnsPolicy"), spec.get("dnsPolicy"), _DNS_POLICIES)
+            problems += _container(container, path.item(field, index), seen, volumes)
+    problems += _choice(path, "restartPolicy", spec, _RESTART_POLICIES)
+    problems += _choice(path, "dnsPolicy", spec, _DNS_POLICIES)
     deadline = spec.get("activeDeadlineSeconds")
     if isinstance(deadline, int) and not 1 <= deadline <= 2147483647:
         problems.append(
@@ -48,27 +48,28 @@ def validate_pod_spec(spec: Json, path: FieldPath) -> list[FieldError]:
             for message in names.name_is_dns_subdomain(spec["nodeName"])
         ]
     for index, toleration in enumerate(spec.get("tolerations") or ()):
-        problems += _toleration(toleration, path.child("tolerations").index(index))
+        problems += _toleration(toleration, path.item("tolerations", index))
     return problems
 
 
-def _choice(path: FieldPath, value: Any, allowed: tuple[str, ...]) -> list[FieldError]:
+def _choice(path: FieldPath, field: str, holder: Json, allowed: tuple[str, ...]) -> list[FieldError]:
+    value = holder.get(field)
     if value is None or value in allowed:
         return []
-    return [FieldError.not_supported(path, value, allowed)]
+    return [FieldError.not_supported(path.child(field), value, allowed)]
 
 
 def _volume_names(spec: Json, path: FieldPath, problems: list[FieldError]) -> set[str]:
     known: dict[str, None] = {}
     for index, volume in enumerate(spec.get("volumes") or ()):
-        at = path.child("volumes").index(index).child("name")
+        at = path.item("volumes", index)
         name = volume.get("name") or ""
         if not name:
-            problems.append(FieldError.required(at, ""))
+            problems.append(FieldError.required(at.child("name"), ""))
             continue
-        problems += [FieldError.invalid(at, name, message) for message in names.dns1123_label(name)]
+        problems += [FieldError.invalid(at.child("name"), name, message) for message in names.dns1123_label(name)]
         if name in known:
-            problems.append(FieldError.duplicate(at, name))
+            problems.append(FieldError.duplicate(at.child("name"), name))
         known[name] = None
     return set(known)
 
@@ -85,14 +86,14 @@ def _container(container: Json, path: FieldPath, seen: dict[str, None], volumes:
         seen[name] = None
     if not container.get("image"):
         problems.append(FieldError.required(path.child("image"), ""))
-    problems += _choice(path.child("imagePullPolicy"), container.get("imagePullPolicy"), _PULL_POLICIES)
+    problems += _choice(path, "imagePullPolicy", container, _PULL_POLICIES)
     for index, port in enumerate(container.get("ports") or ()):
-        problems += _port(port, path.child("ports").index(index))
+        problems += _port(port, path.item("ports", index))
     for index, variable in enumerate(container.get("env") or ()):
         if not variable.get("name"):
-            problems.append(FieldError.required(path.child("env").index(index).child("name"), ""))
+            problems.append(FieldError.required(path.item("env", index).child("name"), ""))
     for index, mount in enumerate(container.get("volumeMounts") or ()):
-        at = path.child("volumeMounts").index(index)
+        at = path.item("volumeMounts", index)
         if not mount.get("name"):
             problems.append(FieldError.required(at.child("name"), ""))
         elif mount["name"] not in volumes:
@@ -115,7 +116,7 @@ def _port(port: Json, path: FieldPath) -> list[FieldError]:
         problems += [
             FieldError.invalid(path.child("name"), port["name"], message) for message in names.port_name(port["name"])
         ]
-    return problems + _choice(path.child("protocol"), port.get("protocol"), _PROTOCOLS)
+    return problems + _choice(path, "protocol", port, _PROTOCOLS)
 
 
 def _toleration(toleration: Json, path: FieldPath) -> list[FieldError]:
@@ -136,7 +137,7 @@ def _toleration(toleration: Json, path: FieldPath) -> list[FieldError]:
         )
     effect = toleration.get("effect") or ""
     if effect:
-        problems += _choice(path.child("effect"), effect, _EFFECTS)
+        problems += _choice(path, "effect", toleration, _EFFECTS)
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
         problems.append(
             FieldError.invalid(

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fairlead.apiserver.patch.apply import fieldset
 from fairlead.apiserver.patch.apply.managers import with_managed_fields
-from fairlead.apiserver.patch.apply.tracking import track_update
+from fairlead.apiserver.patch.apply.tracking import compare_tracked, track_update
 from fairlead.apiserver.schema.model import ANYTHING, compile_schema
 
 Json = dict[str, Any]
@@ -203,3 +203,48 @@ def test_every_field_has_exactly_one_updater(writes: list[tuple[Json, str]]) -> 
         assert not fieldset.intersection(owned, fields)
         owned = fieldset.union(owned, fields)
     assert owned == everything
+
+
+# Everything that a schema can say of a field in which a new object and nothing may differ: structs that are always
+# there, required ones, atomic ones, lists by keys, sets and plain ones.
+PARTS = compile_schema(
+    {
+        "type": "object",
+        "required": ["struct", "list", "text"],
+        "properties": {
+            "text": STRING,
+            "struct": {
+                "type": "object",
+                "default": {},
+                "required": ["list", "text"],
+                "properties": {
+                    "text": STRING,
+                    "struct": {"type": "object", "default": {}, "properties": {"text": STRING}},
+                    "whole": {"type": "object", "default": {}, "x-kubernetes-map-type": "atomic"},
+                    "list": {
+                        "type": "array",
+                        "x-kubernetes-list-type": "map",
+                        "x-kubernetes-list-map-keys": ["name"],
+                        "items": {"type": "object", "properties": {"name": STRING}},
+                    },
+                    "set": {"type": "array", "x-kubernetes-list-type": "set", "items": STRING},
+                },
+            },
+            "list": {"type": "array", "items": STRING},
+            "status": {"type": "object", "properties": {"phase": STRING}},
+        },
+    }
+)
+NAMES = st.sampled_from(["text", "struct", "whole", "list", "set", "status", "name", "other"])
+VALUES = st.recursive(
+    st.none() | st.sampled_from(["x", "y", 1]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(NAMES, VALUES, max_size=4), st.sampled_from([None, {"f:status": {}}]))
+def test_what_is_new_is_what_a_comparison_with_nothing_finds(content: Json, reset: Json | None) -> None:
+    new = {"metadata": {"name": "c", "labels": {"a": "b"}}, **content}
+    found = compare_tracked(PARTS, {}, new, reset).added
+    assert owners(updated(None, new, "one", node=PARTS, reset_fields=reset)) == {"one": found}
