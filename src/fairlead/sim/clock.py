@@ -22,6 +22,11 @@ class SimClock:
         self.rate = rate
         self.offset_seconds = offset_seconds
 
+    @property
+    def is_about_right(self) -> bool:
+        """Whether nobody has set it wrong."""
+        return abs(self.offset_seconds) <= 1.0
+
     def now(self) -> dt.datetime:
         """What the machine believes the time to be."""
         return EPOCH + dt.timedelta(seconds=self._loop.time() * self.rate + self.offset_seconds)

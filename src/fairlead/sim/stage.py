@@ -186,7 +186,7 @@ class Stage:
         process, serving = actor.process, self.network.server()
         if process is None or not process.is_alive or process.is_paused or self.network.is_cut(name):
             return None
-        if serving is None or self.disk.is_full or self.disk.slowness > 1.0 or abs(actor.clock.offset_seconds) > 1.0:
+        if serving is None or self.disk.is_full or self.disk.slowness > 1.0 or not actor.clock.is_about_right:
             return None
         return max(actor.disturbed_at, server.disturbed_at, self.disk.well_since)
 
