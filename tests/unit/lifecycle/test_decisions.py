@@ -385,14 +385,13 @@ def test_a_start_that_the_node_has_lost_is_said_again_before_the_end(lost: str, 
     for _ in range(3):
         here.step("e")
     here.answer("e")
-    for _ in range({"before the second call": 2, "during it": 3, "after it": 3}[when]):
+    for _ in range(2 if when == "before the second call" else 3):
         here.step("e")
     if when == "after it":
         here.answer("e")
     assert here.node is not None
     # The machine went down with nobody to tell the API, and what it said of that was cleared when it came up.
-    shown = here.node.status.conditions[0]
-    left = () if lost == "nothing is shown" else (wire.replace(shown, reason="Elsewhere"),)
+    left = () if lost == "nothing is shown" else (wire.replace(here.node.status.conditions[0], reason="Elsewhere"),)
     here.node = wire.replace(here.node, status=wire.replace(here.node.status, conditions=left))
     while here.events["e"].claim_status is ClaimStatus.CLAIMED:
         if isinstance(here.step("e"), d.EndDriver | d.WaitUntil):
