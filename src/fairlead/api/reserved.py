@@ -12,6 +12,7 @@ __all__ = [
     "ANNOTATION_GRACE_REQUESTED",
     "ANNOTATION_PLATFORM",
     "ANNOTATION_PREFERRED_HOLDER",
+    "ANNOTATION_WINDING_UP",
     "API_UNAPPROVED",
     "CONDITION_DRAINED",
     "CONDITION_DRAIN_IN_PROGRESS",
@@ -71,6 +72,8 @@ NAMESPACE_NODE_LEASE: Final = "fairlead-node-lease"
 ANNOTATION_DRAIN_PREFIX: Final = "drain.fairlead.dev/"
 # On a Node that Fairlead cordoned: the LifecycleEvent for which it did. A cordon without it is somebody else's.
 ANNOTATION_CORDONED_BY: Final = "drain.fairlead.dev/cordoned-by"
+# On a Node whose shutdown is over, while what was said of it is taken back: since when.
+ANNOTATION_WINDING_UP: Final = "shutdown.fairlead.dev/winding-up"
 # On a custom resource that a stock API server deletes: the deadline of its grace period, RFC 3339, and the seconds of
 # the request that set it. The deadline alone could not tell a forced deletion from one of a second.
 ANNOTATION_GRACE_DEADLINE: Final = "grace.fairlead.dev/deadline"

@@ -29,6 +29,7 @@ from fairlead.api.lifecycle_v1alpha1 import (
 from fairlead.api.meta import ConditionStatus, ObjectMeta
 from fairlead.api.reserved import (
     ANNOTATION_CORDONED_BY,
+    ANNOTATION_WINDING_UP,
     CONDITION_GRACEFUL_NODE_SHUTDOWN_IN_PROGRESS,
     CONDITION_LIFECYCLE_TRANSITION,
     DRIVER_SHUTDOWN,
@@ -99,6 +100,18 @@ class Record:
             spec["taints"] = [wire.to_dict(taint) for taint in shutdown_status.taints_with_ours(node)]
         await self._patch(node, spec, annotations)
 
+    async def draw_line(self) -> None:
+        """The shutdown is over: whatever was sent about it before, and is not stored yet, never will be.
+
+        A request that was given up may still be on its way. All that is said of a shutdown carries the version of the
+        node that it was meant for, so a newer one keeps it out; what was stored before is seen by whoever looks now.
+        """
+        node = await self.node()
+        if node is None:
+            return
+        since = {ANNOTATION_WINDING_UP: api_time.format_micro_time(self._clock.now())}
+        await self._nodes.patch(node.name, MergePatch({"metadata": {"uid": node.uid, "annotations": since}}))
+
     async def let_pods_in(self) -> None:
         """Take that back. A cordon that was there before is not ours to lift."""
         node = await self.node()
@@ -106,6 +119,8 @@ class Record:
             return
         spec: dict[str, Any] = {}
         annotations: dict[str, Any] = {}
+        if ANNOTATION_WINDING_UP in node.metadata.annotations:
+            annotations[ANNOTATION_WINDING_UP] = None
         if _is_shutdowns(node.metadata.annotations.get(ANNOTATION_CORDONED_BY, ""), self._node_name):
             annotations[ANNOTATION_CORDONED_BY] = None
             if cordons.owner(node):
@@ -136,8 +151,7 @@ class Record:
             over = conditions.Wanted(known.type, ConditionStatus.FALSE, why, "")
             said.append(wire.to_dict(conditions.written(over, known, self._clock.now())))
         if said:
-            # What is said by then may be another's: the node's next event has its turn already.
-            await self._patch_status(node, said, only_this_version=True)
+            await self._patch_status(node, said)
 
     async def claim(self, state: ShutdownState) -> None:
         """Have an event that stands for the shutdown, claimed by this node.
@@ -269,9 +283,11 @@ class Record:
             metadata["annotations"] = annotations
         await self._nodes.patch(node.name, MergePatch({"metadata": metadata, "spec": spec}))
 
-    async def _patch_status(self, node: Node, said: list[dict[str, Any]], *, only_this_version: bool = False) -> None:
-        version = {"resourceVersion": node.metadata.resource_version} if only_this_version else {}
-        body = {"metadata": {"uid": node.uid, **version}, "status": {"conditions": said}}
+    async def _patch_status(self, node: Node, said: list[dict[str, Any]]) -> None:
+        # Guarded by the version too. What is there by then may be another's, whose event has its turn already; and what
+        # comes late must not be said of a node that is up again (`draw_line`).
+        metadata = {"uid": node.uid, "resourceVersion": node.metadata.resource_version}
+        body = {"metadata": metadata, "status": {"conditions": said}}
         await self._nodes.patch(node.name, StrategicMergePatch(body), subresource="status")
 
 

@@ -83,6 +83,7 @@ class NodeReport:
         """Nothing is under way any more."""
         if self._records_events:
             await self.until_done(lambda: self._record.settle(outcome, message))
+        await self.until_done(self._record.draw_line)
         await self.until_done(lambda: self._record.clear_conditions(why))
         await self.until_done(self._record.let_pods_in)
 

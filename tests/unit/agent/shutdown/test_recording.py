@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from fairlead.agent.shutdown.recording import _is_shutdowns
-from tests.unit.agent.shutdown.world import NodeWorld
+from fairlead.client.transport import Request, Response
+from tests.unit.agent.shutdown.world import NODE, NodeWorld
 
 OURS = "drain.fairlead.dev/cordoned-by"
 
@@ -62,6 +65,37 @@ async def test_a_cordon_is_known_for_ours_even_when_killed_at_once_and_the_disk_
 )
 def test_whose_cordon_it_is(cordoned_by: str, ours: bool) -> None:
     assert _is_shutdowns(cordoned_by, "node-1") is ours
+
+
+@pytest.mark.parametrize("subresource", ["/status", ""])
+async def test_what_was_on_its_way_when_the_shutdown_was_called_off_comes_too_late(
+    here: NodeWorld, subresource: str
+) -> None:
+    """The agent gave the request up; a busy server stores what it has received, later."""
+    before = await here.node()
+    life = here.start()
+    await here.clock.advance(1)
+    on_its_way: list[Request] = []
+    send = life.transport.send
+
+    async def busy(request: Request) -> Response:
+        if request.method == "PATCH" and request.path.endswith(f"/nodes/{NODE}{subresource}") and not on_its_way:
+            on_its_way.append(request)
+            await asyncio.Event().wait()
+        return await send(request)
+
+    life.transport.send = busy  # type: ignore[method-assign]
+    here.machine.go_down()
+    await here.wait(lambda: bool(on_its_way))
+    here.machine.call_off()
+    await here.wait(lambda: not (here.folder / "shutdown-state.json").exists())
+    late = await send(on_its_way[0])
+    assert late.status == 409
+    after = await here.node()
+    assert (after.spec, after.metadata.annotations) == (before.spec, before.metadata.annotations)
+    conditions = await here.conditions()
+    assert "LifecycleTransition" not in conditions
+    assert conditions.get("GracefulNodeShutdownInProgress", ("False", ""))[0] == "False"
 
 
 def test_a_long_name_of_a_node_is_no_obstacle() -> None:
