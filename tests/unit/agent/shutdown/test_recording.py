@@ -6,7 +6,8 @@ import pytest
 
 from fairlead.agent.shutdown.recording import _is_shutdowns
 from fairlead.client.transport import Request, Response
-from tests.unit.agent.shutdown.world import NODE, NodeWorld
+from tests.unit.agent.shutdown.world import NodeWorld
+from tests.unit.claimant.world import NODE
 
 OURS = "drain.fairlead.dev/cordoned-by"
 
