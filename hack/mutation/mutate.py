@@ -33,7 +33,7 @@ TARGETS = {
     "lifecycle": ["tests/unit/lifecycle"],
     "election": [
         f"tests/unit/election/test_{name}.py"
-        for name in ("lease", "record", "candidate", "leadership", "fence", "guard", "leading")
+        for name in ("lease", "record", "candidate", "leadership", "bounds", "leaving", "fence", "guard", "leading")
     ],
     "cloud/ownership.py": ["tests/unit/cloud/test_ownership.py", "tests/unit/cloud/test_decision_table.py"],
 }

@@ -71,14 +71,16 @@ async def test_the_first_reason_counts_unless_the_lease_is_lost(
 class Fence:
     """A server whose fence notices the new leader only after some refusals."""
 
-    def __init__(self, refusals: int) -> None:
+    def __init__(self, refusals: int, *, status: int = 403, words: str = f"pod a {FENCE_MARK} x") -> None:
         self.refusals = refusals
+        self.status = status
+        self.words = words
         self.asked = 0
 
     async def send(self, request: Request) -> Response:
         self.asked += 1
         if self.asked <= self.refusals:
-            return Response(403, {}, f"pod a {FENCE_MARK} x".encode())
+            return Response(self.status, {}, self.words.encode())
         return Response(201, {}, b"{}")
 
     def stream(self, request: Request) -> None:
@@ -96,6 +98,20 @@ async def test_a_new_leader_waits_for_the_fence_to_see_it(world: World, refusals
         sending = scope.start(transport.send(Request(method="POST", path="/x")), name="send")
         await world.until(sending.done)
     assert sending.result().status == status
+    assert fence.asked == asked
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "asked"),
+    [(403, f"pod a {FENCE_MARK} x", 4), (422, f"pod a {FENCE_MARK} x", 4), (403, "no", 1), (409, f"{FENCE_MARK}", 1)],
+)
+async def test_only_a_refusal_by_the_fence_is_waited_out(world: World, status: int, words: str, asked: int) -> None:
+    fence = Fence(3, status=status, words=words)
+    transport = GuardedTransport(fence, lambda: None, client=world.admin)  # type: ignore[arg-type]  # no streams here
+    async with tasks.TaskScope("test") as scope:
+        sending = scope.start(transport.send(Request(method="POST", path="/x")), name="send")
+        await world.until(sending.done)
+    assert sending.result().status == (201 if asked == 4 else status)
     assert fence.asked == asked
 
 
