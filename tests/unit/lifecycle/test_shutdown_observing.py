@@ -4,6 +4,7 @@ import datetime as dt
 
 import pytest
 
+from fairlead.api import wire
 from fairlead.api.core_v1 import (
     Node,
     NodeCondition,
@@ -11,6 +12,7 @@ from fairlead.api.core_v1 import (
     NodeStatus,
     NodeSystemInfo,
     Pod,
+    PodCondition,
     PodStatus,
     Taint,
     TaintEffect,
@@ -148,6 +150,34 @@ def test_pods_that_are_left_behind_are_named(count: int, ended: int, expected: s
     observed = seen(a_node(boot_id="boot-2"), pods=tuple(reversed(pods)))
     assert isinstance(observed, Finish)
     assert observed.status.message == f"the node went down and is up again{expected}"
+
+
+@pytest.mark.parametrize(
+    ("made", "claimed", "ready", "is_named"),
+    [
+        (NOW - SECOND, NOW, "False", True),
+        (NOW, NOW, "False", True),
+        (NOW + SECOND, NOW, "False", False),  # made after the shutdown had begun: of the new boot
+        (NOW - SECOND, NOW, "True", False),  # ready again: the new boot has started it
+        (NOW - SECOND, NOW, "", True),
+        (None, NOW, "False", True),
+        (NOW + SECOND, None, "False", True),
+        (NOW + SECOND, None, "True", False),
+    ],
+)
+def test_pods_of_the_new_boot_are_not_left_behind(
+    made: dt.datetime | None, claimed: dt.datetime | None, ready: str, is_named: bool
+) -> None:
+    conditions = (PodCondition(type="Ready", status=ready),) if ready else ()
+    pod = Pod(
+        metadata=ObjectMeta(name="p", namespace="a", creation_timestamp=made),
+        status=PodStatus(phase="Running", conditions=conditions),
+    )
+    event = an_event()
+    event = wire.replace(event, status=wire.replace(event.status, claim_time=claimed))
+    observed = seen(a_node(boot_id="boot-2"), event, pods=(pod,))
+    assert isinstance(observed, Finish)
+    assert observed.status.message.endswith("pods left behind: a/p") == is_named
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,21 @@ def test_one_pod_of_a_budget_finds_out_for_all() -> None:
     assert names(made.ask) == ["a"]
 
 
+def test_what_one_pod_found_out_of_a_budget_counts_for_the_others_too() -> None:
+    """The second was answered just now, so the first, whose time has come, need not ask the same again."""
+    budgets = Budgets([budget(labels={})])
+    first, second = pod("a"), pod("b")
+    token = budgets.covering(first).token
+    attempts = {
+        first.uid: Attempt(cause=Cause.BUDGET, since=NOW, number=1, retry_at=NOW, token=token),
+        second.uid: Attempt(cause=Cause.BUDGET, since=NOW, number=1, retry_at=NOW + 5 * SECOND, token=token),
+    }
+    made = planned([first, second], attempts, budgets)
+    assert made.ask == ()
+    assert made.look_again == NOW + 5 * SECOND
+    assert names(planned([first, second], attempts, budgets, now=NOW + 5 * SECOND).ask) == ["a"]
+
+
 def test_two_budgets_are_the_servers_to_refuse() -> None:
     budgets = Budgets([budget("x", labels={}, allowed=1), budget("y", labels={})])
     assert names(planned([pod("a")], budgets=budgets).ask) == ["a"]
