@@ -278,7 +278,9 @@ def _claimed(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
 
 def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, facts: Facts, now: dt.datetime) -> Decision:
     status, run = event.status, facts.run_of(event)
-    if status.start_time is not None and conditions.is_lost(frozen, node):
+    # What is said of a shutdown, and taken back, is its keeper's alone.
+    is_ours = event.spec.transition_name != NODE_SHUTDOWN.name
+    if is_ours and status.start_time is not None and conditions.is_lost(frozen, node):
         return Publish(_outstanding(event, frozen.start, node, facts))
     has_driver = (frozen.start, frozen.end) in facts.drivers.get(status.driver, frozenset())
     match run:

@@ -378,28 +378,6 @@ def test_a_driver_that_is_gone_is_waited_for() -> None:
     assert here.decide("e") == d.WaitUntil(START + dt.timedelta(seconds=90), f"driver {DRIVER} is gone")
 
 
-@pytest.mark.parametrize("lost", ["nothing is shown", "something else is shown"])
-@pytest.mark.parametrize("when", ["before the second call", "during it", "after it"])
-def test_a_start_that_the_node_has_lost_is_said_again_before_the_end(lost: str, when: str) -> None:
-    here = world()
-    for _ in range(3):
-        here.step("e")
-    here.answer("e")
-    for _ in range(2 if when == "before the second call" else 3):
-        here.step("e")
-    if when == "after it":
-        here.answer("e")
-    assert here.node is not None
-    # The machine went down with nobody to tell the API, and what it said of that was cleared when it came up.
-    left = () if lost == "nothing is shown" else (wire.replace(here.node.status.conditions[0], reason="Elsewhere"),)
-    here.node = wire.replace(here.node, status=wire.replace(here.node.status, conditions=left))
-    while here.events["e"].claim_status is ClaimStatus.CLAIMED:
-        if isinstance(here.step("e"), d.EndDriver | d.WaitUntil):
-            here.answer("e")
-    assert here.events["e"].claim_status is ClaimStatus.SUCCEEDED
-    assert here.reasons == [("uid-e", "reboot-a"), ("uid-e", "reboot-a"), ("uid-e", "reboot-z")]
-
-
 def test_a_shutdown_ends_the_claim_and_claims_nothing_but_itself() -> None:
     here = world()
     claimed(here)

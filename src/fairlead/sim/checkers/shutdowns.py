@@ -159,7 +159,8 @@ class Shutdowns:
             return
         state, uid = _reason(commit.after), commit.after["metadata"]["uid"]
         if shutdown.node_uid != uid:
-            if state not in _STATES:
+            # What is left of an earlier shutdown is not said of this one.
+            if state not in _STATES or _said(commit.after) == _said(commit.before):
                 return
             shutdown.node_uid, shutdown.state, shutdown.is_tainted = uid, state, False
         if state not in _STATES or (state, shutdown.state) == _STATES:
@@ -186,8 +187,15 @@ class Shutdowns:
 
 
 def _reason(node: dict[str, Any]) -> str:
-    conditions = node.get("status", {}).get("conditions", ())
-    return next((str(one.get("reason")) for one in conditions if one["type"] == CONDITION_LIFECYCLE_TRANSITION), "")
+    return _said(node)[0]
+
+
+def _said(node: dict[str, Any] | None) -> tuple[str, str]:
+    """Which state a node shows, and since when."""
+    for one in () if node is None else node.get("status", {}).get("conditions", ()):
+        if one["type"] == CONDITION_LIFECYCLE_TRANSITION:
+            return str(one.get("reason")), str(one.get("lastTransitionTime"))
+    return "", ""
 
 
 def _is_tainted(node: dict[str, Any]) -> bool:
