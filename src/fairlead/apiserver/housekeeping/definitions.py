@@ -160,6 +160,8 @@ class DefinitionKeeper:
             self._reindex(resources[0])
 
     def _stop_serving(self, name: str) -> None:
+        """Serve it no more, or not as it was: whoever watches it comes back and finds out which."""
         self._compiled_from.pop(name, None)
         for resource in self._served.pop(name, ()):
             self._core.catalog.remove(resource.group, resource.version, resource.plural)
+        self._core.store.end_watches_of(name)

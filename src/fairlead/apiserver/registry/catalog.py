@@ -37,6 +37,10 @@ class Catalog:
         """The resource under these names."""
         return self._resources.get((group, version, plural))
 
+    def serves(self, resource: Resource) -> bool:
+        """Whether this very resource is served: one that was replaced is not."""
+        return self.get(resource.group, resource.version, resource.plural) is resource
+
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
         """The resource of a kind, as objects and owner references name it."""
         group, _, version = api_version.rpartition("/")

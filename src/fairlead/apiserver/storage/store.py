@@ -171,9 +171,13 @@ class Store:
     def end_watches(self) -> None:
         """End every watch that is open, and open no more."""
         self._no_watches = True
-        for table in self._tables.values():
-            for watcher in list(table.watchers):
-                watcher.end()
+        for table in self._tables:
+            self.end_watches_of(table)
+
+    def end_watches_of(self, table: str) -> None:
+        """End the open watches of one table, each after what it has still to be told: its kind is not what it was."""
+        for watcher in list(self.table(table).watchers):
+            watcher.end()
 
     async def close(self) -> None:
         """Let go of the disk. Call after `run` has returned."""

@@ -47,6 +47,8 @@ async def watch(call: Call, keeper: WatchKeeper) -> Response:
         watcher = store.watch(call.resource.table, selection, since=since)
     except HistoryGone as error:
         return _one_frame(form, _error_frame(errors.Expired(str(error))))
+    if not call.core.catalog.serves(call.resource):
+        watcher.end()  # its definition changed or went while this request was on its way here
     opening = _opening(call, form, selection, initial=bool(initial), from_state=from_state, since=since)
     kept = keeper.keep(watcher, timeout_seconds=timeout, bookmarks=bookmarks)
     return Response(body=_WatchBody(call, form, watcher, opening, keeper, kept), content_type=form.stream_type)
