@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
+from fairlead.base import timeouts
+
 __all__ = ["Clock", "ClockStalled", "RealClock", "VirtualClock"]
 
 # On Linux the clock that counts on while the machine sleeps: whoever holds a lease must notice that it slept.
@@ -63,7 +65,7 @@ class RealClock:
 
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
         """Raise TimeoutError when the block takes longer."""
-        return asyncio.timeout(seconds)
+        return timeouts.timeout(seconds)
 
 
 class VirtualClock:
@@ -114,7 +116,7 @@ class VirtualClock:
     async def _timeout(self, seconds: float | None) -> AsyncIterator[None]:
         # asyncio's own Timeout knows how to tell its cancellation from others'; only its trigger is replaced.
         loop = asyncio.get_running_loop()
-        async with asyncio.timeout(None) as real:
+        async with timeouts.timeout(None) as real:
             if seconds is None:
                 yield
                 return

@@ -7,6 +7,7 @@ import datetime as dt
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
+from fairlead.base.timeouts import timeout
 from fairlead.sim.loop import SimLoop
 
 __all__ = ["EPOCH", "SimClock"]
@@ -41,7 +42,7 @@ class SimClock:
 
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
         """Raise TimeoutError when the block takes more of its seconds."""
-        return asyncio.timeout(None if seconds is None else seconds / self.rate)
+        return timeout(None if seconds is None else seconds / self.rate)
 
     def jump(self, seconds: float) -> None:
         """Somebody sets the machine's clock."""

@@ -17,6 +17,7 @@ from fairlead.agent.shutdown.memory import Memory, ShutdownState
 from fairlead.agent.shutdown.podcache import CachedPod, PodCache
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
+from fairlead.base.timeouts import timeout
 from fairlead.hollow import Kubelet, NodePlan
 from fairlead.lifecycle.shutdown_config import Period, ShutdownConfig
 from fairlead.lifecycle.shutdown_status import ContainerEnd
@@ -128,7 +129,7 @@ class SimMachine:
         stage, boot = self.stage, self.boots
         if self.is_held:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.needed_seconds):
+                async with timeout(self.needed_seconds):
                     await self._word.wait()
         if not self.preparing or self.boots != boot:
             return
