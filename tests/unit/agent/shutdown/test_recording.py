@@ -85,7 +85,7 @@ async def test_what_was_on_its_way_when_the_shutdown_was_called_off_comes_too_la
             await asyncio.Event().wait()
         return await send(request)
 
-    life.transport.send = busy  # type: ignore[method-assign]
+    life.transport.send = busy  # type: ignore[method-assign]  # the test stands between
     here.machine.go_down()
     await here.wait(lambda: bool(on_its_way))
     here.machine.call_off()
