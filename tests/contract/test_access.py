@@ -38,6 +38,25 @@ async def grant(api: RawApi, namespace: str, user: str, *rules: dict[str, list[s
     (await api.post(f"{RBAC}/namespaces/{namespace}/rolebindings", binding)).expect(201)
 
 
+async def test_an_account_without_a_namespace_is_of_the_bindings_own(api: RawApi, namespace: str) -> None:
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}
+    binding = {
+        "metadata": {"name": "b"},
+        "subjects": [{"kind": "ServiceAccount", "name": "default"}],
+        "roleRef": role,
+    }
+    (await api.post(f"{RBAC}/namespaces/{namespace}/rolebindings", binding)).expect(201)
+    asked = {"namespace": namespace, "verb": "list", "resource": "configmaps"}
+    review = {"spec": {"user": f"system:serviceaccount:{namespace}:default", "resourceAttributes": asked}}
+    await api.poll(
+        "/apis/authorization.k8s.io/v1/subjectaccessreviews", lambda seen: seen.json["status"]["allowed"], review
+    )
+    status = (await api.post(f"{RBAC}/clusterrolebindings", binding)).expect(422)
+    assert status["details"]["causes"] == [
+        {"reason": "FieldValueRequired", "message": "Required value", "field": "subjects[0].namespace"}
+    ]
+
+
 async def test_no_credentials(nobody: RawApi) -> None:
     status = (await nobody.get("/api/v1/namespaces")).expect(403)
     assert status == failure(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map
+from fairlead.testing.manifests import config_map, custom_resource_definition
 from fairlead.testing.rawhttp import APPLY_PATCH, RawApi
 
 
@@ -215,3 +216,60 @@ async def test_managed_fields_can_be_reset(api: RawApi, path: str) -> None:
     (await api.apply(path, config_map("a", {"k": "v"}), "alice")).expect(201)
     made = (await api.patch(path, {"metadata": {"managedFields": [{}]}})).expect(200)
     assert "managedFields" not in made["metadata"]
+
+
+ROLE_BINDING = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "RoleBinding",
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"},
+}
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "spec": {
+        "selector": {"matchLabels": {"app": "a"}},
+        "template": {
+            "metadata": {"labels": {"app": "a"}},
+            "spec": {"containers": [{"name": "main", "image": "a:1"}]},
+        },
+    },
+}
+DEFINITION_FIELDS: dict[str, Any] = {
+    "f:group": {},
+    "f:names": {"f:kind": {}, "f:listKind": {}, "f:plural": {}, "f:singular": {}},
+    "f:scope": {},
+    "f:versions": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("collection", "body", "at", "owned"),
+    [
+        ("rbac.authorization.k8s.io/v1/{}/rolebindings", ROLE_BINDING, "f:roleRef", {}),
+        ("apps/v1/{}/deployments", DEPLOYMENT, "f:spec.f:selector", {}),
+    ],
+)
+async def test_a_new_object_owns_its_required_fields(
+    api: RawApi, namespace: str, collection: str, body: dict[str, Any], at: str, owned: dict[str, Any]
+) -> None:
+    path = "/apis/" + collection.format(f"namespaces/{namespace}")
+    made = (await api.post(path, {**body, "metadata": {"name": "a"}}, fieldManager="me")).expect(201)
+    fields = managers(made)["me", "Update"]
+    for step in at.split("."):
+        fields = fields[step]
+    assert fields == owned
+
+
+async def test_nobody_takes_the_versions_of_a_definition_unasked(
+    api: RawApi, unique_name: Callable[[str], str]
+) -> None:
+    manifest = custom_resource_definition("widgets", f"{unique_name('g')}.example.com", kind="Widget")
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    made = (await api.post(path, manifest, fieldManager="me")).expect(201)
+    try:
+        assert DEFINITION_FIELDS.items() <= managers(made)["me", "Update"]["f:spec"].items()
+        manifest["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["description"] = "another"
+        status = (await api.apply(f"{path}/{manifest['metadata']['name']}", manifest, "you")).expect(409)
+        assert [cause["field"] for cause in status["details"]["causes"]] == [".spec.versions"]
+    finally:
+        (await api.delete(f"{path}/{manifest['metadata']['name']}")).expect(200)

@@ -184,6 +184,32 @@ async def test_quantities_are_written_canonically(api: RawApi, namespace: str) -
     }
 
 
+async def test_a_template_asks_for_nothing_by_its_limits(api: RawApi, namespace: str) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    container = {"name": "main", "image": "a:1", "resources": {"limits": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [container]}}
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "template": template}
+    made = (await api.post(path, {"metadata": {"name": "d"}, "spec": spec})).expect(201)
+    assert made["spec"]["template"]["spec"]["containers"][0]["resources"] == {"limits": {"cpu": "1"}}
+
+
+async def test_annotations_of_a_deployment_count_in_its_generation(api: RawApi, namespace: str) -> None:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    template = {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "main", "image": "a:1"}]}}
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "template": template}
+    (await api.post(path, {"metadata": {"name": "d"}, "spec": spec})).expect(201)
+    generations = [
+        (await api.patch(f"{path}/d{subresource}", {"metadata": metadata})).expect(200)["metadata"]["generation"]
+        for subresource, metadata in (
+            ("", {"labels": {"a": "1"}}),
+            ("", {"annotations": {"a": "1"}}),
+            ("", {"annotations": {"a": "1"}}),
+            ("/status", {"annotations": {"a": "2"}}),
+        )
+    ]
+    assert generations == [1, 2, 2, 2]
+
+
 async def test_times_are_checked(api: RawApi, namespace: str) -> None:
     path = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
     body = {"metadata": {"name": "l"}, "spec": {"renewTime": "yesterday"}}

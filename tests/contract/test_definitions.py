@@ -43,6 +43,18 @@ async def test_instances(api: RawApi, define: Define) -> None:
     (await api.delete(f"{widgets.path()}/a")).expect(200)
 
 
+async def test_whoever_uses_a_deprecated_version_is_told(api: RawApi, define: Define) -> None:
+    defined = await define(version={"deprecated": True, "deprecationWarning": "use another"})
+    (await api.post(defined.path(), defined.make("a"))).expect(201)
+    for answer in (
+        await api.get(f"{defined.path()}/a"),
+        await api.patch(f"{defined.path()}/a", {"spec": {"size": 1}}),
+        await api.apply(f"{defined.path()}/a", defined.make("a", {"color": "red"}), "me"),
+    ):
+        assert answer.code == 200
+        assert [value for name, value in answer.headers.items() if name.lower() == "warning"] == ['299 - "use another"']
+
+
 async def test_missing_and_existing_instances_are_named_with_their_group(api: RawApi, define: Define) -> None:
     widgets = await define(shared=True)
     status = (await api.get(f"{widgets.path()}/a")).expect(404)

@@ -78,6 +78,15 @@ async def test_a_collection(api: RawApi, path: str, namespace: str) -> None:
     assert [item["metadata"]["name"] for item in left] == ["c"]
 
 
+async def test_a_page_of_a_collection(api: RawApi, path: str) -> None:
+    deleted = (await api.delete(path, limit=1)).expect(200)
+    assert [item["metadata"]["name"] for item in deleted["items"]] == ["a"]
+    assert deleted["metadata"]["remainingItemCount"] == 2
+    again = (await api.delete(path, limit=1, **{"continue": deleted["metadata"]["continue"]})).expect(200)
+    assert [item["metadata"]["name"] for item in again["items"]] == ["b"]
+    assert [item["metadata"]["name"] for item in (await api.get(path)).expect(200)["items"]] == ["c"]
+
+
 async def test_a_collection_by_field(api: RawApi, path: str) -> None:
     (await api.delete(path, fieldSelector="metadata.name!=b")).expect(200)
     assert [item["metadata"]["name"] for item in (await api.get(path)).expect(200)["items"]] == ["b"]

@@ -69,8 +69,9 @@ async def test_of_what_is_not_there(api: RawApi, path: str) -> None:
 
 async def test_names_must_agree(api: RawApi, path: str) -> None:
     await running(api, path, "p")
-    status = (await api.post(f"{path}/p/eviction", eviction("q"))).expect(400)
-    assert status["message"] == "name in URL does not match name in Eviction object"
+    for other in ("q", ""):
+        status = (await api.post(f"{path}/p/eviction", eviction(other))).expect(400)
+        assert status["message"] == "name in URL does not match name in Eviction object"
     (await api.delete(f"{path}/p", gracePeriodSeconds=0)).expect(200)
 
 

@@ -43,6 +43,14 @@ async def test_later_pages_show_the_world_of_the_first(api: RawApi, path: str) -
     assert second["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
 
 
+async def test_the_remaining_count_is_of_the_world_of_the_first_page(api: RawApi, path: str) -> None:
+    first = (await api.get(path, limit=2)).expect(200)["metadata"]
+    (await api.post(path, secret("d"))).expect(201)
+    (await api.delete(f"{path}/c6")).expect(200)
+    second = (await api.get(path, limit=2, **{"continue": first["continue"]})).expect(200)["metadata"]
+    assert (first["remainingItemCount"], second["remainingItemCount"]) == (5, 3)
+
+
 async def test_selectors_apply_across_pages_without_a_remaining_count(api: RawApi, path: str) -> None:
     first = (await api.get(path, limit=2, labelSelector="odd=0")).expect(200)
     assert [item["metadata"]["name"] for item in first["items"]] == ["c0", "c2"]

@@ -126,6 +126,8 @@ async def test_binding(api: RawApi, path: str) -> None:
         "metadata": {"name": "p"},
         "target": {"apiVersion": "v1", "kind": "Node", "name": "n"},
     }
+    unnamed = (await api.post(f"{path}/p/binding", {**binding, "metadata": {}})).expect(400)
+    assert unnamed["message"] == "name in URL does not match name in Binding object"
     status = (await api.post(f"{path}/p/binding", binding)).expect(201)
     assert status == {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     bound = (await api.get(f"{path}/p")).expect(200)

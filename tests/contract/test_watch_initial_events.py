@@ -44,6 +44,13 @@ async def test_the_present_then_a_bookmark_then_what_happens(api: RawApi, path: 
     assert told(later) == ("ADDED", "c")
 
 
+async def test_no_bookmark_that_was_not_asked_for(api: RawApi, path: str) -> None:
+    async with api.watch(path, **{**STREAM, "allowWatchBookmarks": "false"}) as watch:
+        assert [told(await watch.next()) for _ in range(2)] == [("ADDED", "a"), ("ADDED", "b")]
+        (await api.post(path, secret("c"))).expect(201)
+        assert told(await watch.next()) == ("ADDED", "c")
+
+
 async def test_nothing_there_is_a_bookmark_at_once(api: RawApi, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}/services"
     async with api.watch(path, **STREAM) as watch:

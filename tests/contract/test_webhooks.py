@@ -118,6 +118,7 @@ async def test_what_a_webhook_is_asked(api: RawApi, hook: Hook, register: Any, p
     assert created["object"]["data"] == {"k": "1"}
     assert created["oldObject"] is None
     assert created["options"]["kind"] == "CreateOptions"
+    assert updated["options"]["kind"] == "UpdateOptions"
     assert (updated["operation"], updated["oldObject"]["data"], updated["object"]["data"]) == (
         "UPDATE",
         {"k": "1"},

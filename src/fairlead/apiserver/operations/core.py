@@ -43,6 +43,10 @@ class WriteOptions(msgspec.Struct):
     warnings: list[str] = []
     audit_annotations: dict[str, str] = {}
 
+    def with_kind(self, kind: str) -> WriteOptions:
+        """The same, shown to admission webhooks as options of another kind: an update or apply that creates."""
+        return msgspec.structs.replace(self, wire={**self.wire, "kind": kind})
+
 
 class Outcome(msgspec.Struct, eq=False):
     """What came of a write. ``entry`` is None when nothing was stored (dry run) or the object is gone."""

@@ -150,7 +150,7 @@ def _prepare(resource: Resource, obj: Json, old: Json, subresource: str) -> None
         strategy.prepare_update(obj, old)
     strategy.default(obj)
     if strategy.tracks_generation:
-        counted = strategy.generation_changed(obj, old)
+        counted = subresource != "status" and strategy.generation_changed(obj, old)
         obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + counted
 
 

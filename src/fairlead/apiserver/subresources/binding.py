@@ -21,10 +21,9 @@ async def bind(call: Call) -> Response:
     if call.info.verb != "create":
         raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
     binding = await read_object(call, BINDING, schemas.node(BINDING))
-    name = (binding.get("metadata") or {}).get("name") or call.info.name
-    if name != call.info.name:
+    if (binding.get("metadata") or {}).get("name") != call.info.name:
         raise errors.BadRequest("name in URL does not match name in Binding object")
-    return await _bind(call, binding, name)
+    return await _bind(call, binding, call.info.name)
 
 
 async def bind_by_body(call: Call) -> Response:

@@ -31,8 +31,7 @@ async def evict(call: Call) -> Response:
     if call.info.verb != "create":
         raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
     eviction = await read_object(call, EVICTION, schemas.node(EVICTION), also=("policy/v1beta1",))
-    name = (eviction.get("metadata") or {}).get("name") or call.info.name
-    if name != call.info.name:
+    if (eviction.get("metadata") or {}).get("name") != call.info.name:
         raise errors.BadRequest("name in URL does not match name in Eviction object")
     request = read_delete_options(eviction.get("deleteOptions") or {})
     options = call.write_options("CreateOptions")

@@ -33,7 +33,9 @@ class Call(msgspec.Struct, eq=False):
         applies = self.request.header("content-type").startswith("application/apply-patch")
         check_write_options(wire_kind, query, applies=applies and wire_kind == "PatchOptions")
         asked = query.all("dryRun")
-        wire: dict[str, object] = {"kind": wire_kind, "apiVersion": "meta.k8s.io/v1"}
+        # A patch is shown to admission as the update that it amounts to.
+        shown_kind = "UpdateOptions" if wire_kind == "PatchOptions" else wire_kind
+        wire: dict[str, object] = {"kind": shown_kind, "apiVersion": "meta.k8s.io/v1"}
         if asked:
             wire["dryRun"] = asked
         for parameter in ("fieldManager", "fieldValidation"):

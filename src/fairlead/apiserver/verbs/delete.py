@@ -16,7 +16,7 @@ from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.body import read_options
 from fairlead.apiserver.verbs.call import Call
-from fairlead.apiserver.verbs.selecting import read_selection
+from fairlead.apiserver.verbs.list import read_page
 from fairlead.base.tasks import TaskScope
 
 __all__ = ["delete", "delete_collection"]
@@ -44,16 +44,13 @@ async def delete(call: Call) -> Response:
 
 
 async def delete_collection(call: Call) -> Response:
-    """Delete every selected object; answers with the list as it was."""
+    """Delete every selected object, or a page of them; answers with the list as it was."""
     form = presentation.negotiate(call.request)
-    selection = read_selection(call)
     request = msgspec.structs.replace(await _read_request(call), of_collection=True)
     options = call.write_options("DeleteOptions", dry_run=request.dry_run)
-    store = call.core.store
-    revision = store.revision
-    entries = list(store.table(call.resource.table).page(selection, after="", revision=None))
+    entries, meta = await read_page(call)
     await _delete_all(call, entries, request, options)
-    return presentation.collection(call, form, entries, {"resourceVersion": str(revision)})
+    return presentation.collection(call, form, entries, meta)
 
 
 async def _delete_all(call: Call, entries: Sequence[Entry], request: DeleteRequest, options: WriteOptions) -> None:

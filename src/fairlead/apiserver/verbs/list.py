@@ -19,7 +19,7 @@ from fairlead.apiserver.verbs.options import check_list_options
 from fairlead.apiserver.verbs.selecting import read_selection
 from fairlead.apiserver.verbs.versions import wait_for_version
 
-__all__ = ["list_objects"]
+__all__ = ["list_objects", "read_page"]
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. "
@@ -38,8 +38,14 @@ class _Token(msgspec.Struct):
 
 async def list_objects(call: Call) -> Response:
     """The selected objects at one revision, in key order."""
-    query = call.request.query
     form = presentation.negotiate(call.request)
+    entries, meta = await read_page(call)
+    return presentation.collection(call, form, entries, meta)
+
+
+async def read_page(call: Call) -> tuple[list[Entry], dict[str, object]]:
+    """What the query asks for of the collection, and the list's metadata."""
+    query = call.request.query
     selection = read_selection(call)
     check_list_options(query)
     limit = query.integer("limit") or 0
@@ -54,8 +60,7 @@ async def list_objects(call: Call) -> Response:
     table = call.core.store.table(call.resource.table)
     shown = table.page(selection, after=after, revision=None if revision == call.core.store.revision else revision)
     entries = list(itertools.islice(shown, limit) if limit else shown)
-    meta = _list_meta(call, selection, entries, shown, revision=revision, limit=limit)
-    return presentation.collection(call, form, entries, meta)
+    return entries, _list_meta(call, selection, entries, shown, revision=revision, limit=limit)
 
 
 def _moment(call: Call, token: _Token | None, asked: int) -> int:
@@ -85,9 +90,13 @@ def _list_meta(
     if more is None:
         return meta
     meta["continue"] = _write_token(revision, entries[-1].key)
-    if selection.labels is None and selection.fields is None and revision == call.core.store.revision:
-        table = call.core.store.table(call.resource.table)
-        meta["remainingItemCount"] = table.count(selection.namespace, after=entries[-1].key)
+    if selection.labels is None and selection.fields is None:
+        if revision == call.core.store.revision:
+            table = call.core.store.table(call.resource.table)
+            left = table.count(selection.namespace, after=entries[-1].key)
+        else:
+            left = 1 + sum(1 for _ in rest)  # of a moment that is past, only the iterator knows
+        meta["remainingItemCount"] = left
     return meta
 
 

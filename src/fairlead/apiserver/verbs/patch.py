@@ -61,6 +61,7 @@ async def patch(call: Call) -> Response:
 
 def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[Json]]:
     gvk = GroupVersionKind(call.resource.group, call.resource.version, call.resource.kind)
+    told = list(call.warnings)
 
     async def change(current: Json) -> Json:
         # What the patch brings is copied, so that the next attempt finds it as the client sent it.
@@ -75,7 +76,7 @@ def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[
             raise errors.BadRequest("the patch leaves no object")
         result: Json = patched
         check_kind(result, gvk)
-        call.warnings.clear()  # of an attempt that somebody else overtook
+        call.warnings[:] = told  # without those of an attempt that somebody else overtook
         try:
             check_fields(call, gvk, call.resource.schema(), result, [], call.resource.custom, current)
         except errors.BadRequest as error:
@@ -129,7 +130,12 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
         # Somebody else may create it at this very moment; then this apply is about theirs.
         with contextlib.suppress(errors.AlreadyExists):
             made = await create_object(
-                call.core, resource, obj, namespace=call.info.namespace, options=options, tracked=True
+                call.core,
+                resource,
+                obj,
+                namespace=call.info.namespace,
+                options=options.with_kind("CreateOptions"),
+                tracked=True,
             )
             return presentation.outcome(call, form, made, 201)
 

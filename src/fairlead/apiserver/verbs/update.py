@@ -34,7 +34,13 @@ async def update(call: Call) -> Response:
     if resource.strategy.allow_create_on_update and not call.info.subresource and not metadata.get("resourceVersion"):
         key = resource.key(call.info.namespace, name)
         if call.core.store.newest(resource.table, key) is None:
-            made = await create_object(call.core, resource, obj, namespace=call.info.namespace, options=options)
+            made = await create_object(
+                call.core,
+                resource,
+                obj,
+                namespace=call.info.namespace,
+                options=options.with_kind("CreateOptions"),
+            )
             return presentation.outcome(call, form, made, 201)
     if not metadata.get("resourceVersion") and not resource.strategy.allow_unconditional_update:
         problem = FieldError.invalid(

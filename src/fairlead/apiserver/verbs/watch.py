@@ -49,7 +49,7 @@ async def watch(call: Call, keeper: WatchKeeper) -> Response:
         return _one_frame(form, _error_frame(errors.Expired(str(error))))
     if not call.core.catalog.serves(call.resource):
         watcher.end()  # its definition changed or went while this request was on its way here
-    opening = _opening(call, form, selection, initial=bool(initial), from_state=from_state, since=since)
+    opening = _opening(call, form, selection, marked=bool(initial) and bookmarks, from_state=from_state, since=since)
     kept = keeper.keep(watcher, timeout_seconds=timeout, bookmarks=bookmarks)
     return Response(body=_WatchBody(call, form, watcher, opening, keeper, kept), content_type=form.stream_type)
 
@@ -61,15 +61,15 @@ def _wants_initial_events(call: Call) -> bool | None:
 
 
 def _opening(
-    call: Call, form: presentation.Form, selection: Selection, *, initial: bool, from_state: bool, since: int
+    call: Call, form: presentation.Form, selection: Selection, *, marked: bool, from_state: bool, since: int
 ) -> list[bytes]:
-    """What is sent before the first change: the state as ADDED events, and the mark that it is complete."""
+    """What is sent before the first change: the state as ADDED events, and where wanted the mark of its end."""
     frames: list[bytes] = []
     if from_state:
         table = call.core.store.table(call.resource.table)
         for entry in table.page(selection, after="", revision=None):
             frames.append(presentation.event(call, form, "ADDED", entry, None))  # noqa: PERF401 - reads better
-    if initial:
+    if marked:
         frames.append(presentation.bookmark_event(call, form, since, {_INITIAL_EVENTS_END: "true"}))
     return frames
 

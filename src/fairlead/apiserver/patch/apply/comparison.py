@@ -17,6 +17,7 @@ from fairlead.apiserver.patch.apply.relations import (
     implied_structs,
     item_element,
     list_relation,
+    zero_values,
 )
 from fairlead.apiserver.schema.model import ANYTHING, Node
 
@@ -103,13 +104,10 @@ def _compare_maps(
             target.removed["f:" + name] = every_field(child(node, name), old)
         elif new != old:
             _compare_values(child(node, name), old, new, target, "f:" + name)
-    implied = implied_structs(node)
-    required = () if whole_object else node.required
     for name, new in after.items():
         if name in before:
             continue
-        # Written out, for everything in a new object comes by here.
-        old = {} if name in implied else None if name in required else _MISSING
+        old = _implied(node, name, whole_object=whole_object)
         if old is _MISSING:
             target.added["f:" + name] = every_field(child(node, name), new)
         elif new != old:
@@ -117,14 +115,14 @@ def _compare_maps(
 
 
 def _implied(node: Node, name: str, *, whole_object: bool) -> Any:
-    """What a field that is left out counts as: `{}` for a struct that is always there, null for a required list.
+    """What a field that is left out counts as: a struct that is always there has its required fields too.
 
-    A struct has all its required fields, if only as null, so only what comes into such a list is new and not the list.
+    So only what comes into a required list is new and not the list. A whole object is compared with nothing when it is
+    created, and then its required fields are new.
     """
-    if name in implied_structs(node):
-        return {}
-    # A whole object is compared with nothing when it is created, and then its required fields are new.
-    return None if name in node.required and not whole_object else _MISSING
+    if whole_object:
+        return {} if name in implied_structs(node) else _MISSING
+    return zero_values(node).get(name, _MISSING)
 
 
 def _compare_lists(node: Node, relation: ListRelation, before: list[Any], after: list[Any], target: Comparison) -> None:

@@ -12,6 +12,7 @@ from fairlead.apiserver.patch.apply.relations import (
     implied_structs,
     item_element,
     list_relation,
+    zero_values,
 )
 from fairlead.apiserver.schema.model import ANYTHING, Node
 
@@ -54,29 +55,32 @@ def every_field(node: Node, value: Any) -> FieldSet:
 
 
 def new_fields(node: Node, value: Any, *, whole_object: bool = False) -> FieldSet:
-    """What is new in a struct that held nothing before: what a comparison with the empty one finds added.
+    """What is owned of a struct that held nothing before: what a comparison with the empty one finds added or modified.
 
-    A struct that is always there is not new, only what is in it, and so is a required list; a whole object has nothing
-    that is required before it is created.
+    A struct that is always there is not new, only what is in it, and so is a required list; any other required field is
+    owned unless it still has its zero value. A whole object has nothing that is required before it is created.
     """
     fields: FieldSet = {}
     properties, others = node.properties, node.additional or ANYTHING
-    implied = implied_structs(node)
-    required = () if whole_object else node.required
+    zeros = implied_structs(node) if whole_object else zero_values(node)
     for name, item in value.items():
-        if item.__class__ is not dict and item.__class__ is not list:
-            if name not in implied and name not in required:
+        if name not in zeros:
+            if item.__class__ is dict or item.__class__ is list:
+                fields["f:" + name] = every_field(properties.get(name) or others, item)
+            else:
                 fields["f:" + name] = _LEAF
             continue
         schema = properties.get(name) or others
-        if name in implied:
-            inside = new_fields(schema, item) if item.__class__ is dict and schema.map_type != "atomic" else _LEAF
-        elif name in required:
-            inside = {element: below for element, below in every_field(schema, item).items() if element != SELF}
-        else:
-            fields["f:" + name] = every_field(schema, item)
+        zero = {} if whole_object else zeros[name]
+        if item == zero:
             continue
-        if inside:
+        if item.__class__ is not dict and item.__class__ is not list:
+            fields["f:" + name] = _LEAF
+        elif zero is None:
+            fields["f:" + name] = {key: below for key, below in every_field(schema, item).items() if key != SELF}
+        elif schema.map_type == "atomic":
+            fields["f:" + name] = _LEAF
+        elif inside := new_fields(schema, item):
             fields["f:" + name] = inside
     return fields
 

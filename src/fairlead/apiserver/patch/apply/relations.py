@@ -16,11 +16,12 @@ import msgspec
 from fairlead.apiserver.patch.apply import elements
 from fairlead.apiserver.schema.model import ANYTHING, Node, compile_schema
 
-__all__ = ["ListRelation", "child", "implied_structs", "item_element", "list_relation", "rooted"]
+__all__ = ["ListRelation", "child", "implied_structs", "item_element", "list_relation", "rooted", "zero_values"]
 
 # Schemas live as long as their kinds do; the caches hold them by identity and forget the least used.
 _CACHE = 16384
 _ABSENT: Any = object()
+_NOTHING: dict[str, Any] = {}
 
 _STRING = {"type": "string"}
 _INTEGER = {"type": "integer", "format": "int64"}
@@ -140,3 +141,18 @@ def implied_structs(node: Node) -> Mapping[str, Node]:
     nobody owns `.spec` itself, only what is in it, and a container owns its empty `.resources`.
     """
     return {name: schema for name, schema in node.properties.items() if schema.has_default and schema.default == {}}
+
+
+@functools.lru_cache(maxsize=_CACHE)
+def zero_values(node: Node) -> Mapping[str, Any]:
+    """What the fields of a struct hold that are there even when they are left out.
+
+    A struct holds `{}`. A field that is required holds what the schema gives as its default (a Go field that is no
+    pointer has its zero value for one), else null.
+    """
+    zeros: dict[str, Any] = dict.fromkeys(implied_structs(node), _NOTHING)
+    for name in node.required:
+        if name not in zeros:
+            schema = node.properties.get(name)
+            zeros[name] = schema.default if schema is not None and schema.has_default else None
+    return zeros

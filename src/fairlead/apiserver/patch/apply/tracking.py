@@ -128,7 +128,7 @@ def compare_tracked(node: Node, before: Json, after: Json, reset_fields: FieldSe
 
 
 def _created(node: Node, new: Json, reset_fields: FieldSet | None) -> FieldSet:
-    """All that can be owned of a new object: what `compare_tracked` finds added to nothing, without the comparison."""
+    """All that can be owned of a new object: what a comparison with nothing finds, without making one."""
     whole, tracked = rooted(node), _tracked(new)
     metadata = new_fields(child(whole, "metadata"), tracked.pop("metadata"))
     fields = {"f:metadata": metadata} if metadata else {}

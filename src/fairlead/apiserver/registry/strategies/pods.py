@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.fielderrors import FieldError, FieldPath
-from fairlead.apiserver.registry.strategies.podspec import default_pod_spec
+from fairlead.apiserver.registry.strategies.podspec import default_pod_itself, default_pod_spec
 from fairlead.apiserver.registry.strategies.podvalidation import validate_pod_spec, validate_pod_spec_update
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
@@ -35,7 +35,7 @@ class PodStrategy(Strategy):
         """A pod's own defaults on top of its spec's."""
         spec = obj.setdefault("spec", {})
         default_pod_spec(spec)
-        spec.setdefault("enableServiceLinks", True)
+        default_pod_itself(spec)
 
     def prepare_create(self, obj: Json) -> None:
         """A new pod is pending, and its class follows from its resources."""

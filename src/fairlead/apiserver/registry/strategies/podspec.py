@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["default_pod_spec"]
+__all__ = ["default_pod_itself", "default_pod_spec"]
 
 Json = dict[str, Any]
 
@@ -31,8 +31,19 @@ def default_pod_spec(spec: Json) -> None:
         _default_container(container)
     for volume in spec.get("volumes") or ():
         _default_volume(volume)
+
+
+def default_pod_itself(spec: Json) -> None:
+    """On top of `default_pod_spec`: what is filled into a pod, but not into the template that it was made from."""
+    spec.setdefault("enableServiceLinks", True)
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    for container in containers:
+        resources = container["resources"]
+        if resources.get("limits"):
+            # A limit without a request is a request too.
+            resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
     if spec.get("hostNetwork"):
-        _default_host_ports(spec.get("containers") or ())
+        _default_host_ports(containers)
 
 
 def _default_container(container: Json) -> None:
@@ -54,10 +65,6 @@ def _default_container(container: Json) -> None:
         field = (variable.get("valueFrom") or {}).get("fieldRef")
         if field is not None:
             field.setdefault("apiVersion", "v1")
-    resources = container["resources"]
-    if resources.get("limits"):
-        # A limit without a request is a request too.
-        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
 def _floats(image: str) -> bool:

@@ -140,7 +140,8 @@ class BindingStrategy(Strategy):
         path = FieldPath("roleRef")
         reference = obj.get("roleRef") or {}
         problems: list[FieldError] = []
-        kinds = ("Role", "ClusterRole") if obj["metadata"].get("namespace") else ("ClusterRole",)
+        namespaced = bool(obj["metadata"].get("namespace"))
+        kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
         if reference.get("kind") not in kinds:
             problems.append(FieldError.not_supported(path.child("kind"), reference.get("kind") or "", kinds))
         if not reference.get("name"):
@@ -155,7 +156,8 @@ class BindingStrategy(Strategy):
                         at.child("kind"), subject.get("kind") or "", ("ServiceAccount", "User", "Group")
                     )
                 )
-            elif subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
+            elif subject["kind"] == "ServiceAccount" and not subject.get("namespace") and not namespaced:
+                # A RoleBinding that does not say means the account of its own namespace.
                 problems.append(FieldError.required(at.child("namespace"), ""))
         return problems
 

@@ -103,6 +103,11 @@ class DeploymentStrategy(_WorkloadStrategy):
         else:
             obj["metadata"]["labels"] = labels
 
+    def generation_changed(self, obj: Json, old: Json) -> bool:
+        """Annotations count too, for they are copied to the ReplicaSets."""
+        annotations = obj["metadata"].get("annotations")
+        return super().generation_changed(obj, old) or annotations != old["metadata"].get("annotations")
+
     def default_spec(self, spec: Json) -> None:
         """One replica, rolled a quarter at a time."""
         spec.setdefault("replicas", 1)

@@ -216,9 +216,11 @@ PARTS = compile_schema(
             "struct": {
                 "type": "object",
                 "default": {},
-                "required": ["list", "text"],
+                "required": ["list", "text", "number", "pointer"],
                 "properties": {
-                    "text": STRING,
+                    "text": STRING | {"default": ""},
+                    "number": {"type": "integer", "default": 0},
+                    "pointer": {"type": "object", "x-kubernetes-map-type": "atomic"},
                     "struct": {"type": "object", "default": {}, "properties": {"text": STRING}},
                     "whole": {"type": "object", "default": {}, "x-kubernetes-map-type": "atomic"},
                     "list": {
@@ -235,16 +237,47 @@ PARTS = compile_schema(
         },
     }
 )
-NAMES = st.sampled_from(["text", "struct", "whole", "list", "set", "status", "name", "other"])
-VALUES = st.recursive(
-    st.none() | st.sampled_from(["x", "y", 1]),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner, max_size=4),
-    max_leaves=8,
+TEXT = st.sampled_from(["", "x", "y"])
+MAP = st.dictionaries(st.sampled_from("abc"), TEXT, max_size=2)
+STRUCT = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": TEXT,
+        "number": st.integers(0, 2),
+        "pointer": MAP | st.none(),
+        "struct": st.fixed_dictionaries({}, optional={"text": TEXT}),
+        "whole": MAP,
+        "list": st.lists(st.fixed_dictionaries({"name": TEXT}, optional={"other": MAP}), max_size=3),
+        "set": st.lists(TEXT, max_size=3),
+        "other": MAP,
+    },
+)
+CONTENT = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": TEXT,
+        "struct": STRUCT,
+        "list": st.lists(TEXT, max_size=2),
+        "status": st.fixed_dictionaries({}, optional={"phase": TEXT}),
+        "other": MAP,
+    },
 )
 
 
-@given(st.dictionaries(NAMES, VALUES, max_size=4), st.sampled_from([None, {"f:status": {}}]))
-def test_what_is_new_is_what_a_comparison_with_nothing_finds(content: Json, reset: Json | None) -> None:
+@given(CONTENT, st.sampled_from([None, {"f:status": {}}]))
+def test_what_is_owned_of_the_new_is_what_a_comparison_with_nothing_finds(content: Json, reset: Json | None) -> None:
     new = {"metadata": {"name": "c", "labels": {"a": "b"}}, **content}
-    found = compare_tracked(PARTS, {}, new, reset).added
-    assert owners(updated(None, new, "one", node=PARTS, reset_fields=reset)) == {"one": found}
+    _, modified, added = compare_tracked(PARTS, {}, new, reset)
+    assert owners(updated(None, new, "one", node=PARTS, reset_fields=reset)) == {"one": fieldset.union(modified, added)}
+
+
+def test_a_new_object_owns_its_required_fields() -> None:
+    struct = {"text": "x", "number": 0, "pointer": {"a": "b"}, "whole": {"a": "b"}, "list": [{"name": "n"}]}
+    assert owners(updated(None, {"metadata": {}, "struct": struct}, "m", node=PARTS))["m"] == {
+        "f:struct": {
+            "f:text": {},  # but not the number, which is what it would be anyway
+            "f:pointer": {},
+            "f:whole": {},
+            "f:list": {'k:{"name":"n"}': {".": {}, "f:name": {}}},
+        }
+    }
