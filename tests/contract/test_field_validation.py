@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
+from fairlead.testing.rawhttp import Answer, RawApi
 
 UNKNOWN = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","colour":"red"},"data":{"k":"v"},"size":1}'
 TWICE = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v","k":"w"}}'
@@ -47,6 +47,65 @@ async def test_a_field_said_twice(api: RawApi, path: str) -> None:
     assert answer.headers["Warning"] == '299 - "duplicate field \\"data.k\\""'
     status = (await api.post(path, TWICE, fieldValidation="Strict")).expect(400)
     assert status["message"].endswith('strict decoding error: duplicate field "data.k"')
+
+
+YAML_TWICE = b"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n  k: w\n"
+
+
+def warnings_of(answer: Answer) -> list[str]:
+    return [value for name, value in answer.headers.items() if name.lower() == "warning"]
+
+
+@pytest.mark.parametrize("more", [(), ('unknown field \\"size\\"',)])
+async def test_a_field_said_twice_in_yaml(api: RawApi, path: str, more: tuple[str, ...]) -> None:
+    body = YAML_TWICE + (b"data:\n  l: m\nsize: 1\n" if more else b"")
+    said = ['line 7: key "k" already set in map', *(('line 9: key "data" already set in map',) if more else ())]
+    unknown = ', unknown field "size"' if more else ""
+    status = (
+        await api.request("POST", path, body, params={"fieldValidation": "Strict"}, content_type="application/yaml")
+    ).expect(400)
+    problem = "strict decoding error: yaml: unmarshal errors:\n  " + "\n  ".join(said) + unknown
+    assert status["message"] == f'ConfigMap in version "v1" cannot be handled as a ConfigMap: {problem}'
+    answer = await api.request("POST", path, body, content_type="application/yaml")
+    assert answer.expect(201)["data"] == ({"l": "m"} if more else {"k": "w"})
+    quoted = [text.replace('"', '\\"') for text in said]
+    assert warnings_of(answer) == [f'299 - "{text}"' for text in (*quoted, *more)]
+
+
+@pytest.mark.parametrize(("body", "line"), [(YAML_TWICE, 7), (TWICE, 1)])
+async def test_a_field_applied_twice(api: RawApi, path: str, body: bytes, line: int) -> None:
+    said = f'line {line}: key "k" already set in map'
+    status = (await api.apply(f"{path}/a", body, "me", fieldValidation="Strict")).expect(400)
+    assert status["message"] == (
+        f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {said}"
+    )
+    answer = await api.apply(f"{path}/a", body, "me")
+    answer.expect(201)
+    quoted = said.replace('"', '\\"')
+    assert warnings_of(answer) == [f'299 - "{quoted}"']
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "problem"),
+    [
+        ("merge-patch", b'{"data":{"k":"1","k":"2"}}', 'duplicate field "data.k"'),
+        ("strategic-merge-patch", b'{"data":{"k":"1","k":"2"}}', 'duplicate field "data.k"'),
+        (
+            "json-patch",
+            b'[{"op":"replace","path":"/data","value":{},"value":{"k":"2"}}]',
+            'json patch duplicate field "[0].value"',
+        ),
+    ],
+)
+async def test_a_field_patched_twice(api: RawApi, path: str, kind: str, body: bytes, problem: str) -> None:
+    (await api.post(path, config_map("a", {"k": "0"}))).expect(201)
+    content_type = f"application/{kind}+json"
+    refused = await api.patch(f"{path}/a", body, content_type, fieldValidation="Strict")
+    assert refused.expect(422)["message"].endswith(f": strict decoding error: {problem}")
+    answer = await api.patch(f"{path}/a", body, content_type)
+    assert answer.expect(200)["data"] == {"k": "2"}
+    quoted = problem.replace('"', '\\"')
+    assert warnings_of(answer) == [f'299 - "{quoted}"']
 
 
 async def test_patches_are_checked_too(api: RawApi, path: str) -> None:

@@ -76,7 +76,7 @@ async def _read_patch(call: Call) -> Any:
         changes = decode_json(data, "Scale")
         return lambda seen: apply_merge_patch(seen, changes)
     if media == patch_verb.APPLY_PATCH:
-        applied = decode_yaml(data, "Scale")
+        applied = decode_yaml(data, "Scale").value
         return lambda seen: apply_merge_patch(seen, {"spec": applied.get("spec")})
     raise errors.unsupported_media_type((patch_verb.JSON_PATCH, patch_verb.MERGE_PATCH, patch_verb.APPLY_PATCH))
 

@@ -19,6 +19,7 @@ from fairlead.apiserver.schema.model import Node
 from fairlead.apiserver.schema.pruning import prune
 from fairlead.apiserver.types import protobuf
 from fairlead.apiserver.verbs.call import Call
+from fairlead.apiserver.verbs.yaml_text import read_yaml
 
 __all__ = [
     "JSON",
@@ -32,19 +33,21 @@ __all__ = [
     "parse",
     "read_object",
     "read_options",
+    "told_apart",
 ]
 
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ACCEPTED = (JSON, YAML, PROTOBUF)
+_YAML_PROBLEMS = "yaml: unmarshal errors:"
 
 
 class Body(msgspec.Struct, frozen=True):
     """A decoded body and what strict decoding has to say about it."""
 
     value: Json
-    duplicates: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 async def read_object(
@@ -63,8 +66,7 @@ async def read_object(
         obj["apiVersion"] = expected.api_version
     check_kind(obj, expected, required=resource.is_custom and gvk is None)
     schema = node or resource.schema()
-    problems = [f'duplicate field "{path}"' for path in body.duplicates]
-    check_fields(call, expected, schema, obj, problems, resource.custom if gvk is None else None)
+    check_fields(call, expected, schema, obj, list(body.problems), resource.custom if gvk is None else None)
     return obj
 
 
@@ -74,9 +76,9 @@ def parse(request: Request, data: bytes, expected: GroupVersionKind, *, custom: 
     media = declared.partition(";")[0].strip() if declared else JSON
     if media == JSON:
         value = decode_json(data, expected.kind)
-        return Body(value, tuple(duplicate_fields(data, value)))
+        return Body(value, tuple(f'duplicate field "{path}"' for path in duplicate_fields(data, value)))
     if media in {YAML, "application/x-yaml", "text/yaml"}:
-        return Body(decode_yaml(data, expected.kind))
+        return decode_yaml(data, expected.kind)
     if media == PROTOBUF and not custom:
         return Body(protobuf.decode(data, expected))
     raise errors.unsupported_media_type((JSON, YAML) if custom else _ACCEPTED)
@@ -93,26 +95,26 @@ def decode_json(data: bytes, kind: str) -> Json:
     return _as_object(value, kind, may_be_deep=data.count(b"{") + data.count(b"[") > MAX_DEPTH)
 
 
-def decode_yaml(data: bytes, kind: str) -> Json:
+def decode_yaml(data: bytes, kind: str) -> Body:
     """A YAML document, read safely, as JSON."""
     if data.lstrip()[:1] == b"{":
         # JSON is YAML, and most clients send it under that name; reading it as what it is costs a thousandth.
         with contextlib.suppress(msgspec.DecodeError, RecursionError, ValueError):
-            return _as_object(msgspec.json.decode(data), kind)
-    import yaml  # real YAML is rare, and takes time to load
+            value = msgspec.json.decode(data)
+            if not duplicate_fields(data, value):
+                return Body(_as_object(value, kind))
+    value, repeated = read_yaml(data)
+    problems = ("\n  ".join((_YAML_PROBLEMS, *repeated)),) if repeated else ()
+    return Body(_as_object(value, kind), problems)
 
-    # The same loader in C, where the library was built with it.
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(data, Loader=loader)):
-            # A few hundred bytes of aliases can stand for gigabytes.
-            raise errors.BadRequest("error converting YAML to JSON: aliases are not supported")
-        value = yaml.load(data, Loader=loader)  # noqa: S506 - one of the two safe loaders
-        # Dates and other YAML-only values have no JSON; a round trip through the encoder finds them.
-        value = msgspec.json.decode(msgspec.json.encode(value))
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, TypeError, ValueError, msgspec.MsgspecError) as error:
-        raise errors.BadRequest(f"error converting YAML to JSON: {error}") from error
-    return _as_object(value, kind)
+
+def told_apart(problems: list[str]) -> list[str]:
+    """Problems as warnings: those of YAML come in one piece, a line each."""
+    told: list[str] = []
+    for problem in problems:
+        first, *lines = problem.split("\n  ")
+        told += lines if first == _YAML_PROBLEMS else [problem]
+    return told
 
 
 def _as_object(value: Any, kind: str, *, may_be_deep: bool = True) -> Json:
@@ -182,7 +184,7 @@ def check_fields(
     if mode == "Strict":
         raise _undecodable(gvk, "strict decoding error: " + ", ".join(problems))
     if mode == "Warn":
-        call.warnings += problems
+        call.warnings += told_apart(problems)
 
 
 def _prune(schema: Node, obj: Json) -> list[str]:
@@ -209,7 +211,7 @@ async def read_options(call: Call, kind: str) -> Json:
         return protobuf.decode(data, expected)
     if media not in {JSON, YAML}:
         raise errors.unsupported_media_type(_ACCEPTED)
-    value = decode_json(data, kind) if media == JSON else decode_yaml(data, kind)
+    value = decode_json(data, kind) if media == JSON else decode_yaml(data, kind).value
     if value.get("kind", kind) != kind:
         raise errors.BadRequest(f"the body must be a {kind}, not a {value.get('kind')}")
     return value

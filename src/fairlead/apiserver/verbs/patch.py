@@ -21,8 +21,9 @@ from fairlead.apiserver.patch.json_patch import apply_json_patch
 from fairlead.apiserver.patch.merge_patch import apply_merge_patch
 from fairlead.apiserver.patch.strategic import apply_strategic_merge_patch
 from fairlead.apiserver.schema.defaulting import copy_json
+from fairlead.apiserver.schema.duplicates import duplicate_fields
 from fairlead.apiserver.verbs import presentation
-from fairlead.apiserver.verbs.body import check_fields, check_kind, decode_yaml
+from fairlead.apiserver.verbs.body import check_fields, check_kind, decode_yaml, told_apart
 from fairlead.apiserver.verbs.call import Call
 
 __all__ = ["APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "decode_patch", "patch"]
@@ -46,7 +47,10 @@ async def patch(call: Call) -> Response:
         accepted = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
     if media not in accepted:
         raise errors.unsupported_media_type(accepted)
-    change = _change(call, media, decode_patch(data))
+    changes = decode_patch(data)
+    prefix = "json patch " if media == JSON_PATCH else ""
+    twice = [f'{prefix}duplicate field "{path}"' for path in duplicate_fields(data, changes)]
+    change = _change(call, media, changes, twice)
     result = await update_object(
         call.core,
         call.resource,
@@ -59,7 +63,7 @@ async def patch(call: Call) -> Response:
     return presentation.outcome(call, form, result)
 
 
-def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[Json]]:
+def _change(call: Call, media: str, changes: Any, problems: list[str]) -> Callable[[Json], Awaitable[Json]]:
     gvk = GroupVersionKind(call.resource.group, call.resource.version, call.resource.kind)
     told = list(call.warnings)
 
@@ -78,7 +82,7 @@ def _change(call: Call, media: str, changes: Any) -> Callable[[Json], Awaitable[
         check_kind(result, gvk)
         call.warnings[:] = told  # without those of an attempt that somebody else overtook
         try:
-            check_fields(call, gvk, call.resource.schema(), result, [], call.resource.custom, current)
+            check_fields(call, gvk, call.resource.schema(), result, list(problems), call.resource.custom, current)
         except errors.BadRequest as error:
             # The patch was well-formed; what it makes of the object is not.
             problem = FieldError.invalid(FieldPath("patch"), changes, str(error).partition(": ")[2] or str(error))
@@ -98,13 +102,25 @@ def decode_patch(data: bytes) -> Any:
     return value
 
 
+def _read_applied(call: Call, data: bytes) -> Json:
+    """The configuration to apply; unknown fields are for the schema to find, repeated ones are found here."""
+    body = decode_yaml(data, call.resource.kind)
+    mode = call.request.query.get("fieldValidation") or "Warn"
+    if body.problems and mode == "Strict":
+        problem = ", ".join(body.problems)
+        raise errors.BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {problem}")
+    if mode == "Warn":
+        call.warnings += told_apart(list(body.problems))
+    return body.value
+
+
 async def _apply(call: Call, form: presentation.Form, data: bytes, options: WriteOptions) -> Response:
     """Server-side apply: the body says which fields its manager wants to own, and how they shall be."""
     query = call.request.query
     resource = call.resource
     manager = query.get("fieldManager")
     gvk = GroupVersionKind(resource.group, resource.version, resource.kind)
-    applied = decode_yaml(data, resource.kind)
+    applied = _read_applied(call, data)
     if not applied.get("apiVersion") or not applied.get("kind"):
         group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
         raise errors.BadRequest(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
@@ -114,6 +130,7 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
         raise errors.BadRequest("metadata must be an object")
     if metadata.get("managedFields"):
         raise errors.BadRequest("metadata.managedFields must be nil")
+    named = bool(metadata.get("name"))
     if metadata.setdefault("name", call.info.name) != call.info.name:
         raise errors.BadRequest(
             f"name in URL does not match name in the body: {call.info.name} is not {metadata['name']}"
@@ -123,6 +140,10 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
     if not exists:
         if call.info.subresource:
             raise errors.not_found(resource.group_resource, call.info.name)
+        if not named:
+            raise errors.BadRequest(
+                f"the name of the object ({call.info.name} based on URL) was undeterminable: name must be provided"
+            )
         if metadata.get("uid") or metadata.get("resourceVersion"):
             problem = "uid mismatch: the provided object does not exist"
             raise errors.conflict(resource.group_resource, call.info.name, problem)
