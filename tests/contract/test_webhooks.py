@@ -150,6 +150,22 @@ async def test_a_change(api: RawApi, hook: Hook, register: Any, path: str) -> No
     assert made["data"] == {"added": "yes"}
 
 
+async def test_nobody_owns_what_a_webhook_set_and_none_can_break_the_record(
+    api: RawApi, hook: Hook, register: Any, path: str
+) -> None:
+    await register("mutating")
+    operations = [
+        {"op": "add", "path": "/data/added", "value": "yes"},
+        {"op": "replace", "path": "/metadata/managedFields/0/operation", "value": "Magic"},
+    ]
+    patch = base64.b64encode(json.dumps(operations).encode()).decode()
+    hook.answer = lambda _: {"allowed": True, "patchType": "JSONPatch", "patch": patch}
+    answer = await api.post(path, config_map("a", {"sent": "yes"}), fieldManager="me")
+    (entry,) = answer.expect(201)["metadata"]["managedFields"]
+    assert (entry["operation"], entry["fieldsV1"]) == ("Update", {"f:data": {".": {}, "f:sent": {}}})
+    assert ".metadata.managedFields was in an invalid state after admission" in answer.headers["Warning"]
+
+
 async def test_warnings(api: RawApi, hook: Hook, register: Any, path: str) -> None:
     await register("validating")
     hook.answer = lambda _: {"allowed": True, "warnings": ["mind the gap"]}

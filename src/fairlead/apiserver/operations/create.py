@@ -69,6 +69,9 @@ async def _create_once(
     metadata.begin_create(core, resource, obj, namespace)
     strategy.prepare_create(obj)
     strategy.default(obj)
+    if not tracked:
+        # Before admission: what that adds is nobody's.
+        ownership.track(core, resource, None, obj, options, "")
     name = obj["metadata"].get("name") or ""
     operation = Operation(
         operation="CREATE",
@@ -83,12 +86,12 @@ async def _create_once(
         warnings=options.warnings,
         audit_annotations=options.audit_annotations,
     )
+    managed = ownership.managed_fields(obj)
     await core.admission.admit(operation)
     if operation.patched:
+        ownership.mend(obj, managed, options.warnings)
         strategy.prepare_create(obj)
         strategy.default(obj)
-    if not tracked:
-        ownership.track(core, resource, None, obj, options, "")
     validation.check_create(resource, obj)
     options.warnings += strategy.warnings(obj, None)
     await core.admission.validate(operation)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fairlead.apiserver.operations.core import Core, Json, WriteOptions
+from fairlead.apiserver.patch.apply import managers
+from fairlead.apiserver.patch.apply.elements import MalformedFieldsError
 from fairlead.apiserver.patch.apply.tracking import track_update
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.schema.model import Node
 
-__all__ = ["apply_existing", "apply_new", "track"]
+__all__ = ["apply_existing", "apply_new", "managed_fields", "mend", "track"]
 
 # What the server takes back from a write, so that nobody can own it through that door.
 _STATUS: Json = {"f:status": {}}
@@ -31,6 +35,26 @@ def track(core: Core, resource: Resource, old: Json | None, obj: Json, options: 
         obj["metadata"]["managedFields"] = managed
     else:
         obj["metadata"].pop("managedFields", None)
+
+
+def managed_fields(obj: Json) -> Any:
+    """The entries as they are, to be kept until admission has seen the object."""
+    return (obj.get("metadata") or {}).get("managedFields")
+
+
+def mend(obj: Json, before: Any, warnings: list[str]) -> None:
+    """Take back what a webhook made of managedFields, if nobody could read it any more."""
+    after = managed_fields(obj)
+    if after is None or after == before:
+        return
+    try:
+        managers.read_untrusted(after)
+    except MalformedFieldsError as error:
+        obj["metadata"]["managedFields"] = before
+        warnings.append(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
+            f"mutating admission controller; please fix your requests: {error}"
+        )
 
 
 def apply_new(core: Core, resource: Resource, applied: Json, manager: str) -> Json:

@@ -105,6 +105,9 @@ async def _update_once(
     metadata_rules.begin_update(resource, obj, old, namespace, replaces=replaces)
     obj["metadata"]["name"] = name
     _prepare(resource, obj, old, subresource)
+    if not tracked:
+        # Before admission: what that changes is nobody's.
+        ownership.track(core, resource, old, obj, options, subresource)
     operation = Operation(
         operation="UPDATE",
         resource=resource,
@@ -121,13 +124,13 @@ async def _update_once(
     )
     if view is not None:
         _show(operation, view, obj, old)
+    managed = ownership.managed_fields(obj)
     await core.admission.admit(operation)
     if operation.patched:
+        ownership.mend(obj, managed, options.warnings)
         if view is not None and operation.obj is not None:
             view.take(obj, operation.obj)
         _prepare(resource, obj, old, subresource)
-    if not tracked:
-        ownership.track(core, resource, old, obj, options, subresource)
     validation.check_update(resource, obj, old, subresource)
     options.warnings += strategy.warnings(obj, old)
     await core.admission.validate(operation)
