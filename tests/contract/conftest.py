@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -95,3 +96,38 @@ async def _make(api: RawApi, manifest: dict[str, Any], defined: Defined) -> None
 def _established(definition: dict[str, Any]) -> bool:
     conditions = definition.get("status", {}).get("conditions", [])
     return any(entry["type"] == "Established" and entry["status"] == "True" for entry in conditions)
+
+
+Refused = Callable[..., Awaitable[list[str]]]
+
+
+@pytest.fixture
+def refused(api: RawApi, namespace: str) -> Refused:
+    """What a server says of a body that it must refuse: every cause, as one line.
+
+    Paths are relative to the test's namespace unless they begin with a slash. Values that are whole structures are
+    printed as `{}`: kube-apiserver prints how Go keeps them. So are the differences that it appends to some.
+    """
+
+    async def refused(path: str, body: dict[str, Any], *, patch: str = "") -> list[str]:
+        path = inside(namespace, path)
+        if patch:
+            answer = await api.patch(f"{path}/{patch}", body)
+        else:
+            answer = await api.post(path, {"metadata": {"name": "x"}, **body}, dryRun="All")
+        causes = answer.expect(422)["details"]["causes"]
+        return sorted({f"{cause['field']}: {_STRUCTURE.sub(r'{}', cause['message'], count=1)}" for cause in causes})
+
+    return refused
+
+
+# A structure and what separates it from the words after it; or a difference, to the end.
+_STRUCTURE = re.compile(r"(?<=value: )(\{.+\}|\[.+\])(?=:|$)|\n.*", re.DOTALL)
+
+
+def inside(namespace: str, path: str) -> str:
+    """The path of a resource inside a namespace: `jobs.batch/v1` or `pods.v1`."""
+    if path.startswith("/"):
+        return path
+    plural, _, version = path.partition(".")
+    return f"{'/apis' if '/' in version else '/api'}/{version}/namespaces/{namespace}/{plural}"

@@ -1,4 +1,4 @@
-"""The core kinds that are not workloads: namespaces, nodes, configuration, accounts, events, volumes."""
+"""The core kinds that are not workloads: namespaces, nodes, configuration, accounts, events."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.apiserver.registry.strategies.secrettypes import validate_secret_type
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
@@ -17,8 +18,6 @@ __all__ = [
     "EventStrategy",
     "NamespaceStrategy",
     "NodeStrategy",
-    "PersistentVolumeClaimStrategy",
-    "PersistentVolumeStrategy",
     "SecretStrategy",
     "ServiceAccountStrategy",
 ]
@@ -39,6 +38,9 @@ class NamespaceStrategy(Strategy):
         metadata = obj["metadata"]
         if metadata.get("name"):
             metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+        status = obj.setdefault("status", {})
+        if not status.get("phase"):
+            status["phase"] = "Active"
 
     def prepare_create(self, obj: Json) -> None:
         """It begins active, held by the server."""
@@ -52,6 +54,18 @@ class NamespaceStrategy(Strategy):
         """Finalizers change through the finalize subresource only."""
         super().prepare_update(obj, old)
         obj["spec"] = old.get("spec", {})
+
+    def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Whether it ends is decided by deleting it, not by saying so: nobody could make anything in it any more."""
+        del old
+        phase, path = (obj.get("status") or {}).get("phase") or "", FieldPath("status", "Phase")
+        if obj["metadata"].get("deletionTimestamp"):
+            wanted, when = "Terminating", "not empty"
+        else:
+            wanted, when = "Active", "empty"
+        if phase == wanted:
+            return []
+        return [FieldError.invalid(path, phase, f"may only be '{wanted}' if `deletionTimestamp` is {when}")]
 
     def fields(self, obj: Json) -> dict[str, str]:
         """The phase."""
@@ -235,7 +249,7 @@ class SecretStrategy(_DataStrategy):
                 problems.append(
                     FieldError.invalid(FieldPath("data").key(key), "<secret contents redacted>", "must be base64")
                 )
-        return problems
+        return problems + validate_secret_type(obj)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """The type is set once."""
@@ -295,35 +309,3 @@ class EventStrategy(Strategy):
 
 
 _ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
-
-
-class PersistentVolumeStrategy(Strategy):
-    """Volumes as data, with the defaults that clients read."""
-
-    has_status: bool = True
-    returns_deleted_object: bool = True
-
-    def default(self, obj: Json) -> None:
-        """Retain what an administrator made by hand."""
-        spec = obj.setdefault("spec", {})
-        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
-        spec.setdefault("volumeMode", "Filesystem")
-
-    def prepare_create(self, obj: Json) -> None:
-        """A new volume waits to be looked at."""
-        obj["status"] = {"phase": "Pending"}
-
-
-class PersistentVolumeClaimStrategy(Strategy):
-    """Claims as data."""
-
-    has_status: bool = True
-    returns_deleted_object: bool = True
-
-    def default(self, obj: Json) -> None:
-        """A file system unless said otherwise."""
-        obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-
-    def prepare_create(self, obj: Json) -> None:
-        """A new claim waits for a volume."""
-        obj["status"] = {"phase": "Pending"}

@@ -105,18 +105,27 @@ def _default_volume(volume: Json) -> None:
             source.setdefault("defaultMode", 0o644)
     if volume.get("hostPath") is not None:
         volume["hostPath"].setdefault("type", "")
+    if volume.get("iscsi") is not None:
+        volume["iscsi"].setdefault("iscsiInterface", "default")
+    claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
+    if claim is not None:
+        claim.setdefault("metadata", {})
+        claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    _default_files(volume.get("downwardAPI"))
     for source in (volume.get("projected") or {}).get("sources") or ():
         if source.get("serviceAccountToken") is not None:
             source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
-    if volume.get("iscsi") is not None:
-        volume["iscsi"].setdefault("iscsiInterface", "default")
-    for items in ((volume.get("downwardAPI") or {}).get("items"),):
-        for item in items or ():
-            if item.get("fieldRef") is not None:
-                item["fieldRef"].setdefault("apiVersion", "v1")
+        _default_files(source.get("downwardAPI"))
 
 
-def _default_host_ports(containers: Any) -> None:
+def _default_files(source: Json | None) -> None:
+    for item in (source or {}).get("items") or ():
+        if item.get("fieldRef") is not None:
+            item["fieldRef"].setdefault("apiVersion", "v1")
+
+
+def _default_host_ports(containers: list[Json]) -> None:
+    """With the host's network, a pod's ports are the host's."""
     for container in containers:
         for port in container.get("ports") or ():
             if not port.get("hostPort"):

@@ -6,6 +6,8 @@ from typing import Any
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.quantity import Quantity, QuantityError
+from fairlead.apiserver.registry.strategies.volumes import validate_volume_source
 from fairlead.apiserver.schema.defaulting import copy_json
 
 __all__ = ["validate_pod_spec", "validate_pod_spec_update"]
@@ -24,8 +26,8 @@ _IMMUTABLE = (
 )
 
 
-def validate_pod_spec(spec: Json, path: FieldPath) -> list[FieldError]:
-    """Everything that is wrong with a spec."""
+def validate_pod_spec(spec: Json, path: FieldPath, *, template: bool = False) -> list[FieldError]:
+    """Everything that is wrong with a spec. What a pod is given when it is made, a template may leave out."""
     problems: list[FieldError] = []
     containers = spec.get("containers") or []
     if not containers:
@@ -35,6 +37,7 @@ def validate_pod_spec(spec: Json, path: FieldPath) -> list[FieldError]:
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or ()):
             problems += _container(container, path.item(field, index), seen, volumes)
+    problems += _host_ports(spec, path, template=template)
     problems += _choice(path, "restartPolicy", spec, _RESTART_POLICIES)
     problems += _choice(path, "dnsPolicy", spec, _DNS_POLICIES)
     deadline = spec.get("activeDeadlineSeconds")
@@ -68,6 +71,7 @@ def _volume_names(spec: Json, path: FieldPath, problems: list[FieldError]) -> se
             problems.append(FieldError.required(at.child("name"), ""))
             continue
         problems += [FieldError.invalid(at.child("name"), name, message) for message in names.dns1123_label(name)]
+        problems += validate_volume_source(volume, at)
         if name in known:
             problems.append(FieldError.duplicate(at.child("name"), name))
         known[name] = None
@@ -89,6 +93,7 @@ def _container(container: Json, path: FieldPath, seen: dict[str, None], volumes:
     problems += _choice(path, "imagePullPolicy", container, _PULL_POLICIES)
     for index, port in enumerate(container.get("ports") or ()):
         problems += _port(port, path.item("ports", index))
+    problems += _resources(container.get("resources") or {}, path)
     for index, variable in enumerate(container.get("env") or ()):
         if not variable.get("name"):
             problems.append(FieldError.required(path.item("env", index).child("name"), ""))
@@ -117,6 +122,53 @@ def _port(port: Json, path: FieldPath) -> list[FieldError]:
             FieldError.invalid(path.child("name"), port["name"], message) for message in names.port_name(port["name"])
         ]
     return problems + _choice(path, "protocol", port, _PROTOCOLS)
+
+
+def _host_ports(spec: Json, path: FieldPath, *, template: bool) -> list[FieldError]:
+    """Each port of the host once; and with the host's network, the containers' ports are the host's."""
+    problems: list[FieldError] = []
+    taken: set[str] = set()
+    for number, container in enumerate(spec.get("containers") or ()):
+        for index, port in enumerate(container.get("ports") or ()):
+            host = port.get("hostPort") or 0
+            if not host and (template or not spec.get("hostNetwork")):
+                continue
+            at = path.item("containers", number).item("ports", index).child("hostPort")
+            problems += [FieldError.invalid(at, host, message) for message in names.port_number(host) if host]
+            use = f"{port.get('protocol')}/{port.get('hostIP') or ''}/{host}"
+            if host and use in taken:
+                problems.append(FieldError.duplicate(at, use))
+            taken.add(use)
+            if spec.get("hostNetwork") and host != port.get("containerPort"):
+                text = "must match `containerPort` when `hostNetwork` is true"
+                problems.append(FieldError.invalid(at, host, text))
+    return problems
+
+
+def _resources(resources: Json, path: FieldPath) -> list[FieldError]:
+    """Nobody asks for less than nothing, or for more than they may have."""
+    problems: list[FieldError] = []
+    limits = resources.get("limits") or {}
+    for field in ("limits", "requests"):
+        for name, value in (resources.get(field) or {}).items():
+            limit = limits.get(name)
+            if limit == value and str(value)[:1] != "-":
+                continue  # as in most pods: requests are made from limits, or there is neither
+            problems += _amount(name, value, limit, path.child("resources", field))
+    return problems
+
+
+def _amount(name: str, value: Any, limit: Any, path: FieldPath) -> list[FieldError]:
+    try:
+        amount = Quantity.parse(str(value))
+        most = None if limit is None else Quantity.parse(str(limit))
+    except QuantityError:
+        return []  # refused when the object was read
+    if amount < Quantity(0):
+        return [FieldError.invalid(path.key(name), str(amount), "must be greater than or equal to 0")]
+    if most is not None and amount > most:
+        return [FieldError.invalid(path, str(amount), f"must be less than or equal to {name} limit of {most}")]
+    return []
 
 
 def _toleration(toleration: Json, path: FieldPath) -> list[FieldError]:

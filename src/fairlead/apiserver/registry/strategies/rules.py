@@ -1,4 +1,4 @@
-"""Kinds that hold rules for others: budgets, leases, roles, priorities, storage classes."""
+"""Kinds that hold rules for others: budgets, leases, roles, priorities."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ __all__ = [
     "PodDisruptionBudgetStrategy",
     "PriorityClassStrategy",
     "RoleStrategy",
-    "StorageClassStrategy",
 ]
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -195,12 +194,3 @@ class PriorityClassStrategy(Strategy):
         if obj.get("value") != old.get("value"):
             problems.append(FieldError.forbidden(FieldPath("value"), "may not be changed in an update."))
         return problems
-
-
-class StorageClassStrategy(Strategy):
-    """storage.k8s.io/v1 StorageClass."""
-
-    def default(self, obj: Json) -> None:
-        """Delete, and bind at once."""
-        obj.setdefault("reclaimPolicy", "Delete")
-        obj.setdefault("volumeBindingMode", "Immediate")

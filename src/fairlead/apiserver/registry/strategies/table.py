@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from fairlead.apiserver.registry.strategies import admission, core, definitions, pods, rules, services, workloads
+from fairlead.apiserver.registry.strategies import (
+    admission,
+    claims,
+    core,
+    definitions,
+    jobs,
+    pods,
+    rules,
+    services,
+    volumes,
+    workloads,
+)
 from fairlead.apiserver.registry.strategy import Strategy
 
 __all__ = ["strategy_for"]
@@ -35,8 +46,8 @@ _OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {
     ("", "serviceaccounts"): core.ServiceAccountStrategy,
     ("", "events"): core.EventStrategy,
     ("events.k8s.io", "events"): core.EventStrategy,
-    ("", "persistentvolumes"): core.PersistentVolumeStrategy,
-    ("", "persistentvolumeclaims"): core.PersistentVolumeClaimStrategy,
+    ("", "persistentvolumes"): volumes.PersistentVolumeStrategy,
+    ("", "persistentvolumeclaims"): claims.PersistentVolumeClaimStrategy,
     ("", "services"): services.ServiceStrategy,
     ("", "endpoints"): services.EndpointsStrategy,
     ("", "replicationcontrollers"): workloads.ReplicationControllerStrategy,
@@ -45,8 +56,8 @@ _OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {
     ("apps", "replicasets"): workloads.ReplicaSetStrategy,
     ("apps", "statefulsets"): workloads.StatefulSetStrategy,
     ("apps", "daemonsets"): workloads.DaemonSetStrategy,
-    ("batch", "jobs"): workloads.JobStrategy,
-    ("batch", "cronjobs"): workloads.CronJobStrategy,
+    ("batch", "jobs"): jobs.JobStrategy,
+    ("batch", "cronjobs"): jobs.CronJobStrategy,
     ("policy", "poddisruptionbudgets"): rules.PodDisruptionBudgetStrategy,
     ("coordination.k8s.io", "leases"): rules.LeaseStrategy,
     ("rbac.authorization.k8s.io", "roles"): rules.RoleStrategy,
@@ -54,7 +65,7 @@ _OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {
     ("rbac.authorization.k8s.io", "rolebindings"): rules.BindingStrategy,
     ("rbac.authorization.k8s.io", "clusterrolebindings"): rules.BindingStrategy,
     ("scheduling.k8s.io", "priorityclasses"): rules.PriorityClassStrategy,
-    ("storage.k8s.io", "storageclasses"): rules.StorageClassStrategy,
+    ("storage.k8s.io", "storageclasses"): volumes.StorageClassStrategy,
     ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): admission.WebhookConfigurationStrategy,
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): admission.MutatingWebhookConfigurationStrategy,
     ("admissionregistration.k8s.io", "validatingadmissionpolicies"): admission.PolicyStrategy,

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-from fairlead.api import selectors
+from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.apiserver.registry.strategies import checks, templates
+from fairlead.apiserver.registry.strategies.claims import default_claim, validate_claim_spec
 from fairlead.apiserver.registry.strategies.podspec import default_pod_spec
-from fairlead.apiserver.registry.strategies.podvalidation import validate_pod_spec
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
-    "CronJobStrategy",
     "DaemonSetStrategy",
     "DeploymentStrategy",
-    "JobStrategy",
     "ReplicaSetStrategy",
     "ReplicationControllerStrategy",
     "StatefulSetStrategy",
 ]
+
+_SPEC = FieldPath("spec")
 
 
 class _WorkloadStrategy(Strategy):
@@ -26,7 +27,12 @@ class _WorkloadStrategy(Strategy):
 
     has_status: bool = True
     tracks_generation: bool = True
-    immutable: ClassVar[tuple[str, ...]] = ("selector",)
+    # How Kubernetes calls the kind in what it says of its selector, and of its pods. Deployments share the words of
+    # the ReplicaSets that they make, and the other way round.
+    selects_as: ClassVar[str] = "deployment"
+    runs_as: ClassVar[str] = "ReplicaSet"
+    unreadable: ClassVar[str] = "invalid label selector"
+    counts: ClassVar[tuple[str, ...]] = ("replicas", "minReadySeconds")
 
     def default(self, obj: Json) -> None:
         """The template's pod first, then the kind's own."""
@@ -50,45 +56,34 @@ class _WorkloadStrategy(Strategy):
         return {}
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """The selector must select the template's pods, and the template must be a pod."""
+        """The selector must select the template's pods, which must be pods that never end."""
         spec = obj.get("spec") or {}
-        path = FieldPath("spec")
-        problems: list[FieldError] = []
-        replicas = spec.get("replicas")
-        if isinstance(replicas, int) and replicas < 0:
-            problems.append(FieldError.invalid(path.child("replicas"), replicas, "must be greater than or equal to 0"))
-        selector = spec.get("selector")
-        template = spec.get("template") or {}
-        labels = (template.get("metadata") or {}).get("labels") or {}
-        if selector is None:
-            problems.append(FieldError.required(path.child("selector"), ""))
-        else:
-            problems += self._selects(selector, labels, path)
-        problems += validate_pod_spec(template.get("spec") or {}, path.child("template").child("spec"))
-        return problems
+        problems = checks.not_negative(spec, _SPEC, *self.counts)
+        problems += self.validate_selector(spec)
+        problems += self.validate_pods(spec.get("template") or {}, _SPEC.child("template"))
+        return problems + self.validate_rollout(spec)
 
-    def _selects(self, selector: Json, labels: Json, path: FieldPath) -> list[FieldError]:
-        if not selector:
-            return [FieldError.invalid(path.child("selector"), selector, "empty selector is invalid for deployment")]
-        try:
-            matcher = selectors.label_selector_from(selector)
-        except selectors.SelectorError as error:
-            return [FieldError.invalid(path.child("selector"), selector, str(error))]
-        if matcher.matches(labels):
-            return []
-        at = path.child("template").child("metadata").child("labels")
-        return [FieldError.invalid(at, labels, "`selector` does not match template `labels`")]
+    def validate_pods(self, template: Json, path: FieldPath) -> list[FieldError]:
+        """The pods that it makes."""
+        problems = templates.validate_template(template, path)
+        return problems + templates.validate_endless(template, path, self.runs_as)
+
+    def validate_selector(self, spec: Json) -> list[FieldError]:
+        """Which pods are its own."""
+        selector, path = spec.get("selector"), _SPEC.child("selector")
+        problems = templates.validate_selector(selector, path, self.selects_as)
+        if not templates.is_readable(selector):
+            problems.append(FieldError.invalid(path, selector, self.unreadable))
+        return problems + templates.is_selected(selector, spec, _SPEC)
+
+    def validate_rollout(self, spec: Json) -> list[FieldError]:
+        """How a change of the template reaches the pods; the kind's own rules."""
+        del spec
+        return []
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """What was fixed at the beginning stays."""
-        problems = self.validate(obj)
-        spec, before = obj.get("spec") or {}, old.get("spec") or {}
-        problems += [
-            FieldError.invalid(FieldPath("spec").child(field), spec.get(field), "field is immutable")
-            for field in self.immutable
-            if spec.get(field) != before.get(field)
-        ]
-        return problems
+        """What was selected at the beginning stays."""
+        return self.validate(obj) + checks.changed(obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "selector")
 
 
 class DeploymentStrategy(_WorkloadStrategy):
@@ -120,6 +115,35 @@ class DeploymentStrategy(_WorkloadStrategy):
         spec.setdefault("revisionHistoryLimit", 10)
         spec.setdefault("progressDeadlineSeconds", 600)
 
+    def validate_rollout(self, spec: Json) -> list[FieldError]:
+        """Something must give way when a template changes, and progress be possible in the time for it."""
+        strategy, path = spec.get("strategy") or {}, _SPEC.child("strategy")
+        rolling, at = strategy.get("rollingUpdate"), path.child("rollingUpdate")
+        problems: list[FieldError] = []
+        if strategy.get("type") == "Recreate":
+            if rolling is not None:
+                problems.append(FieldError.forbidden(at, "may not be specified when strategy `type` is 'Recreate'"))
+        elif strategy.get("type") == "RollingUpdate":
+            problems += _validate_rolling(rolling or {}, at)
+        else:
+            problems.append(FieldError.not_supported(path, strategy, ("Recreate", "RollingUpdate")))
+        problems += checks.not_negative(spec, _SPEC, "revisionHistoryLimit", "progressDeadlineSeconds")
+        deadline = spec.get("progressDeadlineSeconds")
+        if deadline is not None and deadline <= (spec.get("minReadySeconds") or 0):
+            at = _SPEC.child("progressDeadlineSeconds")
+            problems.append(FieldError.invalid(at, deadline, "must be greater than minReadySeconds"))
+        return problems
+
+
+def _validate_rolling(rolling: Json, path: FieldPath) -> list[FieldError]:
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    problems = checks.int_or_percent(unavailable, path.child("maxUnavailable"))
+    problems += checks.int_or_percent(surge, path.child("maxSurge"))
+    if not checks.percent_value(unavailable) and not checks.percent_value(surge):
+        at = path.child("maxUnavailable")
+        problems.append(FieldError.invalid(at, unavailable, "may not be 0 when `maxSurge` is 0"))
+    return problems + checks.percent_at_most_all(unavailable, path.child("maxUnavailable"))
+
 
 class ReplicaSetStrategy(_WorkloadStrategy):
     """apps/v1 ReplicaSet."""
@@ -142,24 +166,40 @@ class ReplicaSetStrategy(_WorkloadStrategy):
 class ReplicationControllerStrategy(_WorkloadStrategy):
     """v1 ReplicationController: its selector is a bare map, and defaults to the template's labels."""
 
-    immutable: ClassVar[tuple[str, ...]] = ()
+    runs_as: ClassVar[str] = "ReplicationController"
     selectable = frozenset({"status.replicas"})
 
-    def default_spec(self, spec: Json) -> None:
-        """One replica of what the template says."""
+    def default(self, obj: Json) -> None:
+        """One replica of what the template says, by whose labels it selects and is found."""
+        super().default(obj)
+        spec = obj["spec"]
         spec.setdefault("replicas", 1)
-        if not spec.get("selector"):
-            spec["selector"] = dict(((spec.get("template") or {}).get("metadata") or {}).get("labels") or {})
+        labels = templates.template_labels(spec)
+        if labels and not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
 
     def empty_status(self) -> Json:
         """Replicas are always counted."""
         return {"replicas": 0}
 
-    def validate(self, obj: Json) -> list[FieldError]:
-        """As for other workloads, but for the shape of the selector."""
-        spec = obj.get("spec") or {}
-        template = (spec.get("template") or {}).get("spec") or {}
-        return validate_pod_spec(template, FieldPath("spec").child("template").child("spec"))
+    def validate_pods(self, template: Json, path: FieldPath) -> list[FieldError]:
+        """Of all workloads, only this one's template is optional in its schema."""
+        return super().validate_pods(template, path) if template else [FieldError.required(path, "")]
+
+    def validate_selector(self, spec: Json) -> list[FieldError]:
+        """A bare map is what a full selector calls its labels."""
+        if not spec.get("selector"):
+            return [FieldError.required(_SPEC.child("selector"), "")]
+        if not spec.get("template"):
+            return []
+        return templates.is_selected({"matchLabels": spec["selector"]}, spec, _SPEC)
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Unlike the others', its selector may change."""
+        del old
+        return self.validate(obj)
 
     def fields(self, obj: Json) -> dict[str, str]:
         """How many replicas there are."""
@@ -169,10 +209,17 @@ class ReplicationControllerStrategy(_WorkloadStrategy):
 class StatefulSetStrategy(_WorkloadStrategy):
     """apps/v1 StatefulSet."""
 
-    immutable: ClassVar[tuple[str, ...]] = ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")
+    selects_as: ClassVar[str] = "statefulset"
+    runs_as: ClassVar[str] = "StatefulSet"
+    unreadable: ClassVar[str] = ""
 
     def default_spec(self, spec: Json) -> None:
-        """One replica, one after another."""
+        """One replica, one after another, each with claims of its own."""
+        spec.setdefault("serviceName", "")
+        for claim in spec.get("volumeClaimTemplates") or ():
+            claim.setdefault("apiVersion", "v1")
+            claim.setdefault("kind", "PersistentVolumeClaim")
+            default_claim(claim)
         spec.setdefault("replicas", 1)
         spec.setdefault("podManagementPolicy", "OrderedReady")
         strategy = spec.setdefault("updateStrategy", {})
@@ -186,9 +233,110 @@ class StatefulSetStrategy(_WorkloadStrategy):
         """Replicas are always counted."""
         return {"replicas": 0, "availableReplicas": 0}
 
+    def validate(self, obj: Json) -> list[FieldError]:
+        """A new one; the claims' templates never change, so they are looked at once."""
+        spec = obj.get("spec") or {}
+        problems = self._validate_own(obj)
+        if spec.get("serviceName"):
+            at = _SPEC.child("serviceName")
+            problems += checks.complaints(at, spec["serviceName"], names.dns1123_label(spec["serviceName"]))
+        for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+            problems += validate_claim_spec(
+                claim.get("spec") or {}, _SPEC.item("volumeClaimTemplates", index).child("spec")
+            )
+        return problems
+
+    def _validate_own(self, obj: Json) -> list[FieldError]:
+        spec = obj.get("spec") or {}
+        claims = [_as_volume(claim) for claim in spec.get("volumeClaimTemplates") or ()]
+        if not claims:
+            return super().validate(obj)
+        # Containers mount the claims to come by their names, as if they were volumes of the template.
+        template = spec.get("template") or {}
+        pod = template.get("spec") or {}
+        full = {**template, "spec": {**pod, "volumes": _with_claims(pod.get("volumes") or [], claims)}}
+        return super().validate({**obj, "spec": {**spec, "template": full}})
+
+    def validate_rollout(self, spec: Json) -> list[FieldError]:
+        """How pods are replaced, and what becomes of their claims."""
+        policy, path = spec.get("podManagementPolicy"), _SPEC.child("podManagementPolicy")
+        problems: list[FieldError] = []
+        if policy not in _ORDERS:
+            problems.append(FieldError.invalid(path, policy, f"must be '{_ORDERS[0]}' or '{_ORDERS[1]}'"))
+        strategy, path = spec.get("updateStrategy") or {}, _SPEC.child("updateStrategy")
+        rolling, at = strategy.get("rollingUpdate"), path.child("rollingUpdate")
+        if strategy.get("type") == "OnDelete":
+            if rolling is not None:
+                problems.append(FieldError.invalid(at, rolling, "only allowed for updateStrategy 'RollingUpdate'"))
+        elif strategy.get("type") == "RollingUpdate":
+            problems += checks.not_negative(rolling or {}, at, "partition")
+        else:
+            problems.append(FieldError.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'"))
+        kept, path = (
+            spec.get("persistentVolumeClaimRetentionPolicy") or {},
+            _SPEC.child("persistentVolumeClaimRetentionPolicy"),
+        )
+        for field in ("whenDeleted", "whenScaled"):
+            problems += checks.one_of(kept, path, field, ("Retain", "Delete"))
+        return problems + checks.not_negative(spec.get("ordinals") or {}, _SPEC.child("ordinals"), "start")
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Only what its controller can carry out changes."""
+        problems = self._validate_own(obj)
+        spec, before = obj.get("spec") or {}, old.get("spec") or {}
+        if any(spec.get(field) != before.get(field) for field in (spec.keys() | before.keys()) - _MUTABLE):
+            problems.append(FieldError.forbidden(_SPEC, _FIXED))
+        return problems
+
+
+_ORDERS = ("OrderedReady", "Parallel")
+_MUTABLE = frozenset(
+    {
+        "minReadySeconds",
+        "ordinals",
+        "persistentVolumeClaimRetentionPolicy",
+        "replicas",
+        "revisionHistoryLimit",
+        "template",
+        "updateStrategy",
+    }
+)
+_FIXED = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+
+
+def _as_volume(claim: Json) -> Json:
+    name = (claim.get("metadata") or {}).get("name") or ""
+    return {"name": name, "persistentVolumeClaim": {"claimName": name}}
+
+
+def _with_claims(volumes: list[Json], claims: list[Json]) -> list[Json]:
+    claimed = {claim["name"] for claim in claims}
+    return [*claims, *(volume for volume in volumes if volume.get("name") not in claimed)]
+
 
 class DaemonSetStrategy(_WorkloadStrategy):
     """apps/v1 DaemonSet."""
+
+    runs_as: ClassVar[str] = "DaemonSet"
+    selects_as: ClassVar[str] = "daemonset"
+    counts: ClassVar[tuple[str, ...]] = ("minReadySeconds", "revisionHistoryLimit")
+
+    def prepare_create(self, obj: Json) -> None:
+        """The first of its templates."""
+        super().prepare_create(obj)
+        _number_template(obj, "1")
+
+    def prepare_update(self, obj: Json, old: Json) -> None:
+        """Count its templates, as DaemonSets did before they had revisions."""
+        super().prepare_update(obj, old)
+        before = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION) or "0"
+        template = {**obj, "spec": {"template": (obj.get("spec") or {}).get("template")}}
+        self.default(template)
+        changed = template["spec"]["template"] != old["spec"].get("template")
+        _number_template(obj, str(int(before) + changed) if before.isdecimal() else before)
 
     def default_spec(self, spec: Json) -> None:
         """One node at a time."""
@@ -204,72 +352,42 @@ class DaemonSetStrategy(_WorkloadStrategy):
         """These four are always counted."""
         return {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
 
+    def validate_selector(self, spec: Json) -> list[FieldError]:
+        """Nobody complains of a missing selector, but it selects nothing, so not the template's pods either."""
+        selector = spec.get("selector")
+        problems = templates.is_selected(selector, spec, _SPEC)
+        if selector is not None:
+            problems += templates.validate_selector(selector, _SPEC.child("selector"), self.selects_as)
+        return problems
 
-class JobStrategy(_WorkloadStrategy):
-    """batch/v1 Job: the server gives it a selector of its own, by its uid."""
-
-    immutable: ClassVar[tuple[str, ...]] = ("selector", "completionMode")
-    default_propagation: str = "Background"
-    selectable = frozenset({"status.successful"})
-
-    def default(self, obj: Json) -> None:
-        """Its pods are marked with the job's uid, unless the owner brings a selector."""
-        spec = obj.setdefault("spec", {})
-        uid = obj["metadata"].get("uid")
-        if uid and not spec.get("manualSelector") and not spec.get("selector"):
-            own = {"batch.kubernetes.io/controller-uid": uid}
-            spec["selector"] = {"matchLabels": own}
-            template = spec.setdefault("template", {})
-            metadata = template.get("metadata") or {}
-            name = obj["metadata"].get("name") or ""
-            marks = {**own, "controller-uid": uid, "batch.kubernetes.io/job-name": name, "job-name": name}
-            metadata["labels"] = {**(metadata.get("labels") or {}), **marks}
-            template["metadata"] = metadata
-        super().default(obj)
-
-    def default_spec(self, spec: Json) -> None:
-        """Once, with six more tries."""
-        if spec.get("completions") is None and spec.get("parallelism") is None:
-            spec["completions"] = 1
-        spec.setdefault("parallelism", 1)
-        spec.setdefault("backoffLimit", 6)
-        spec.setdefault("completionMode", "NonIndexed")
-        spec.setdefault("suspend", False)
-        spec.setdefault("podReplacementPolicy", "TerminatingOrFailed")
-        spec.setdefault("manualSelector", False)
-
-    def fields(self, obj: Json) -> dict[str, str]:
-        """How often it succeeded."""
-        return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
-
-    def validate(self, obj: Json) -> list[FieldError]:
-        """A job's pods end; restarting them always makes no sense."""
-        problems = super().validate(obj)
-        pod: Any = ((obj.get("spec") or {}).get("template") or {}).get("spec") or {}
-        if pod.get("restartPolicy") == "Always":
-            at = FieldPath("spec").child("template").child("spec").child("restartPolicy")
-            problems.append(FieldError.not_supported(at, "Always", ("OnFailure", "Never")))
+    def validate_rollout(self, spec: Json) -> list[FieldError]:
+        """Either there is one pod too few for a while, or one too many."""
+        strategy, path = spec.get("updateStrategy") or {}, _SPEC.child("updateStrategy")
+        if strategy.get("type") == "OnDelete":
+            return []
+        if strategy.get("type") != "RollingUpdate":
+            return [FieldError.not_supported(path, strategy, ("RollingUpdate", "OnDelete"))]
+        path = path.child("rollingUpdate")
+        rolling = strategy.get("rollingUpdate") or {}
+        problems: list[FieldError] = []
+        for field in ("maxUnavailable", "maxSurge"):
+            problems += checks.int_or_percent(rolling.get(field), path.child(field))
+            problems += checks.percent_at_most_all(rolling.get(field), path.child(field))
+        unavailable = checks.percent_value(rolling.get("maxUnavailable"))
+        surge = checks.percent_value(rolling.get("maxSurge"))
+        if unavailable and surge:
+            at = path.child("maxSurge")
+            problems.append(
+                FieldError.invalid(at, rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
+            )
+        elif not unavailable and not surge:
+            problems.append(FieldError.required(path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
         return problems
 
 
-class CronJobStrategy(Strategy):
-    """batch/v1 CronJob: data, with defaults."""
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
-    has_status: bool = True
-    tracks_generation: bool = True
 
-    def default(self, obj: Json) -> None:
-        """Keep a little history, let runs overlap."""
-        spec = obj.setdefault("spec", {})
-        spec.setdefault("concurrencyPolicy", "Allow")
-        spec.setdefault("suspend", False)
-        spec.setdefault("successfulJobsHistoryLimit", 3)
-        spec.setdefault("failedJobsHistoryLimit", 1)
-        template = (spec.get("jobTemplate") or {}).get("spec") or {}
-        pod = (template.get("template") or {}).get("spec")
-        if isinstance(pod, dict):
-            default_pod_spec(pod)
-
-    def prepare_create(self, obj: Json) -> None:
-        """Its controller has not seen it yet."""
-        obj["status"] = {}
+def _number_template(obj: Json, number: str) -> None:
+    annotations = obj["metadata"].get("annotations") or {}
+    obj["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: number}
