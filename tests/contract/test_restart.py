@@ -8,9 +8,10 @@ import aiohttp
 import pytest
 
 from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
+from fairlead.testing.manifests import config_map, custom_resource_definition
+from fairlead.testing.rawhttp import JSON_PATCH, RawApi
 
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
@@ -27,6 +28,30 @@ async def test_objects_and_versions_stay(isolated_control_plane: ControlPlane, *
         (await api.get(f"{PATH}/gone")).expect(404)
         later = (await api.patch(f"{PATH}/a", {"data": {"k": "w"}})).expect(200)
         assert int(later["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+
+
+async def test_custom_resources_stay_what_the_schema_makes_of_them(isolated_control_plane: ControlPlane) -> None:
+    plane = isolated_control_plane
+    spec = {"type": "object", "properties": {"a": {"type": "string"}, "gone": {"type": "string"}}}
+    definition = custom_resource_definition("widgets", "example.com", kind="Widget", spec_schema=spec)
+    path = "/apis/example.com/v1/namespaces/default/widgets"
+    fields = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties"
+    async with RawApi(plane.access()) as api:
+        (await api.post(CRDS, definition)).expect(201)
+        await api.poll(path, lambda answer: answer.code == 200)
+        body = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}
+        made = (await api.post(path, {**body, "spec": {"a": "1", "gone": "2"}})).expect(201)
+        changes = [
+            {"op": "remove", "path": f"{fields}/gone"},
+            {"op": "add", "path": f"{fields}/b", "value": {"type": "string", "default": "new"}},
+        ]
+        (await api.patch(f"{CRDS}/widgets.example.com", changes, JSON_PATCH)).expect(200)
+        await api.poll(f"{path}/a", lambda answer: answer.json["spec"] == {"a": "1", "b": "new"})
+    await plane.restart()
+    async with RawApi(plane.access()) as api:
+        assert (await api.get(f"{path}/a")).expect(200) == {**made, "spec": {"a": "1", "b": "new"}}
+        changed = (await api.patch(f"{path}/a", {"metadata": {"labels": {"l": "1"}}})).expect(200)
+        assert (changed["spec"], changed["metadata"]["generation"]) == ({"a": "1", "b": "new"}, 1)
 
 
 async def test_a_watch_goes_on_or_says_that_it_cannot(isolated_control_plane: ControlPlane) -> None:

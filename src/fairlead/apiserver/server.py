@@ -169,7 +169,7 @@ class ApiServer:
         self._guard.opened()
 
     def _reindex(self, resource: Resource) -> None:
-        self.store.reindex(resource.table, lambda _table, stored: storing.index(resource, stored))
+        self.store.reindex(resource.table, lambda entry: storing.index(resource, resource.decode(entry)))
 
     def _index(self, table: str, stored: Json) -> tuple[Mapping[str, str], Mapping[str, str]]:
         resource = self.catalog.of_table(table)

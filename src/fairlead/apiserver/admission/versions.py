@@ -16,7 +16,8 @@ def convert(obj: Json, source: Resource, target: Resource) -> Json:
     """The object as ``target`` serves it. A copy, unless there is nothing to convert."""
     if source is target:
         return obj
-    converted: Json = copy_json(source.stored(obj))
+    # A custom resource is the same in every version; webhooks are shown it with the fields of other versions, too.
+    converted: Json = copy_json(obj if source.is_custom else source.stored(obj))
     if target.conversion is not None:
         target.conversion.to_served(converted)
     converted["apiVersion"], converted["kind"] = target.api_version, target.kind

@@ -15,7 +15,7 @@ from fairlead.apiserver.crd.reading import read_schema
 from fairlead.apiserver.jsonpath import print_value
 from fairlead.apiserver.schema import validation
 from fairlead.apiserver.schema.correlation import Pair
-from fairlead.apiserver.schema.defaulting import apply_defaults
+from fairlead.apiserver.schema.defaulting import apply_defaults, prune_nulls
 from fairlead.apiserver.schema.embedded import coerce_embedded
 from fairlead.apiserver.schema.lists import validate_lists
 from fairlead.apiserver.schema.model import Node, compile_schema
@@ -99,6 +99,20 @@ class CustomResourceKind(msgspec.Struct, frozen=True):
         if error is None:
             apply_defaults(self.node, obj)
         return error, sorted(unknown + unknown_metadata)
+
+    def restore(self, obj: Json) -> None:
+        """Bring an object that is stored in this version into the shape of its schema in place."""
+        self.adopt(obj)
+        apply_defaults(self.node, obj)
+
+    def adopt(self, obj: Json) -> None:
+        """Take an object of another version for one of this, in place: what this one does not know is gone.
+
+        Nothing is filled in: as in Kubernetes, defaults are for what clients send and for what is stored.
+        """
+        prune(self.node, obj)
+        prune_nulls(self.node, obj)
+        coerce_embedded(self.node, obj, root=False)
 
     def validate(self, obj: Json, old: Json | None = None, *, warnings: list[str] | None = None) -> list[FieldError]:
         """All errors of schema and rules; metadata is the registry's business."""

@@ -11,7 +11,7 @@ from fairlead.apiserver.operations.core import Core, Json
 from fairlead.apiserver.operations.internal import Inside
 from fairlead.apiserver.operations.propagation import DeleteRequest
 from fairlead.apiserver.registry.resource import Resource, split_key
-from fairlead.apiserver.registry.strategies.custom import custom_resource
+from fairlead.apiserver.registry.strategies.custom import custom_resources
 from fairlead.apiserver.storage.records import Change
 
 __all__ = ["DefinitionKeeper"]
@@ -149,10 +149,10 @@ class DefinitionKeeper:
         source = (crd["spec"], (crd.get("status") or {}).get("acceptedNames"))
         if self._compiled_from.get(name) == source or self._is_builtin(crd):
             return
-        kinds = [kind for kind in definition.compile_kinds(crd).values() if kind.served]
+        kinds = definition.compile_kinds(crd)
         self._stop_serving(name)
         self._compiled_from[name] = source
-        resources = [custom_resource(kind) for kind in kinds]
+        resources = custom_resources(kinds, unchanged=crd["metadata"].get("generation") == 1)
         self._served[name] = resources
         for resource in resources:
             self._core.catalog.add(resource)

@@ -27,6 +27,8 @@ async def put(core: Core, resource: Resource, key: str, obj: Json, *, expected: 
     """Store an object; its resourceVersion is set when that is durable."""
     stored = resource.stored(obj)
     labels, fields = index(resource, stored)
-    entry = await core.store.put(resource.table, key, encode_tail(stored), labels, fields, expected=expected)
+    entry = await core.store.put(
+        resource.table, key, encode_tail(stored), labels, fields, resource.origin, expected=expected
+    )
     obj["metadata"]["resourceVersion"] = str(entry.revision)
     return entry

@@ -158,7 +158,7 @@ def _prepare(resource: Resource, obj: Json, old: Json, subresource: str) -> None
 
 
 async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: Json, options: WriteOptions) -> Outcome:
-    if obj == old:
+    if obj == old and resource.keeps(entry, obj):
         # Nothing changed, so nothing is written and nobody is told: the version stays what it was.
         await confirm(core, resource, entry)
         return Outcome(resource, obj, entry)

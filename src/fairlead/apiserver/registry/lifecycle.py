@@ -13,7 +13,7 @@ import msgspec
 
 from fairlead.apiserver.crd.definition import compile_kinds
 from fairlead.apiserver.registry.resource import Resource
-from fairlead.apiserver.registry.strategies.custom import custom_resource
+from fairlead.apiserver.registry.strategies.custom import custom_resources
 
 __all__ = ["lifecycle_definitions", "lifecycle_resources"]
 
@@ -29,5 +29,9 @@ def lifecycle_definitions(group: str) -> list[dict[str, Any]]:
 
 def lifecycle_resources(group: str) -> list[Resource]:
     """LifecycleTransition and LifecycleEvent, in the group they are to be served under."""
-    definitions = lifecycle_definitions(group)
-    return [custom_resource(kind) for crd in definitions for kind in compile_kinds(crd).values() if kind.served]
+    # What is stored may have been written by another release of this program.
+    return [
+        resource
+        for definition in lifecycle_definitions(group)
+        for resource in custom_resources(compile_kinds(definition), unchanged=False)
+    ]

@@ -9,10 +9,11 @@ import msgspec
 
 from fairlead.api.gvk import GroupKind, GroupResource
 from fairlead.apiserver.crd.definition import CustomResourceKind
+from fairlead.apiserver.registry.shapes import Shape
 from fairlead.apiserver.registry.strategy import Json, Strategy
 from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.apiserver.schema.model import Node
-from fairlead.apiserver.storage.records import HEAD, Entry
+from fairlead.apiserver.storage.records import HEAD, Entry, Origin
 
 __all__ = [
     "ALL_VERBS",
@@ -76,6 +77,7 @@ class Resource:
     field_aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)  # selector names of this version
     is_ending: bool = False  # its definition is being deleted: no new objects
     conversion: Conversion | None = None  # for a kind that is stored in another version's form
+    shape: Shape | None = None  # for a custom kind, which may be stored by another version or schema
     table: str = ""  # where objects are kept; versions of one kind share a table
     head: bytes = b""
     item_head: bytes = b""
@@ -110,20 +112,50 @@ class Resource:
         """Where an object is kept in the table."""
         return f"{namespace}/{name}" if self.namespaced else name
 
+    @property
+    def origin(self) -> Origin | None:
+        """What new objects are stored by."""
+        return None if self.shape is None else self.shape.origin
+
+    @property
+    def shows_stored(self) -> bool:
+        """Whether every object is shown as it is stored."""
+        return self.shape is None and self.conversion is None
+
+    def shown(self, entry: Entry) -> Entry:
+        """A stored object as a client would see it, but for its kind and version: mostly the very same."""
+        if self.shape is not None:
+            return self.shape.shown(entry)
+        if self.conversion is None:
+            return entry
+        obj = msgspec.json.decode(entry.value)
+        self.conversion.to_served(obj)
+        return entry.showing(encode_tail(obj))
+
     def decode(self, entry: Entry) -> Json:
         """A stored object as a client would see it; the caller may change it."""
-        obj = decode_entry(entry)
+        obj = decode_entry(entry if self.shape is None else self.shape.shown(entry))
         if self.conversion is not None:
             self.conversion.to_served(obj)
         return {"apiVersion": self.api_version, "kind": self.kind, **obj}
 
     def stored(self, obj: Json) -> Json:
         """The object in the form it is stored in; the caller must not change it."""
+        if self.shape is not None:
+            return self.shape.stored(obj)
         if self.conversion is None:
             return obj
         stored: Json = copy_json(obj)
         self.conversion.to_stored(stored)
         return stored
+
+    def returned(self, obj: Json) -> Json:
+        """What a client is told that was made of an object in hand; storing it in another form may have cost fields."""
+        return obj if self.shape is None else self.shape.returned(obj)
+
+    def keeps(self, entry: Entry, obj: Json) -> bool:
+        """Whether storing an object that is shown unchanged would change nothing either."""
+        return self.shape is None or self.shape.keeps(entry, obj)
 
 
 def split_key(key: str) -> tuple[str, str]:

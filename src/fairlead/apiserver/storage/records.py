@@ -6,15 +6,26 @@ from collections.abc import Mapping
 
 import msgspec
 
-__all__ = ["HEAD", "Change", "Entry"]
+__all__ = ["HEAD", "Change", "Entry", "Origin", "split_value"]
 
 # Every stored value begins with these bytes, so that the resource version (which is the revision of the row, known only
 # when it is written) can be put in front of the rest without decoding anything.
 HEAD = b'{"metadata":{'
+# Where the version that an object is stored in is kept with it, that comes first on the disk.
+_VERSION = b'{"apiVersion":"'
 
 
 # Structs rather than dataclasses: there is one for every object and every remembered change, and the garbage collector
 # need not look at them, for they never lead back to themselves.
+
+
+class Origin(msgspec.Struct, eq=False, gc=False):
+    """What a custom resource was written by: a version, and by its identity one schema of it.
+
+    A definition that changes has another origin for the same version; so has one that was read from the disk.
+    """
+
+    version: str
 
 
 class Entry(msgspec.Struct, eq=False, gc=False):
@@ -25,19 +36,39 @@ class Entry(msgspec.Struct, eq=False, gc=False):
     tail: bytes  # the stored value after HEAD; never empty, since every object has a name
     labels: Mapping[str, str]
     fields: Mapping[str, str]  # what field selectors can ask for
+    origin: Origin | None = None  # None for kinds that are stored in one version only
 
     @property
     def value(self) -> bytes:
         """The stored JSON: no kind, no apiVersion, no resourceVersion."""
         return HEAD + self.tail
 
+    @property
+    def durable(self) -> bytes:
+        """What is written to the disk: the value, with the version that it is in where there may be several."""
+        if self.origin is None:
+            return self.value
+        return b'%b%b",%b%b' % (_VERSION, self.origin.version.encode(), HEAD[1:], self.tail)
+
     def at(self, revision: int) -> Entry:
         """The same object at another revision: that of its deletion, or of when it was no longer selected."""
-        return Entry(self.key, revision, self.tail, self.labels, self.fields)
+        return Entry(self.key, revision, self.tail, self.labels, self.fields, self.origin)
+
+    def showing(self, tail: bytes) -> Entry:
+        """The same object at the same revision in other words."""
+        return Entry(self.key, self.revision, tail, self.labels, self.fields, self.origin)
 
     def wire(self, head: bytes) -> bytes:
         """The object as a client sees it; ``head`` is its kind and version up to the resource version."""
         return b'%b"%d",%b' % (head, self.revision, self.tail)
+
+
+def split_value(durable: bytes) -> tuple[str, bytes]:
+    """From what is on the disk: the version ("" where none was kept) and the tail."""
+    if durable.startswith(HEAD):
+        return "", durable[len(HEAD) :]
+    start = durable.index(HEAD[1:])  # a version's name has no such characters
+    return durable[len(_VERSION) : start - len(b'",')].decode(), durable[start - 1 + len(HEAD) :]
 
 
 class Change(msgspec.Struct, eq=False, gc=False):

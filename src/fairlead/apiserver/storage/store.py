@@ -21,7 +21,7 @@ import msgspec
 
 from fairlead.apiserver.storage import interface
 from fairlead.apiserver.storage.gathering import Gathering
-from fairlead.apiserver.storage.records import HEAD, Change, Entry
+from fairlead.apiserver.storage.records import Change, Entry, Origin, split_value
 from fairlead.apiserver.storage.selection import Selection, classify
 from fairlead.apiserver.storage.table import Table
 from fairlead.apiserver.storage.watching import Watcher
@@ -30,8 +30,11 @@ from fairlead.base.clock import Clock
 
 __all__ = ["HistoryGone", "HistoryLimits", "Store", "StoreStopped", "WriteConflict"]
 
-# From a table's name and an object: its labels and the fields that selectors can ask for.
-Indexer = Callable[[str, dict[str, object]], tuple[Mapping[str, str], Mapping[str, str]]]
+# The labels of an object and the fields that selectors can ask for.
+Index = tuple[Mapping[str, str], Mapping[str, str]]
+
+# From a table's name and an object in it.
+Indexer = Callable[[str, dict[str, object]], Index]
 
 # Told of a table's name and a change in it.
 Observer = Callable[[str, Change], None]
@@ -108,6 +111,7 @@ class Store:
         """Read the log. Must be done before anything else, once."""
         self.compacted, rows = self._log.load()
         self.revision = self.compacted
+        origins: dict[tuple[str, str], Origin] = {}
         for row in rows:
             table = self.table(row.table)
             before = table.entries.get(row.key)
@@ -119,7 +123,9 @@ class Store:
                 change = Change(row.revision, before, None, before.at(row.revision))
             else:
                 labels, fields = indexer(row.table, msgspec.json.decode(row.value))
-                entry = Entry(row.key, row.revision, row.value[len(HEAD) :], labels, fields)
+                version, tail = split_value(row.value)
+                origin = origins.setdefault((row.table, version), Origin(version)) if version else None
+                entry = Entry(row.key, row.revision, tail, labels, fields, origin)
                 change = Change(row.revision, before, entry, entry)
             self._apply(table, change)
         # What was compacted away last may have had the highest revision; numbers are never given twice.
@@ -128,12 +134,12 @@ class Store:
         self._forget_until(self.compacted)
         self._trim_history()
 
-    def reindex(self, table: str, indexer: Indexer) -> None:
+    def reindex(self, table: str, index: Callable[[Entry], Index]) -> None:
         """Take labels and selectable fields of a table anew: its kind has become known, or other than it was."""
         entries = self.table(table).entries
         for key, entry in list(entries.items()):
-            labels, fields = indexer(table, msgspec.json.decode(entry.value))
-            entries[key] = Entry(entry.key, entry.revision, entry.tail, labels, fields)
+            labels, fields = index(entry)
+            entries[key] = Entry(entry.key, entry.revision, entry.tail, labels, fields, entry.origin)
 
     async def run(self) -> None:
         """Write what is queued until `stop`; raises when the disk fails in a way that leaves its state unknown."""
@@ -268,13 +274,14 @@ class Store:
         tail: bytes,
         labels: Mapping[str, str],
         fields: Mapping[str, str],
+        origin: Origin | None = None,
         *,
         expected: int,
     ) -> Entry:
         """Write a key that is now at revision ``expected`` (0: it must not exist). Returns when that is durable."""
         before = self._check(table, key, expected)
         self._assigned += 1
-        entry = Entry(key, self._assigned, tail, labels, fields)
+        entry = Entry(key, self._assigned, tail, labels, fields, origin)
         return await self._enqueue(self.table(table), Change(self._assigned, before, entry, entry))
 
     async def remove(self, table: str, key: str, *, expected: int) -> Entry:
@@ -295,7 +302,7 @@ class Store:
         return before
 
     async def _enqueue(self, table: Table, change: Change) -> Entry:
-        value = None if change.after is None else change.after.value
+        value = None if change.after is None else change.after.durable
         row = interface.Row(change.revision, table.name, change.last.key, value)
         done: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
         pending = _Pending(table, change, row, done)

@@ -90,16 +90,17 @@ def _form(media: str, parameters: Mapping[str, str]) -> Form | None:
 
 def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> Response:
     """A stored object."""
-    if form.plain and call.resource.conversion is None:
-        return Response(status, _pretty(call, entry.wire(call.resource.head)))
+    if form.plain:
+        return Response(status, _pretty(call, call.resource.shown(entry).wire(call.resource.head)))
     return one_object(call, form, call.resource.decode(entry), status)
 
 
 def outcome(call: Call, form: Form, result: Outcome, status: int = 200) -> Response:
     """What came of a write; stored bytes are sent as they are."""
-    if result.entry is not None and form.plain and call.resource.conversion is None:
-        return Response(status, result.entry.wire(call.resource.head))
-    return one_object(call, form, result.obj, status)
+    resource = call.resource
+    if result.entry is not None and form.plain:
+        return Response(status, resource.shown(result.entry).wire(resource.head))
+    return one_object(call, form, resource.returned(result.obj), status)
 
 
 def one_object(call: Call, form: Form, obj: Json, status: int = 200) -> Response:
@@ -114,10 +115,11 @@ def one_object(call: Call, form: Form, obj: Json, status: int = 200) -> Response
 def collection(call: Call, form: Form, entries: Sequence[Entry], meta: Mapping[str, Any]) -> Response:
     """A list of stored objects."""
     resource = call.resource
-    if form.plain and resource.conversion is None:
+    if form.plain:
         head = msgspec.json.encode({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": meta})
         item_head = resource.item_head
-        items = b",".join([entry.wire(item_head) for entry in entries])
+        shown = entries if resource.shows_stored else map(resource.shown, entries)
+        items = b",".join([entry.wire(item_head) for entry in shown])
         return Response(body=_pretty(call, b'%b,"items":[%b]}' % (head[:-1], items)))
     if form.view == "Table":
         answer = _table(call, form, [resource.decode(entry) for entry in entries], meta)
@@ -140,12 +142,13 @@ def collection(call: Call, form: Form, entries: Sequence[Entry], meta: Mapping[s
 
 def event(call: Call, form: Form, kind: str, entry: Entry, change: Change | None) -> bytes:
     """One line of a watch. Plain ones are encoded once for all watchers of the same change."""
-    head = call.resource.head
-    if form.plain and call.resource.conversion is None:
-        if change is not None:
-            return change.frame(kind, entry, head)
-        return b'{"type":"%b","object":%b}\n' % (kind.encode(), entry.wire(head))
-    obj = call.resource.decode(entry)
+    resource = call.resource
+    if form.plain:
+        in_words = resource.shown(entry)
+        if change is not None and in_words is entry:
+            return change.frame(kind, entry, resource.head)
+        return b'{"type":"%b","object":%b}\n' % (kind.encode(), in_words.wire(resource.head))
+    obj = resource.decode(entry)
     shown = obj
     if form.view:
         shown = _table(call, form, [obj], {}) if form.view == "Table" else _metadata_only(form, obj)

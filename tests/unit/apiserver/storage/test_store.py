@@ -13,7 +13,7 @@ import pytest
 from fairlead.api.selectors import parse_field_selector, parse_label_selector
 from fairlead.apiserver.storage.interface import DiskFull, Row
 from fairlead.apiserver.storage.memory import MemoryLog
-from fairlead.apiserver.storage.records import HEAD
+from fairlead.apiserver.storage.records import HEAD, Origin
 from fairlead.apiserver.storage.selection import EVERYTHING, Selection
 from fairlead.apiserver.storage.store import HistoryGone, HistoryLimits, Store, StoreStopped, WriteConflict
 from fairlead.apiserver.storage.watching import Watcher
@@ -232,6 +232,20 @@ async def test_a_restart_loses_nothing_and_goes_on_counting() -> None:
         watcher = store.watch("pods", EVERYTHING, since=2)
         assert await taken(watcher) == [("ADDED", "ns/b"), ("DELETED", "ns/b")]
         assert await put(store, "ns/c") == 5
+
+
+async def test_a_restart_knows_which_version_an_object_is_stored_in() -> None:
+    log = MemoryLog()
+    value = msgspec.json.encode({"metadata": {"name": "a"}})[len(HEAD) :]
+    async with running(log) as store:
+        for name, version in (("a", "v1"), ("b", "v2")):
+            await store.put("widgets.g.io", name, value, {}, {}, Origin(version), expected=0)
+    async with running(log) as store:
+        found = store.table("widgets.g.io").entries
+        assert [(entry.origin.version, entry.tail) for entry in found.values() if entry.origin] == [
+            ("v1", value),
+            ("v2", value),
+        ]
 
 
 async def test_compaction_survives_a_restart() -> None:

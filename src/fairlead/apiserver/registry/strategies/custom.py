@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from fairlead.api import golang, names
 from fairlead.api.fielderrors import FieldError
 from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.registry.resource import Resource, ScalePaths, Subresource
+from fairlead.apiserver.registry.shapes import Family, Shape
 from fairlead.apiserver.registry.strategy import Json, Strategy
 from fairlead.apiserver.schema.defaulting import apply_defaults
+from fairlead.apiserver.schema.pruning import prune
 
-__all__ = ["CustomStrategy", "custom_resource"]
+__all__ = ["CustomStrategy", "custom_resources"]
 
 _STANDARD_FINALIZERS = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
 
@@ -22,13 +25,16 @@ class CustomStrategy(Strategy):
     tracks_generation: bool = True
     allow_unconditional_update: bool = False
 
-    def __init__(self, kind: CustomResourceKind) -> None:
+    def __init__(self, kind: CustomResourceKind, selectable: Mapping[str, tuple[str, ...]]) -> None:
+        """``selectable``: the fields that any version of it can be selected by."""
         self._kind = kind
+        self._paths = selectable
         self.has_status = kind.has_status
         self.selectable = frozenset(kind.selectable_fields)
 
     def default(self, obj: Json) -> None:
-        """What the schema says."""
+        """What the schema says, also of what a webhook has put in."""
+        prune(self._kind.node, obj)
         apply_defaults(self._kind.node, obj)
 
     def prepare_status_update(self, obj: Json, old: Json) -> None:
@@ -65,8 +71,8 @@ class CustomStrategy(Strategy):
         )
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """What the definition lists as selectable."""
-        return {name: _text(obj, path) for name, path in self._kind.selectable_fields.items()}
+        """What the definition lists as selectable, in whichever version: one entry serves them all."""
+        return {name: _text(obj, path) for name, path in self._paths.items()}
 
 
 def _finalizer_warnings(name: str) -> list[str]:
@@ -91,8 +97,18 @@ def _text(value: Any, path: tuple[str, ...]) -> str:
     return "" if value is None else str(value)
 
 
-def custom_resource(kind: CustomResourceKind) -> Resource:
-    """A compiled kind as a resource that can be served."""
+def custom_resources(kinds: Mapping[str, CustomResourceKind], *, unchanged: bool) -> list[Resource]:
+    """The versions of a compiled kind that are served, that in which it is stored first.
+
+    ``unchanged``: its definition has never been any other.
+    """
+    family = Family(kinds, unchanged=unchanged)
+    selectable = {name: path for kind in kinds.values() for name, path in kind.selectable_fields.items()}
+    served = sorted((kind for kind in kinds.values() if kind.served), key=lambda kind: not kind.storage)
+    return [_resource(kind, family, selectable) for kind in served]
+
+
+def _resource(kind: CustomResourceKind, family: Family, selectable: Mapping[str, tuple[str, ...]]) -> Resource:
     subresources: dict[str, Subresource] = {}
     if kind.has_status:
         subresources["status"] = Subresource("status", kind.kind, kind.group, kind.version)
@@ -106,7 +122,7 @@ def custom_resource(kind: CustomResourceKind) -> Resource:
         plural=kind.plural,
         kind=kind.kind,
         namespaced=kind.namespaced,
-        strategy=CustomStrategy(kind),
+        strategy=CustomStrategy(kind, selectable),
         schema=lambda: kind.node,
         singular=kind.singular,
         list_kind=kind.list_kind,
@@ -114,5 +130,6 @@ def custom_resource(kind: CustomResourceKind) -> Resource:
         categories=kind.categories,
         subresources=subresources,
         custom=kind,
+        shape=Shape(kind, family),
         scale=scale,
     )
