@@ -57,6 +57,26 @@ async def test_an_account_without_a_namespace_is_of_the_bindings_own(api: RawApi
     ]
 
 
+async def test_a_change_that_creates_needs_the_right_to_create(api: RawApi, alice: RawApi, namespace: str) -> None:
+    groups, resources = ["", "coordination.k8s.io"], ["configmaps", "leases"]
+    await grant(
+        api,
+        namespace,
+        alice.access.user,
+        {"verbs": ["get", "update", "patch"], "apiGroups": groups, "resources": resources},
+    )
+    maps = f"/api/v1/namespaces/{namespace}/configmaps"
+    await alice.poll(f"{maps}/a", lambda answer: answer.code == 404)
+    applied = await alice.apply(f"{maps}/a", config_map("a"), "alice")
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    put = await alice.put(f"{leases}/a", {"metadata": {"name": "a"}, "spec": {"holderIdentity": "alice"}})
+    for answer, kind, group in ((applied, "configmaps", ""), (put, "leases", "coordination.k8s.io")):
+        assert answer.expect(403)["message"] == (
+            f'{kind}{"." if group else ""}{group} "a" is forbidden: User "{alice.access.user}" cannot create resource '
+            f'"{kind}" in API group "{group}" in the namespace "{namespace}"'
+        )
+
+
 async def test_no_credentials(nobody: RawApi) -> None:
     status = (await nobody.get("/api/v1/namespaces")).expect(403)
     assert status == failure(

@@ -77,3 +77,11 @@ async def test_what_only_the_former_type_had(api: RawApi, namespace: str) -> Non
     assert plain["spec"]["clusterIP"] == made["spec"]["clusterIP"]
     status = (await api.post(path, service("b", "ClusterIP", {"port": 80, "nodePort": 30100}))).expect(422)
     assert status["details"]["causes"][0]["message"] == "Forbidden: may not be used when `type` is 'ClusterIP'"
+
+
+async def test_an_update_creates_what_is_not_there(api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/services/s"
+    made = (await api.put(path, {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})).expect(201)
+    assert made["spec"]["clusterIP"]
+    role = {"metadata": {"name": "r"}, "rules": []}
+    (await api.put(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles/r", role)).expect(201)

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import msgspec
 
 from fairlead.api import errors
-from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.http.messages import Request, Response, status_response
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.resource import Resource
@@ -41,8 +41,9 @@ _MAX_WARNINGS = 64
 class Dispatcher:
     """Answers requests for resources. `load` brings in what answers them, when the first request is there."""
 
-    def __init__(self, core: Core, load: Callable[[], Handlers]) -> None:
+    def __init__(self, core: Core, load: Callable[[], Handlers], require: Callable[[Attributes], None]) -> None:
         self._core = core
+        self._require = require  # Forbidden unless it is allowed
         self._load = load
 
     @functools.cached_property
@@ -71,7 +72,7 @@ class Dispatcher:
     async def answer(self, request: Request, info: RequestInfo, user: UserInfo) -> Response:
         """Run the verb."""
         resource = self.find(info)
-        call = Call(self._core, request, info, resource, user)
+        call = Call(self._core, request, info, resource, user, self._require)
         if resource.custom is not None and resource.custom.warning:
             call.warnings.append(resource.custom.warning)
         try:

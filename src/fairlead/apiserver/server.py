@@ -139,7 +139,7 @@ class ApiServer:
         paths.update(self._guard.paths)
         prefixes: dict[str, PathHandler] = {**checks.prefixes(), **discovery.prefixes(), **openapi.prefixes()}
         return Application(
-            Dispatcher(self.core, self._load_handlers),
+            Dispatcher(self.core, self._load_handlers, self._guard.authorizer.require),
             self._guard.authenticator,
             self._guard.authorizer,
             paths,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
-from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.http.messages import Request
 from fairlead.apiserver.operations.core import Core, WriteOptions
 from fairlead.apiserver.registry.resource import Resource
@@ -24,8 +26,25 @@ class Call(msgspec.Struct, eq=False):
     info: RequestInfo
     resource: Resource
     user: UserInfo
+    require: Callable[[Attributes], None]
     warnings: list[str] = []
     headers_sent: bool = False  # the columns of a Table have been sent on this stream
+
+    def require_create(self) -> None:
+        """Forbidden unless the user may create, too: what asks for a change may come upon nothing to change."""
+        info = self.info
+        self.require(
+            Attributes(
+                user=self.user,
+                verb="create",
+                path=info.path,
+                resource=info.resource,
+                group=info.group,
+                version=info.version,
+                namespace=info.namespace,
+                name=info.name,
+            )
+        )
 
     def write_options(self, wire_kind: str, *, dry_run: bool | None = None) -> WriteOptions:
         """How this request wants its write done."""

@@ -147,6 +147,7 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
         if metadata.get("uid") or metadata.get("resourceVersion"):
             problem = "uid mismatch: the provided object does not exist"
             raise errors.conflict(resource.group_resource, call.info.name, problem)
+        call.require_create()
         obj = ownership.apply_new(call.core, resource, copy_json(applied), manager)
         # Somebody else may create it at this very moment; then this apply is about theirs.
         with contextlib.suppress(errors.AlreadyExists):

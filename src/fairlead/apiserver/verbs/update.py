@@ -34,6 +34,7 @@ async def update(call: Call) -> Response:
     if resource.strategy.allow_create_on_update and not call.info.subresource and not metadata.get("resourceVersion"):
         key = resource.key(call.info.namespace, name)
         if call.core.store.newest(resource.table, key) is None:
+            call.require_create()
             made = await create_object(
                 call.core,
                 resource,

@@ -89,6 +89,7 @@ class LeaseStrategy(Strategy):
 class RoleStrategy(Strategy):
     """Roles and ClusterRoles."""
 
+    allow_create_on_update: bool = True
     name_rule: Callable[..., list[str]] = staticmethod(names.name_is_path_segment)
 
     def validate(self, obj: Json) -> list[FieldError]:
@@ -123,6 +124,7 @@ class RoleStrategy(Strategy):
 class BindingStrategy(Strategy):
     """RoleBindings and ClusterRoleBindings."""
 
+    allow_create_on_update: bool = True
     name_rule: Callable[..., list[str]] = staticmethod(names.name_is_path_segment)
 
     def default(self, obj: Json) -> None:

@@ -17,6 +17,7 @@ _WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
 class ServiceStrategy(Strategy):
     """Services; their addresses are given by admission, which knows which are free."""
 
+    allow_create_on_update: bool = True
     has_status: bool = True
     returns_deleted_object: bool = True
     name_rule: Callable[..., list[str]] = staticmethod(names.name_is_dns1035_label)
@@ -122,6 +123,8 @@ def _port(port: Json, path: FieldPath, *, named: bool) -> list[FieldError]:
 
 class EndpointsStrategy(Strategy):
     """Endpoints as data."""
+
+    allow_create_on_update: bool = True
 
     def default(self, obj: Json) -> None:
         """TCP unless said otherwise."""
