@@ -20,7 +20,9 @@ async def test_a_new_namespace(api: RawApi, name: str) -> None:
     assert made["spec"] == {"finalizers": ["kubernetes"]}
     assert made["status"] == {"phase": "Active"}
     assert made["metadata"]["labels"] == {"kubernetes.io/metadata.name": name}
-    (await api.delete(f"/api/v1/namespaces/{name}")).expect(200)
+    ending = (await api.delete(f"/api/v1/namespaces/{name}")).expect(200)
+    assert "deletionTimestamp" in ending["metadata"]
+    assert "deletionGracePeriodSeconds" not in ending["metadata"]
 
 
 async def test_the_standard_ones_are_there(api: RawApi) -> None:

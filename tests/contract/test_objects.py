@@ -73,6 +73,16 @@ async def test_generate_name(api: RawApi, path: str) -> None:
     assert all(item["metadata"]["generateName"] == "gen-" for item in made)
 
 
+async def test_a_name_beside_a_generated_one(api: RawApi, path: str) -> None:
+    body = {"metadata": {"name": "mine", "generateName": "gen-"}}
+    assert (await api.post(path, body)).expect(201)["metadata"]["name"] == "mine"
+    status = (await api.post(path, body)).expect(409)
+    assert status["message"].endswith(
+        "already exists, the server was not able to generate a unique name for the object"
+    )
+    assert status["details"]["retryAfterSeconds"] == 1
+
+
 async def test_a_long_generate_name_is_cut(api: RawApi, path: str) -> None:
     made = (await api.post(path, {"metadata": {"generateName": "g" * 100}})).expect(201)
     assert len(made["metadata"]["name"]) == 63

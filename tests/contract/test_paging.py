@@ -68,6 +68,10 @@ async def test_a_limit_that_fits_gives_no_token(api: RawApi, path: str) -> None:
     assert "remainingItemCount" not in page["metadata"]
 
 
+async def test_a_negative_limit_is_none(api: RawApi, path: str) -> None:
+    assert len((await api.get(path, limit=-1)).expect(200)["items"]) == 7
+
+
 async def test_a_token_that_makes_no_sense(api: RawApi, path: str) -> None:
     status = (await api.get(path, limit=2, **{"continue": "garbage!"})).expect(400)
     assert status["reason"] == "BadRequest"

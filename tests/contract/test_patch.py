@@ -171,3 +171,10 @@ async def test_a_patch_that_makes_it_invalid(api: RawApi, path: str) -> None:
     status = (await api.patch(path, {"metadata": {"labels": {"x": "not valid!"}}})).expect(422)
     assert status["reason"] == "Invalid"
     assert status["details"]["causes"][0]["field"] == "metadata.labels"
+
+
+async def test_no_patch_changes_what_an_object_is(api: RawApi, path: str) -> None:
+    assert (await api.patch(path, {"apiVersion": "apps/v1"})).expect(422)["reason"] == "Invalid"
+    for body in ({"kind": "Secret"}, {"apiVersion": "apps/v1"}):
+        same = (await api.patch(path, body, STRATEGIC_PATCH)).expect(200)
+        assert (same["kind"], same["apiVersion"]) == ("ConfigMap", "v1")

@@ -148,3 +148,19 @@ async def test_watch_from_a_version_that_is_no_number(api: RawApi, path: str) ->
     """kube-apiserver calls its own fault (500) what it calls the client's in a list."""
     status = (await api.get(path, watch="true", resourceVersion="abc")).expect(400, 500)
     assert 'resourceVersion: Invalid value: "abc": ' in status["message"]
+
+
+async def test_from_a_version_that_is_yet_to_come(api: RawApi, path: str) -> None:
+    version = int((await api.post(path, config_map("a"))).expect(201)["metadata"]["resourceVersion"])
+    async with api.watch(path, resourceVersion=version + 100_000, timeoutSeconds=1) as watch:
+        (await api.post(path, config_map("b"))).expect(201)
+        with pytest.raises(EOFError):
+            await watch.next()
+
+
+async def test_a_watch_is_no_page(api: RawApi, path: str) -> None:
+    status = (await api.get(path, watch="true", **{"continue": "abc"})).expect(422)
+    assert status["message"] == (
+        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden '
+        "when continue is provided"
+    )

@@ -16,8 +16,7 @@ Json = dict[str, Any]
 # As Kubernetes: no object, patch or set of options may be larger.
 MAX_BODY_BYTES = 3 << 20
 
-_TRUE = frozenset({"", "1", "true", "True", "TRUE", "t", "T"})
-_FALSE = frozenset({"0", "false", "False", "FALSE", "f", "F"})
+_FALSE = frozenset({"0", "false"})
 
 
 class Query:
@@ -39,15 +38,8 @@ class Query:
         return name in self._values
 
     def flag(self, name: str) -> bool:
-        """A boolean as Kubernetes reads one in a query: absent is false, present and empty is true."""
-        values = self._values.get(name)
-        if not values:
-            return False
-        if values[0] in _FALSE:
-            return False
-        if values[0] in _TRUE:
-            return True
-        raise errors.BadRequest(f'invalid value "{values[0]}" for query parameter "{name}": must be true or false')
+        """A boolean as Kubernetes reads one in a query: what is there is true unless it says that it is not."""
+        return name in self._values and self.get(name).lower() not in _FALSE
 
     def integer(self, name: str) -> int | None:
         """A whole number, or None when it is absent."""

@@ -24,14 +24,15 @@ async def create(
 
     ``tracked``: the object's managedFields are right already (server-side apply).
     """
-    generated = not (obj.get("metadata") or {}).get("name") and bool((obj.get("metadata") or {}).get("generateName"))
-    if not generated:
+    named = obj.get("metadata") or {}
+    if not named.get("generateName"):
         return await _create_once(core, resource, obj, namespace, options, tracked=tracked)
-    for attempt in range(1, _NAME_ATTEMPTS + 1):
+    attempts = 1 if named.get("name") else _NAME_ATTEMPTS
+    for attempt in range(1, attempts + 1):
         try:
             return await _create_once(core, resource, copy_json(obj), namespace, options, tracked=tracked)
         except errors.AlreadyExists as error:
-            if attempt == _NAME_ATTEMPTS:
+            if attempt == attempts:
                 name = (error.details or {}).get("name", "")
                 raise errors.generate_name_conflict(resource.group_resource, name, 1) from error
     raise AssertionError("unreachable: the last attempt returns or raises")

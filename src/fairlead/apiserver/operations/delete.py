@@ -99,7 +99,7 @@ def _decide(
     state = deletion.State(
         finalizers=len(finalizers) + resource.strategy.held_by(obj),
         deletion_timestamp=parse_time(stamp) if stamp else None,
-        grace_seconds=metadata.get("deletionGracePeriodSeconds"),
+        grace_seconds=0 if resource.strategy.emptied_first else metadata.get("deletionGracePeriodSeconds"),
     )
     requested = deletion.normalise_grace(request.grace_seconds)
     if resource.is_custom:
@@ -123,11 +123,11 @@ async def _mark(
     if mark is not None:
         begins = not metadata.get("deletionTimestamp")
         metadata["deletionTimestamp"] = format_time(mark.deletion_timestamp)
-        if mark.grace_seconds is None:
+        if mark.grace_seconds is None or resource.strategy.emptied_first:
             metadata.pop("deletionGracePeriodSeconds", None)
         else:
             metadata["deletionGracePeriodSeconds"] = mark.grace_seconds
-        if begins and metadata.get("generation"):
+        if begins and metadata.get("generation") and not resource.strategy.emptied_first:
             metadata["generation"] += 1
     if finalizers:
         metadata["finalizers"] = finalizers

@@ -30,6 +30,8 @@ class Strategy:
     allow_unconditional_update: bool = True
     # Kinds whose object is handed back by DELETE even when it is gone at once.
     returns_deleted_object: bool = False
+    # Kinds that are emptied before they go (namespaces, definitions): neither grace nor generation shows the deletion.
+    emptied_first: bool = False
     # What happens to dependents when a delete does not say (Job and friends orphaned theirs in older versions).
     default_propagation: str = "Background"
 

@@ -48,9 +48,7 @@ async def read_page(call: Call) -> tuple[list[Entry], dict[str, object]]:
     query = call.request.query
     selection = read_selection(call)
     check_list_options(query)
-    limit = query.integer("limit") or 0
-    if limit < 0:
-        raise errors.BadRequest("limit must not be negative")
+    limit = max(0, query.integer("limit") or 0)
     token = _read_token(query.get("continue"))
     if token is not None and query.get("resourceVersion"):
         raise errors.BadRequest("specifying resource version is not allowed when using continue")

@@ -73,6 +73,8 @@ def check_watch_options(query: Query) -> None:
     match = query.get("resourceVersionMatch")
     path = FieldPath("resourceVersionMatch")
     problems: list[FieldError] = []
+    if query.get("continue"):
+        problems.append(FieldError.forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
     if "sendInitialEvents" not in query:
         if match:
             detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"

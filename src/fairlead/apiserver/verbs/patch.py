@@ -79,9 +79,11 @@ def _change(call: Call, media: str, changes: Any, problems: list[str]) -> Callab
         if not isinstance(patched, dict):
             raise errors.BadRequest("the patch leaves no object")
         result: Json = patched
-        check_kind(result, gvk)
+        if media == STRATEGIC_PATCH:
+            result["apiVersion"], result["kind"] = gvk.api_version, gvk.kind  # what it is, is not for the patch to say
         call.warnings[:] = told  # without those of an attempt that somebody else overtook
         try:
+            check_kind(result, gvk)
             check_fields(call, gvk, call.resource.schema(), result, list(problems), call.resource.custom, current)
         except errors.BadRequest as error:
             # The patch was well-formed; what it makes of the object is not.

@@ -151,7 +151,8 @@ def event(call: Call, form: Form, kind: str, entry: Entry, change: Change | None
     obj = resource.decode(entry)
     shown = obj
     if form.view:
-        shown = _table(call, form, [obj], {}) if form.view == "Table" else _metadata_only(form, obj)
+        meta = {"resourceVersion": str(entry.revision)}
+        shown = _table(call, form, [obj], meta) if form.view == "Table" else _metadata_only(form, obj)
     return msgspec.json.encode({"type": kind, "object": shown}) + b"\n"
 
 

@@ -17,7 +17,7 @@ from fairlead.apiserver.verbs.call import Call
 from fairlead.apiserver.verbs.keeper import OpenWatch, WatchKeeper
 from fairlead.apiserver.verbs.options import check_watch_options
 from fairlead.apiserver.verbs.selecting import read_selection
-from fairlead.apiserver.verbs.versions import wait_for_version
+from fairlead.apiserver.verbs.versions import parse_version, wait_for_version
 
 __all__ = ["watch"]
 
@@ -36,7 +36,9 @@ async def watch(call: Call, keeper: WatchKeeper) -> Response:
     initial = _wants_initial_events(call)
     if call.request.method == "HEAD":
         raise errors.MethodNotSupported("the server does not allow this method on a watch", details={})
-    version = await wait_for_version(call.core, query.get("resourceVersion"))
+    asked = query.get("resourceVersion")
+    # Who wants to see what is there waits for it; others are told of what comes after the version, whenever that is.
+    version = await wait_for_version(call.core, asked) if initial else parse_version(asked)
     store = call.core.store
     bookmarks = query.flag("allowWatchBookmarks")
     presentation.check_include(call, form)
@@ -51,7 +53,7 @@ async def watch(call: Call, keeper: WatchKeeper) -> Response:
         watcher.end()  # its definition changed or went while this request was on its way here
     opening = _opening(call, form, selection, marked=bool(initial) and bookmarks, from_state=from_state, since=since)
     kept = keeper.keep(watcher, timeout_seconds=timeout, bookmarks=bookmarks)
-    return Response(body=_WatchBody(call, form, watcher, opening, keeper, kept), content_type=form.stream_type)
+    return Response(body=_WatchBody(call, form, watcher, opening, keeper, kept, since), content_type=form.stream_type)
 
 
 def _wants_initial_events(call: Call) -> bool | None:
@@ -85,6 +87,7 @@ class _WatchBody:
         opening: list[bytes],
         keeper: WatchKeeper,
         kept: OpenWatch,
+        since: int,
     ) -> None:
         self._call = call
         self._form = form
@@ -92,6 +95,7 @@ class _WatchBody:
         self._pieces = _pieces(opening)
         self._keeper = keeper
         self._kept = kept
+        self._since = since  # may be yet to come, and so are the first changes to tell of
 
     def __aiter__(self) -> Self:
         return self
@@ -105,7 +109,15 @@ class _WatchBody:
             if not notices:
                 await self.aclose()
                 raise StopAsyncIteration
-            self._pieces = _pieces(_frame(self._call, self._form, notice) for notice in notices)
+            self._pieces = _pieces(self._frames(notices))
+
+    def _frames(self, notices: Iterable[Notice]) -> Iterator[bytes]:
+        for notice in notices:
+            _, entry, change = notice
+            # A bookmark, which is no change, may stand at the very version.
+            reached = change.revision > self._since if change else entry is not None and entry.revision >= self._since
+            if reached:
+                yield _frame(self._call, self._form, notice)
 
     async def aclose(self) -> None:
         """Stop watching."""

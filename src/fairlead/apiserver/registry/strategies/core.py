@@ -28,6 +28,7 @@ _MAX_DATA_BYTES = 1 << 20
 class NamespaceStrategy(Strategy):
     """A namespace is held by spec.finalizers until its contents are gone."""
 
+    emptied_first: bool = True
     has_status: bool = True
     returns_deleted_object: bool = True
     name_rule: Callable[..., list[str]] = staticmethod(names.name_is_dns_label)

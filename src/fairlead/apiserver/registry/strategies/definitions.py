@@ -17,6 +17,7 @@ __all__ = ["DefinitionStrategy"]
 class DefinitionStrategy(Strategy):
     """apiextensions.k8s.io/v1 CustomResourceDefinition."""
 
+    emptied_first: bool = True
     has_status: bool = True
     tracks_generation: bool = True
 
