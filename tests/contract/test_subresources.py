@@ -121,3 +121,27 @@ async def test_conditions_merge_by_type(api: RawApi, namespace: str) -> None:
         body = {"status": {"conditions": [{"type": kind, "status": "False"}]}}
         made = (await api.patch(f"{path}/p/status", body, STRATEGIC_PATCH)).expect(200)
     assert {condition["type"] for condition in made["status"]["conditions"]} == {"Ready", "ContainersReady"}
+
+
+async def test_applying_a_scale_conflicts_with_who_scaled_last(api: RawApi, path: str) -> None:
+    def scale(replicas: int) -> dict[str, Any]:
+        return {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {"name": "d"},
+            "spec": {"replicas": replicas},
+        }
+
+    (await api.patch(f"{path}/scale", {"spec": {"replicas": 3}}, fieldManager="scaler")).expect(200)
+    status = (await api.apply(f"{path}/scale", scale(4), "me")).expect(409)
+    assert status["message"] == (
+        'Apply failed with 1 conflict: conflict with "scaler" with subresource "scale" using autoscaling/v1: '
+        ".spec.replicas"
+    )
+    forced = (await api.apply(f"{path}/scale", scale(4), "me", force="true")).expect(200)
+    assert (forced["kind"], forced["spec"]) == ("Scale", {"replicas": 4})
+    entries = (await api.get(path)).expect(200)["metadata"]["managedFields"]
+    assert [(entry["manager"], entry["operation"]) for entry in entries if entry.get("subresource") == "scale"] == [
+        ("me", "Apply")
+    ]
+    (await api.apply(f"{path}/scale", scale(5), "me")).expect(200)

@@ -8,6 +8,7 @@ from fairlead.api import errors, selectors
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.apiserver.http.messages import Json, Response
+from fairlead.apiserver.operations import ownership
 from fairlead.apiserver.operations.update import View, update
 from fairlead.apiserver.patch.json_patch import apply_json_patch
 from fairlead.apiserver.patch.merge_patch import apply_merge_patch
@@ -38,6 +39,7 @@ async def scale(call: Call) -> Response:
         raise errors.method_not_supported(resource.group_resource, call.info.verb)
     body = await read_object(call, SCALE, schemas.node(SCALE)) if call.info.verb == "update" else None
     change = None if body is not None else await _read_patch(call)
+    applies = body is None and _media(call) == patch_verb.APPLY_PATCH
 
     async def mutation(current: Json) -> Json:
         seen = _scale_of(current, paths)
@@ -46,7 +48,10 @@ async def scale(call: Call) -> Response:
         asked = (wanted.get("metadata") or {}).get("resourceVersion")
         if asked:
             current["metadata"]["resourceVersion"] = asked
-        _write(current, paths.spec_replicas, (wanted.get("spec") or {}).get("replicas", 0))
+        replicas = (wanted.get("spec") or {}).get("replicas", 0)
+        if applies:
+            return _applied(call, current, paths, replicas)
+        _write(current, paths.spec_replicas, replicas)
         return current
 
     result = await update(
@@ -57,6 +62,7 @@ async def scale(call: Call) -> Response:
         mutation=mutation,
         options=call.write_options("UpdateOptions" if body is not None else "PatchOptions"),
         subresource="scale",
+        tracked=applies,
         view=View(
             (SCALE.group, SCALE.version, SCALE.kind),
             show=lambda obj: _scale_of(obj, paths),
@@ -66,8 +72,46 @@ async def scale(call: Call) -> Response:
     return presentation.one_object(call, form, _scale_of(result.obj, paths))
 
 
+def _applied(call: Call, current: Json, paths: ScalePaths, replicas: int) -> Json:
+    """The object with the replicas that its manager applied through the scale, if nobody else owns them."""
+    resource = call.resource
+    wanted: Json = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": call.info.name},
+    }
+    _write(wanted, paths.spec_replicas, replicas)
+    query = call.request.query
+    try:
+        return ownership.apply_existing(
+            call.core,
+            resource,
+            current,
+            wanted,
+            query.get("fieldManager"),
+            force=query.flag("force"),
+            subresource="scale",
+        )
+    except errors.Conflict as error:
+        raise _as_seen_by_scale(error, resource.api_version) from None
+
+
+def _as_seen_by_scale(error: errors.Conflict, api_version: str) -> errors.Conflict:
+    """Whoever applies a Scale knows the owners of its replicas as owners of a Scale."""
+
+    def seen(text: str) -> str:
+        return text.replace(f" using {api_version}", f" using {SCALE.api_version}")
+
+    causes = [{**cause, "message": seen(cause["message"])} for cause in (error.details or {}).get("causes", ())]
+    return errors.Conflict(seen(error.message), details={**(error.details or {}), "causes": causes})
+
+
+def _media(call: Call) -> str:
+    return call.request.header("content-type").partition(";")[0].strip()
+
+
 async def _read_patch(call: Call) -> Any:
-    media = call.request.header("content-type").partition(";")[0].strip()
+    media = _media(call)
     data = await call.request.read_body()
     if media == patch_verb.JSON_PATCH:
         operations = patch_verb.decode_patch(data)
