@@ -106,7 +106,7 @@ def refused(api: RawApi, namespace: str) -> Refused:
     """What a server says of a body that it must refuse: every cause, as one line.
 
     Paths are relative to the test's namespace unless they begin with a slash. Values that are whole structures are
-    printed as `{}`: kube-apiserver prints how Go keeps them. So are the differences that it appends to some.
+    printed as `{}`: kube-apiserver prints how Go keeps them. What it appends on further lines is left out.
     """
 
     async def refused(path: str, body: dict[str, Any], *, patch: str = "") -> list[str]:
@@ -116,13 +116,16 @@ def refused(api: RawApi, namespace: str) -> Refused:
         else:
             answer = await api.post(path, {"metadata": {"name": "x"}, **body}, dryRun="All")
         causes = answer.expect(422)["details"]["causes"]
-        return sorted({f"{cause['field']}: {_STRUCTURE.sub(r'{}', cause['message'], count=1)}" for cause in causes})
+        return sorted({f"{cause['field']}: {_words(cause['message'])}" for cause in causes})
 
     return refused
 
 
-# A structure and what separates it from the words after it; or a difference, to the end.
-_STRUCTURE = re.compile(r"(?<=value: )(\{.+\}|\[.+\])(?=:|$)|\n.*", re.DOTALL)
+_STRUCTURE = re.compile(r"(?<=value: )(\{.+\}|\[.+\])(?=:|$)")
+
+
+def _words(message: str) -> str:
+    return _STRUCTURE.sub(r"{}", message.partition("\n")[0])
 
 
 def inside(namespace: str, path: str) -> str:

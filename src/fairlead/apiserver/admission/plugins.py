@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from fairlead.apiserver.admission.builtin.certificate_requester import CertificateRequester
 from fairlead.apiserver.admission.builtin.default_storage_class import DefaultStorageClass
 from fairlead.apiserver.admission.builtin.default_toleration_seconds import DefaultTolerationSeconds
 from fairlead.apiserver.admission.builtin.namespace_lifecycle import NamespaceLifecycle
@@ -64,6 +65,7 @@ def default_chain(
     return Chain(
         [
             NamespaceLifecycle(objects),
+            CertificateRequester(),
             ServiceAccount(objects, clock, ids),
             NodeRestriction(objects),
             TaintNodesByCondition(),

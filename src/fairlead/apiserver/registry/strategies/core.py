@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.apiserver.registry.strategies.addresses import validate_range
 from fairlead.apiserver.registry.strategies.secrettypes import validate_secret_type
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
@@ -148,6 +149,8 @@ class NodeStrategy(Strategy):
             if (key, effect) in seen:
                 problems.append(FieldError.duplicate(at, taint))
             seen.add((key, effect))
+        for index, cidr in enumerate((obj.get("spec") or {}).get("podCIDRs") or ()):
+            problems += validate_range(cidr, FieldPath("spec").item("podCIDRs", index))
         return problems
 
     def fields(self, obj: Json) -> dict[str, str]:

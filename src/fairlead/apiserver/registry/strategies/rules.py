@@ -171,7 +171,14 @@ class BindingStrategy(Strategy):
 
 
 class PriorityClassStrategy(Strategy):
-    """scheduling.k8s.io/v1 PriorityClass."""
+    """scheduling.k8s.io/v1 PriorityClass: what pods carry already does not change, so its generation stays one."""
+
+    tracks_generation: bool = True
+
+    def generation_changed(self, obj: Json, old: Json) -> bool:
+        """There is only one."""
+        del obj, old
+        return False
 
     def default(self, obj: Json) -> None:
         """Lower ones are preempted."""

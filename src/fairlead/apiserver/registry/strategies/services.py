@@ -1,17 +1,23 @@
-"""Services and what follows from them: addresses, ports, endpoints."""
+"""Services: types, ports and addresses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, Final
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.validation.metadata import validate_labels
+from fairlead.apiserver.registry.strategies import checks
+from fairlead.apiserver.registry.strategies.addresses import validate_address, validate_endpoint_address
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
-__all__ = ["EndpointSliceStrategy", "EndpointsStrategy", "ServiceStrategy"]
+__all__ = ["ServiceStrategy"]
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
+_AFFINITY_SECONDS: Final = 10_800
+_MAX_AFFINITY_SECONDS: Final = 86_400
 
 
 class ServiceStrategy(Strategy):
@@ -27,7 +33,7 @@ class ServiceStrategy(Strategy):
         """Type, session affinity, ports and addresses."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
-        spec.setdefault("sessionAffinity", "None")
+        _default_affinity(spec)
         for port in spec.get("ports") or ():
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in {None, "", 0}:
@@ -35,9 +41,11 @@ class ServiceStrategy(Strategy):
         if spec["type"] == "ExternalName":
             return
         spec.setdefault("internalTrafficPolicy", "Cluster")
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
-        spec.setdefault("ipFamilies", ["IPv4"])
-        if spec["type"] in {"NodePort", "LoadBalancer"}:
+        # Where nobody is selected and nothing allotted, whoever makes the endpoints may use either family.
+        both = spec.get("clusterIP") == "None" and not spec.get("selector") and "ipFamilyPolicy" not in spec
+        spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
+        spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
+        if spec["type"] in _WITH_NODE_PORTS or (spec["type"] == "ClusterIP" and spec.get("externalIPs")):
             spec.setdefault("externalTrafficPolicy", "Cluster")
         if spec["type"] == "LoadBalancer":
             spec.setdefault("allocateLoadBalancerNodePorts", True)
@@ -67,14 +75,19 @@ class ServiceStrategy(Strategy):
         ports = spec.get("ports") or []
         if not ports and spec.get("clusterIP") != "None" and kind != "ExternalName":
             problems.append(FieldError.required(path.child("ports"), ""))
-        if kind == "ExternalName" and not spec.get("externalName"):
-            problems.append(FieldError.required(path.child("externalName"), ""))
+        if kind == "ExternalName":
+            problems += _validate_external(spec, path)
+        elif kind in _WITH_NODE_PORTS and spec.get("clusterIP") == "None":
+            text = f"may not be set to 'None' for {kind} services"
+            problems.append(FieldError.invalid(path.child("clusterIPs").index(0), "None", text))
         for index, port in enumerate(ports):
             at = path.child("ports").index(index)
             problems += _port(port, at, named=len(ports) > 1)
             if port.get("nodePort") and kind not in _WITH_NODE_PORTS:
                 problems.append(FieldError.forbidden(at.child("nodePort"), f"may not be used when `type` is '{kind}'"))
-        return problems
+        problems += _validate_unique(ports, path)
+        problems += validate_labels(spec.get("selector") or {}, path.child("selector"))
+        return problems + _validate_traffic(spec, path)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """A cluster address is given once."""
@@ -102,9 +115,83 @@ def _drop_of_former_type(spec: Json, before: Json) -> None:
                 port.pop("nodePort", None)
         if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
             spec.pop("externalTrafficPolicy", None)
-    for field in ("allocateLoadBalancerNodePorts", "healthCheckNodePort"):
+    if before.get("type") != "ExternalName" and spec.get("type") == "ExternalName":
+        if spec.get("clusterIP") == before.get("clusterIP"):
+            spec.pop("clusterIP", None)
+            spec.pop("clusterIPs", None)
+        for field in ("ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
+            if spec.get(field) == before.get(field):
+                spec.pop(field, None)
+    for field in ("allocateLoadBalancerNodePorts", "healthCheckNodePort", "loadBalancerClass"):
         if spec.get("type") != "LoadBalancer" and spec.get(field) == before.get(field):
             spec.pop(field, None)
+
+
+def _default_affinity(spec: Json) -> None:
+    if not spec.get("sessionAffinity"):
+        spec["sessionAffinity"] = "None"
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        given = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
+        if given is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
+
+
+def _validate_external(spec: Json, path: FieldPath) -> list[FieldError]:
+    """A service elsewhere has a name there, and no address here."""
+    given = {**spec, "clusterIPs": spec.get("clusterIPs") or spec.get("clusterIP")}
+    problems = [
+        FieldError.forbidden(path.child(field), "may not be set for ExternalName services")
+        for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
+        if given.get(field)
+    ]
+    name = (spec.get("externalName") or "").removesuffix(".")
+    if not name:
+        return [*problems, FieldError.required(path.child("externalName"), "")]
+    return problems + checks.complaints(path.child("externalName"), name, names.dns1123_subdomain(name))
+
+
+def _validate_unique(ports: list[Json], path: FieldPath) -> list[FieldError]:
+    problems: list[FieldError] = []
+    seen: set[tuple[str, Any, Any]] = set()
+    for index, port in enumerate(ports):
+        at, protocol = path.child("ports").index(index), port.get("protocol")
+        short = {"protocol": protocol, "port": port.get("port")}
+        for what, value, duplicate in (
+            ("name", port.get("name"), FieldError.duplicate(at.child("name"), port.get("name"))),
+            ("nodePort", port.get("nodePort"), _taken(at.child("nodePort"), port.get("nodePort"))),
+            ("port", port.get("port"), FieldError.duplicate(at, short)),
+        ):
+            use = what, value, None if what == "name" else protocol
+            if value and use in seen:
+                problems.append(duplicate)
+            seen.add(use)
+    return problems
+
+
+def _taken(path: FieldPath, number: int | None) -> FieldError:
+    return FieldError.invalid(path, number, "provided port is already allocated")
+
+
+def _validate_traffic(spec: Json, path: FieldPath) -> list[FieldError]:
+    """Which endpoint a client reaches, and whether it stays the same one."""
+    problems = checks.one_of(spec, path, "sessionAffinity", ("ClientIP", "None"))
+    seconds = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
+    if seconds is not None and not 0 < seconds <= _MAX_AFFINITY_SECONDS:
+        at = path.child("sessionAffinityConfig", "clientIP", "timeoutSeconds")
+        text = f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"
+        problems.append(FieldError.invalid(at, seconds, text))
+    for index, address in enumerate(spec.get("externalIPs") or ()):
+        at = path.item("externalIPs", index)
+        problems += validate_address(address, at) or validate_endpoint_address(address, at)
+    reachable = spec.get("type") in _WITH_NODE_PORTS or (spec.get("type") == "ClusterIP" and spec.get("externalIPs"))
+    if reachable:
+        problems += checks.one_of(spec, path, "externalTrafficPolicy", ("Cluster", "Local"))
+    elif spec.get("externalTrafficPolicy"):
+        text = "may only be set for externally-accessible services"
+        problems.append(FieldError.invalid(path.child("externalTrafficPolicy"), spec["externalTrafficPolicy"], text))
+    return problems + checks.one_of(spec, path, "internalTrafficPolicy", ("Cluster", "Local"))
 
 
 def _port(port: Json, path: FieldPath, *, named: bool) -> list[FieldError]:
@@ -119,37 +206,3 @@ def _port(port: Json, path: FieldPath, *, named: bool) -> list[FieldError]:
     if port.get("protocol") not in {"TCP", "UDP", "SCTP"}:
         problems.append(FieldError.not_supported(path.child("protocol"), port.get("protocol"), ("SCTP", "TCP", "UDP")))
     return problems
-
-
-class EndpointsStrategy(Strategy):
-    """Endpoints as data."""
-
-    allow_create_on_update: bool = True
-
-    def default(self, obj: Json) -> None:
-        """TCP unless said otherwise."""
-        for subset in obj.get("subsets") or ():
-            for port in subset.get("ports") or ():
-                port.setdefault("protocol", "TCP")
-
-
-class EndpointSliceStrategy(Strategy):
-    """discovery.k8s.io/v1 EndpointSlice."""
-
-    tracks_generation: bool = True
-
-    def default(self, obj: Json) -> None:
-        """TCP unless said otherwise; a port without a name has an empty one."""
-        for port in obj.get("ports") or ():
-            port.setdefault("protocol", "TCP")
-            port.setdefault("name", "")
-
-    def generation_changed(self, obj: Json, old: Json) -> bool:
-        """Everything but metadata counts."""
-        return any(obj.get(field) != old.get(field) for field in ("endpoints", "ports", "addressType"))
-
-    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """The address type is set once."""
-        if obj.get("addressType") == old.get("addressType"):
-            return []
-        return [FieldError.invalid(FieldPath("addressType"), obj.get("addressType"), "field is immutable")]

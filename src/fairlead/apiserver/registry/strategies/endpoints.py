@@ -1,0 +1,111 @@
+"""Where a service can be reached: endpoints, and slices of them."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+from fairlead.api import names
+from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.apiserver.registry.strategies import checks
+from fairlead.apiserver.registry.strategies.addresses import validate_address, validate_endpoint_address
+from fairlead.apiserver.registry.strategy import Json, Strategy
+
+__all__ = ["EndpointSliceStrategy", "EndpointsStrategy"]
+
+_ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+_PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+_MAX_ENDPOINTS: Final = 1000
+_MAX_ADDRESSES: Final = 100
+
+
+class EndpointsStrategy(Strategy):
+    """Endpoints as data."""
+
+    allow_create_on_update: bool = True
+
+    def default(self, obj: Json) -> None:
+        """TCP unless said otherwise."""
+        for subset in obj.get("subsets") or ():
+            for port in subset.get("ports") or ():
+                port.setdefault("protocol", "TCP")
+
+
+class EndpointSliceStrategy(Strategy):
+    """discovery.k8s.io/v1 EndpointSlice."""
+
+    tracks_generation: bool = True
+
+    def default(self, obj: Json) -> None:
+        """TCP unless said otherwise; a port without a name has an empty one, an endpoint of unknown state none."""
+        for endpoint in obj.get("endpoints") or ():
+            endpoint.setdefault("conditions", {})
+        for port in obj.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            port.setdefault("name", "")
+
+    def generation_changed(self, obj: Json, old: Json) -> bool:
+        """Everything but metadata counts."""
+        return any(obj.get(field) != old.get(field) for field in ("endpoints", "ports", "addressType"))
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Addresses of the kind that it says, and ports that can be told apart."""
+        return self._validate_slice(obj) + _validate_endpoints(obj)
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """The address type is set once. Slices are many and change often: what was looked at once is not again."""
+        problems = self._validate_slice(obj)
+        if obj.get("endpoints") != old.get("endpoints"):
+            problems += _validate_endpoints(obj)
+        return problems + checks.changed(obj, old, FieldPath(), "addressType")
+
+    def _validate_slice(self, obj: Json) -> list[FieldError]:
+        kind, path = obj.get("addressType") or "", FieldPath("addressType")
+        problems: list[FieldError] = []
+        if not kind:
+            problems.append(FieldError.required(path, ""))
+        elif kind not in _ADDRESS_TYPES:
+            problems.append(FieldError.not_supported(path, kind, _ADDRESS_TYPES))
+        seen: set[str] = set()
+        for index, port in enumerate(obj.get("ports") or ()):
+            name, at = port.get("name") or "", FieldPath("ports").index(index)
+            if name:
+                problems += checks.complaints(at.child("name"), name, names.dns1123_label(name))
+            if name in seen:
+                problems.append(FieldError.duplicate(at.child("name"), name))
+            seen.add(name)
+            problems += checks.one_of(port, at, "protocol", _PROTOCOLS)
+        return problems
+
+
+def _validate_endpoints(obj: Json) -> list[FieldError]:
+    endpoints, path = obj.get("endpoints") or [], FieldPath("endpoints")
+    if len(endpoints) > _MAX_ENDPOINTS:
+        return [FieldError.too_many(path, len(endpoints), _MAX_ENDPOINTS)]
+    problems: list[FieldError] = []
+    for index, endpoint in enumerate(endpoints):
+        at, addresses = path.index(index), endpoint.get("addresses") or []
+        if not addresses:
+            problems.append(FieldError.required(at.child("addresses"), "must contain at least 1 address"))
+        elif len(addresses) > _MAX_ADDRESSES:
+            problems.append(FieldError.too_many(at.child("addresses"), len(addresses), _MAX_ADDRESSES))
+        for number, address in enumerate(addresses):
+            problems += _validate_address(address, obj.get("addressType"), at.child("addresses"), number)
+        if endpoint.get("hostname") is not None:
+            name = endpoint["hostname"]
+            problems += checks.complaints(at.child("hostname"), name, names.dns1123_label(name))
+        if endpoint.get("nodeName") is not None:
+            name = endpoint["nodeName"]
+            problems += checks.complaints(at.child("nodeName"), name, names.dns1123_subdomain(name))
+    return problems
+
+
+def _validate_address(address: str, kind: str | None, path: FieldPath, number: int) -> list[FieldError]:
+    if kind not in {"IPv4", "IPv6"}:
+        return []
+    problems = validate_address(address, path.index(number))
+    if problems:
+        return problems
+    if f"IPv{ipaddress.ip_address(address).version}" != kind:
+        problems.append(FieldError.invalid(path, address, f"must be an {kind} address"))
+    return problems + validate_endpoint_address(address, path.index(number))
