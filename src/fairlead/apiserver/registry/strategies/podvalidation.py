@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, Final
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
@@ -14,6 +15,7 @@ __all__ = ["validate_pod_spec", "validate_pod_spec_update"]
 
 Json = dict[str, Any]
 
+_NOTHING: Final = Quantity(0)
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
@@ -154,21 +156,23 @@ def _resources(resources: Json, path: FieldPath) -> list[FieldError]:
             limit = limits.get(name)
             if limit == value and str(value)[:1] != "-":
                 continue  # as in most pods: requests are made from limits, or there is neither
-            problems += _amount(name, value, limit, path.child("resources", field))
+            amount, most = _quantity(str(value)), None if limit is None else _quantity(str(limit))
+            if amount is not None and amount < _NOTHING:
+                at = path.child("resources", field).key(name)
+                problems.append(FieldError.invalid(at, str(amount), "must be greater than or equal to 0"))
+            elif amount is not None and most is not None and amount > most:
+                text = f"must be less than or equal to {name} limit of {most}"
+                problems.append(FieldError.invalid(path.child("resources", field), str(amount), text))
     return problems
 
 
-def _amount(name: str, value: Any, limit: Any, path: FieldPath) -> list[FieldError]:
+@functools.lru_cache(maxsize=1024)
+def _quantity(text: str) -> Quantity | None:
+    """An amount. Pods of a cluster ask for few different ones; what is none was refused when the pod was read."""
     try:
-        amount = Quantity.parse(str(value))
-        most = None if limit is None else Quantity.parse(str(limit))
+        return Quantity.parse(text)
     except QuantityError:
-        return []  # refused when the object was read
-    if amount < Quantity(0):
-        return [FieldError.invalid(path.key(name), str(amount), "must be greater than or equal to 0")]
-    if most is not None and amount > most:
-        return [FieldError.invalid(path, str(amount), f"must be less than or equal to {name} limit of {most}")]
-    return []
+        return None
 
 
 def _toleration(toleration: Json, path: FieldPath) -> list[FieldError]:
