@@ -102,3 +102,16 @@ async def test_a_finalizer_must_be_qualified(api: RawApi, path: str) -> None:
     status = (await api.patch(path, {"metadata": {"finalizers": ["not/a/name"]}})).expect(422)
     assert status["details"]["causes"][0]["field"] == "metadata.finalizers"
     await release(api, path)
+
+
+async def test_a_finalizer_of_a_built_in_object_has_a_domain(api: RawApi, path: str) -> None:
+    for finalizers in (["orphan"], ["foregroundDeletion"], ["example.com/one"]):
+        await release(api, path, finalizers)
+    status = (await api.patch(path, {"metadata": {"finalizers": ["example.com/one", "hold"]}})).expect(422)
+    problem = 'Invalid value: "hold": name is neither a standard finalizer name nor is it fully qualified'
+    causes = [{"reason": "FieldValueInvalid", "message": problem, "field": "metadata.finalizers[1]"}]
+    # kube-apiserver says it twice when it is an update
+    assert [cause for cause in status["details"]["causes"] if cause in causes][:1] == causes
+    status = (await api.post(path.rpartition("/")[0], config_map("b", finalizers=["hold"]))).expect(422)
+    assert status["message"] == f'ConfigMap "b" is invalid: metadata.finalizers[0]: {problem}'
+    await release(api, path)

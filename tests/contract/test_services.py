@@ -85,3 +85,11 @@ async def test_an_update_creates_what_is_not_there(api: RawApi, namespace: str) 
     assert made["spec"]["clusterIP"]
     role = {"metadata": {"name": "r"}, "rules": []}
     (await api.put(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles/r", role)).expect(201)
+
+
+async def test_whoever_uses_endpoints_is_told_of_slices(api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/endpoints"
+    for answer in (await api.post(path, {"metadata": {"name": "e"}}), await api.get(path), await api.get(f"{path}/e")):
+        assert answer.headers["Warning"] == (
+            '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"'
+        )

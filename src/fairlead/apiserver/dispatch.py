@@ -73,8 +73,9 @@ class Dispatcher:
         """Run the verb."""
         resource = self.find(info)
         call = Call(self._core, request, info, resource, user, self._require)
-        if resource.custom is not None and resource.custom.warning:
-            call.warnings.append(resource.custom.warning)
+        deprecation = resource.strategy.deprecation if resource.custom is None else resource.custom.warning
+        if deprecation:
+            call.warnings.append(deprecation)
         try:
             response = await self._run(call)
         except errors.ApiError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api import errors
-from fairlead.api.fielderrors import FieldPath
+from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.validation.metadata import (
     validate_finalizers,
     validate_object_meta,
@@ -16,6 +16,8 @@ __all__ = ["check_create", "check_update"]
 
 # Subresources that change what an update may not, by rules of their own.
 _OWN_RULES = frozenset({"binding", "finalize", "ephemeralcontainers", "resize"})
+# The finalizers of old that need no domain.
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def check_create(resource: Resource, obj: Json) -> None:
@@ -23,6 +25,7 @@ def check_create(resource: Resource, obj: Json) -> None:
     problems = validate_object_meta(
         obj["metadata"], namespaced=resource.namespaced, name_rule=resource.strategy.name_rule
     )
+    problems += _unqualified_finalizers(resource, obj["metadata"])
     problems += resource.strategy.validate(obj)
     if problems:
         raise errors.invalid(resource.group_kind, obj["metadata"].get("name") or "", problems)
@@ -34,9 +37,24 @@ def check_update(resource: Resource, obj: Json, old: Json, subresource: str) -> 
     problems = validate_object_meta_update(metadata, old["metadata"])
     if metadata.get("finalizers") != old["metadata"].get("finalizers"):
         problems += validate_finalizers(metadata.get("finalizers") or (), FieldPath("metadata", "finalizers"))
+        problems += _unqualified_finalizers(resource, metadata)
     if subresource == "status":
         problems += resource.strategy.validate_status_update(obj, old)
     elif subresource not in _OWN_RULES:
         problems += resource.strategy.validate_update(obj, old)
     if problems:
         raise errors.invalid(resource.group_kind, obj["metadata"]["name"], problems)
+
+
+def _unqualified_finalizers(resource: Resource, metadata: Json) -> list[FieldError]:
+    """Built-in objects take only finalizers with a domain; of custom ones and definitions nobody asks that."""
+    finalizers = metadata.get("finalizers")
+    if not finalizers or resource.is_custom or resource.group == "apiextensions.k8s.io":
+        return []
+    path = FieldPath("metadata").child("finalizers")
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        FieldError.invalid(path.index(position), finalizer, detail)
+        for position, finalizer in enumerate(finalizers)
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+    ]

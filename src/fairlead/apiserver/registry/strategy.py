@@ -32,6 +32,8 @@ class Strategy:
     returns_deleted_object: bool = False
     # Kinds that are emptied before they go (namespaces, definitions): neither grace nor generation shows the deletion.
     emptied_first: bool = False
+    # What whoever uses the kind is told, in every answer.
+    deprecation: str = ""
     # What happens to dependents when a delete does not say (Job and friends orphaned theirs in older versions).
     default_propagation: str = "Background"
 

@@ -22,6 +22,7 @@ _MAX_ADDRESSES: Final = 100
 class EndpointsStrategy(Strategy):
     """Endpoints as data."""
 
+    deprecation: str = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
     allow_create_on_update: bool = True
 
     def default(self, obj: Json) -> None:
