@@ -1,6 +1,6 @@
 """`asyncio.timeout`, also where Python's own is not reliable yet.
 
-Until Python 3.11.3 it takes a task that was cancelled once and has survived it for one that is being cancelled for good:
+Until Python 3.11.3 it takes a task that was cancelled once and has survived it for one that is cancelled for good:
 instead of a TimeoutError the CancelledError itself comes out, and whoever waits just ends. Debian 12 has 3.11.2.
 """
 

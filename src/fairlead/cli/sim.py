@@ -73,7 +73,11 @@ def _one(seed: int, scenario: Scenario, steps: int | None, *, is_shrunk: bool, i
     from fairlead.sim.running import run
 
     deeds = plan(seed, scenario, steps)
-    outcome = run(seed, scenario, deeds)
+    try:
+        outcome = run(seed, scenario, deeds)
+    except BaseException:
+        click.echo(f"seed {seed} did not come to its end", err=True)
+        raise
     if is_told:
         click.echo("\n".join(outcome.history))
     click.echo(_summary(outcome))

@@ -31,8 +31,7 @@ def warm_up() -> None:
 def run_apart(seed: int, scenario: Scenario) -> Outcome:
     """As `run`. Only a failure comes with its history, which is long.
 
-    Raises:
-        EOFError: the child ended without an outcome; what it died of is on its standard error.
+    A child that ends without an outcome is a failure, too; what it died of is on its standard error.
     """
     if not _CAN_FORK:
         return _brief(run(seed, scenario))
@@ -43,6 +42,8 @@ def run_apart(seed: int, scenario: Scenario) -> Outcome:
     theirs.close()
     try:
         return ours.recv()  # type: ignore[no-any-return]  # what `_play` sends
+    except EOFError:
+        return Outcome.of_nothing(seed)
     finally:
         ours.close()
         child.join()

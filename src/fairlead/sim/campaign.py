@@ -124,7 +124,7 @@ def _pool(jobs: int) -> concurrent.futures.ProcessPoolExecutor:
 
 
 def _compared(first: Outcome, others: list[Outcome]) -> Outcome:
-    if all(other.digest == first.digest for other in others):
+    if first.violation is not None or all(other.digest == first.digest for other in others):
         return first
     what = f"seed {first.seed} played again was another history: {first.digest} and {others[0].digest}"
     return dataclasses.replace(first, violation=Violation("determinism", what))

@@ -11,16 +11,17 @@ import msgspec
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.apiserver.storage.interface import Row
 
-__all__ = ["EVENTS", "LEASES", "NODES", "PODS", "THINGS", "Commit", "Commits", "claim_status"]
+__all__ = ["EVENTS", "LEASES", "NODES", "PODS", "THINGS", "TRANSITIONS", "Commit", "Commits", "claim_status"]
 
 EVENTS = "lifecycleevents.lifecycle.k8s.io"
 LEASES = "leases.coordination.k8s.io"
 NODES = "nodes"
 PODS = "pods"
 THINGS = "things.sim.fairlead.dev"
+TRANSITIONS = "lifecycletransitions.lifecycle.k8s.io"
 
 Json = dict[str, Any]
-_WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, THINGS})
+_WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, THINGS, TRANSITIONS})
 
 
 def claim_status(event: Json) -> ClaimStatus:
@@ -37,12 +38,14 @@ class Commit:
     key: str
     before: Json | None
     after: Json | None
+    at: float  # true time
 
 
 class Commits:
     """The newest durable state of what is judged, and those who want to know of each change."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
         self._objects: dict[str, dict[str, Json]] = {table: {} for table in _WATCHED}
         self._in_order: dict[str, list[Commit]] = {table: [] for table in _WATCHED}
         self._of_object: dict[tuple[str, str], list[Commit]] = {}
@@ -77,7 +80,7 @@ class Commits:
             objects.pop(row.key, None)
         else:
             objects[row.key] = after
-        commit = Commit(row.revision, row.table, row.key, before, after)
+        commit = Commit(row.revision, row.table, row.key, before, after, self._time())
         self._in_order[row.table].append(commit)
         self._of_object.setdefault((row.table, row.key), []).append(commit)
         for listener in self.listeners:

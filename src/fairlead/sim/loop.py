@@ -45,6 +45,8 @@ class Process:
         self.name = name
         self.is_alive = True
         self.is_paused = False
+        self.steps_left: int | None = None  # after so many more it dies: see `SimLoop.doom`
+        self.on_doom: Callable[[], None] = lambda: None
         self.woke_at = float("-inf")
         self.ready: collections.deque[asyncio.Handle] = collections.deque()
         self.tasks: list[asyncio.Task[Any]] = []
@@ -93,6 +95,11 @@ class SimLoop(asyncio.BaseEventLoop):
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - it is no mistake here
         if process in self._runnable:
             self._runnable.remove(process)
+
+    def doom(self, process: Process, steps: int, on_doom: Callable[[], None]) -> None:
+        """Let something happen to it after so many more steps: between two awaits that take no time, too."""
+        process.steps_left = steps
+        process.on_doom = on_doom
 
     def pause(self, process: Process) -> None:
         """As SIGSTOP."""
@@ -213,8 +220,16 @@ class SimLoop(asyncio.BaseEventLoop):
                 self.callbacks_run += 1
                 self._ran_since_time_moved += 1
                 if self._ran_since_time_moved > _SPINNING:
-                    raise LoopStarved(f"{process.name} spins: {handle!r}")
+                    raise LoopStarved(f"{process.name} spins")
                 handle._run()  # noqa: SLF001 - what an event loop does with its handles
+                if process.steps_left is not None:
+                    self._count_down(process)
+
+    def _count_down(self, process: Process) -> None:
+        process.steps_left = (process.steps_left or 0) - 1
+        if process.steps_left <= 0:
+            process.steps_left = None
+            self.world.context.copy().run(process.on_doom)
 
     def _move_time(self) -> None:
         while self._timers and self._timers[0][2].cancelled():

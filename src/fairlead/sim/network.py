@@ -47,6 +47,7 @@ class Network:
         self.on_request: list[Callable[[str, Request], None]] = []
         self.on_answer: list[Callable[[str, Request, Response, int], None]] = []
         self.on_watch: list[Callable[[Any, Request, bytes], Any]] = []
+        self.on_failure: list[Callable[[Request, str], None]] = []
         self.newest_seen = 0  # the highest revision that any client was shown
         self._server: tuple[Process, AsgiApplication] | None = None
         self._cut: set[str] = set()
@@ -135,6 +136,19 @@ class Network:
         self.loop.start(process, work, name=f"{party}: {request}")
         return exchange
 
+    def open_watches(self) -> list[tuple[Request, object]]:
+        """Those that somebody listens to, and what was made of them."""
+        return [
+            (exchange.request, exchange.judged)
+            for exchange in self._exchanges
+            if exchange.is_watch and exchange.is_open and exchange.client.is_alive
+        ]
+
+    def failed(self, request: Request, why: str) -> None:
+        """The server itself, and nothing on the way, could not do what it was asked."""
+        for listener in self.on_failure:
+            listener(request, why)
+
     def closed(self, exchange: _Exchange) -> None:
         """An exchange is over."""
         self._exchanges.pop(exchange, None)
@@ -212,8 +226,8 @@ class _Exchange:
         self.request = request
         self.party = party
         self.client = current_process()
-        self._is_watch = ("watch", "true") in request.query or ("watch", "1") in request.query
-        self._judged: object = None
+        self.is_watch = ("watch", "true") in request.query or ("watch", "1") in request.query
+        self.judged: object = None
         self.status = 0
         self.headers: dict[str, str] = {}
         self._body_taken = False
@@ -231,12 +245,18 @@ class _Exchange:
         self._room = asyncio.Event()  # for the server: something was taken
         self._room.set()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether an answer has begun, and neither end has hung up."""
+        return bool(self.status) and not self._broken and not self._is_complete and not self._hung_up.is_set()
+
     # ---- the server's side
 
     async def serve(self, application: AsgiApplication, scope: dict[str, Any]) -> None:
         try:
             await application(scope, self._receive, self._send)
         except Exception as error:  # noqa: BLE001 - a server that crashes is a broken connection to its client
+            self._network.failed(self.request, repr(error))
             self.break_off(f"{type(error).__name__}: {error}")
         finally:
             self._network.closed(self)
@@ -256,6 +276,8 @@ class _Exchange:
             # Servers send it in one packet with what follows.
             self._start = message
             return
+        if self._start is not None and self._start["status"] == 500:
+            self._network.failed(self.request, bytes(message.get("body", b""))[:500].decode(errors="replace"))
         self._in_flight += 1
         self._dispatch(message)
         if self._in_flight >= _CHUNKS_IN_FLIGHT:
@@ -291,9 +313,9 @@ class _Exchange:
             }
         if body := message.get("body"):
             self._chunks.append(bytes(body))
-            if self._is_watch:
+            if self.is_watch:
                 for listener in self._network.on_watch:
-                    self._judged = listener(self._judged, self.request, body)
+                    self.judged = listener(self.judged, self.request, body)
         self._is_complete = not message.get("more_body", False)
         self._news.set()
 

@@ -33,6 +33,7 @@ FAULTS: Final = (
     "machine_gone",
     "node_recreated",
     "finalizer_removed",
+    "power_loss",
 )
 """By the names of their rates in a scenario."""
 

@@ -28,6 +28,7 @@ from fairlead.sim.cast.server import add_server, fresh_disk
 from fairlead.sim.cast.users import Users
 from fairlead.sim.cast.workloads import Workloads
 from fairlead.sim.checkers.acknowledged import Acknowledged
+from fairlead.sim.checkers.deeds import Deeds
 from fairlead.sim.checkers.evictions import Evictions
 from fairlead.sim.checkers.finalizers import Finalizers
 from fairlead.sim.checkers.graces import Graces
@@ -49,6 +50,7 @@ from fairlead.sim.weather import Weather
 
 __all__ = ["Outcome", "run"]
 
+_ALONE_SECONDS = 60.0  # so long nobody brings back nodes that are gone: who is left has to come to terms with it
 _PLATFORMS = ("xcloud", "xcloud2")  # one is a prefix of the other: ownership must not confuse them
 
 
@@ -68,6 +70,12 @@ class Outcome:
     def counts_as_run(self) -> bool:
         """Whether enough happened for a quiet end to mean something."""
         return self.counts["finished events"] >= 20 and self.faults.total() >= 10
+
+    @classmethod
+    def of_nothing(cls, seed: int) -> Outcome:
+        """Of a seed whose process did not live to tell."""
+        died = Violation("no crash", "the simulation itself ended before its end")
+        return cls(seed, "", died, 0.0, collections.Counter(), collections.Counter(), ())
 
     def without_history(self) -> Outcome:
         """What remains to be said of a seed that held."""
@@ -129,12 +137,13 @@ def _outcome(stage: Stage) -> Outcome:
 
 
 async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> None:
-    commits = Commits()
+    commits = Commits(stage.loop.time)
     _watch_disk(stage, commits)
     liveness = Liveness(stage, commits)
     OneClaim(commits)
     States(stage, commits)
     finalizers = Finalizers(stage, commits)
+    deeds_done = Deeds(stage, commits)
     in_time = InTime(stage, commits)
     OwnClaims(commits)
     Evictions(stage, commits)
@@ -142,7 +151,7 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     Graces(stage, commits)
     shutdowns = Shutdowns(stage, commits)
     Acknowledged(stage, commits)
-    History(stage, commits)
+    history = History(stage, commits)
     stage.start(add_server(stage, observers=(Ownership(stage, commits),)))
     clouds = {platform: SimCloud(stage, platform) for platform in _PLATFORMS}
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
@@ -156,7 +165,7 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     await _until(lambda: stage.network.server() is not None, stage.clock)
     await users.set_up()
     await workloads.set_up()
-    drivers = _populate_nodes(stage, commits, scenario, machines, finalizers)
+    drivers = _populate_nodes(stage, commits, scenario, machines, finalizers, deeds_done)
     _populate_managers(stage, scenario, leaders, clouds)
     stage.loop.start(stage.loop.world, leaders.audit(), name="audit of leaders")
     stage.loop.start(stage.loop.world, in_time.audit(), name="audit of claims")
@@ -164,16 +173,25 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     weather = Weather(stage, users, leaders, clouds, drivers, machines)
     await weather.rage(deeds, scenario.network)
     weather.calm()
-    end = stage.clock.monotonic() + scenario.calm_minutes * 60
+    calm_since = stage.clock.monotonic()
+    end = calm_since + scenario.calm_minutes * 60
     while not (liveness.is_over and shutdowns.is_over) and stage.clock.monotonic() < end:
-        await users.mend_nodes()
+        if stage.clock.monotonic() >= calm_since + _ALONE_SECONDS:
+            in_time.check_orphans()
+            await users.mend_nodes()
         await stage.clock.sleep(10.0)
     liveness.at_end()
     shutdowns.at_end()
+    history.at_end()
 
 
 def _populate_nodes(
-    stage: Stage, commits: Commits, scenario: Scenario, machines: dict[str, SimMachine], finalizers: Finalizers
+    stage: Stage,
+    commits: Commits,
+    scenario: Scenario,
+    machines: dict[str, SimMachine],
+    finalizers: Finalizers,
+    deeds_done: Deeds,
 ) -> list[DriverHost]:
     drivers = []
     for node, machine in machines.items():
@@ -182,7 +200,7 @@ def _populate_nodes(
             ("driver", DRIVER, OFFERED, Worker),
             ("drain", DrainDriver.name, DrainDriver.transitions, drainer(node)),
         ):
-            host = DriverHost(stage, make, finalizers.called)
+            host = DriverHost(stage, make, finalizers.called, deeds_done)
             stage.on_death.append(host.died)
             drivers.append(host)
             offers.append((driver, host, offered))

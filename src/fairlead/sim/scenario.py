@@ -50,6 +50,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     machine_gone: float = 0.2
     node_recreated: float = 0.3
     finalizer_removed: float = 0.2
+    power_loss: float = 0.3
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

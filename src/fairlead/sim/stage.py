@@ -24,6 +24,8 @@ __all__ = ["Actor", "Life", "Stage", "Violation"]
 
 _log = logs.get_logger(__name__)
 
+_IDLE_SECONDS = 1.0  # by then whoever is to be killed in the middle of something is killed doing nothing
+
 
 class Violation(Exception):
     """An invariant does not hold. `rule` is its number in the design, or the name of a promise beside those."""
@@ -116,6 +118,18 @@ class Stage:
         self.trace.add(actor.name, why)
         self.loop.kill(process)
         self._gone(actor, process)
+
+    def crash(self, actor: Actor, steps: int) -> None:
+        """Kill it in the middle of what it does next, or soon when it does nothing."""
+        process = actor.process
+        if process is None or not process.is_alive:
+            return
+        self.loop.doom(process, steps, lambda: self.kill(actor))
+        self.loop.call_later(_IDLE_SECONDS, self._finish_off, actor, process, context=self.loop.world.context)
+
+    def _finish_off(self, actor: Actor, process: Process) -> None:
+        if actor.process is process:
+            self.kill(actor)
 
     def halt(self, actor: Actor) -> None:
         """Kill it for as long as nobody wants it back."""

@@ -24,6 +24,7 @@ _CUTS = (0.5, 3.0, 12.0, 35.0, 70.0)
 _AT_LEADERS = 0.6  # what happens to one of several replicas mostly happens to the one that matters
 _KINDS = ("agent-", "agent-", "kubelet-", "driver-", "drain-", "manager-", "ccm-")
 _ON_THE_NETWORK = ("agent-", "agent-", "kubelet-", "drain-", "manager-", "manager-", "ccm-", "ccm-")
+_STEPS_MAX = 60
 _JUMPS = (-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)
 
 
@@ -45,7 +46,7 @@ class Weather:
         self._drivers = drivers
         self._machines = machines
         self._acts: dict[str, Act] = {
-            "server_crash": lambda _chance: stage.kill(stage.actors[SERVER]),
+            "server_crash": lambda chance: stage.crash(stage.actors[SERVER], _steps(chance)),
             "disk_full": self._disk_full,
             "disk_slow": self._disk_slow,
             "agent_crash": lambda chance: self._kill("agent-", chance),
@@ -64,6 +65,7 @@ class Weather:
             "machine_gone": users.lose_a_machine,
             "node_recreated": users.recreate_a_node,
             "finalizer_removed": users.remove_a_finalizer,
+            "power_loss": lambda chance: self._any_machine(chance).lose_power(),
             "event_wanted": users.ask_for_event,
             "event_unwanted": users.delete_an_event,
             "thing_touched": users.touch_things,
@@ -110,7 +112,7 @@ class Weather:
         return self._stage.actors[chance.choice([name for name in self._stage.actors if name.startswith(prefix)])]
 
     def _kill(self, prefix: str, chance: Randomness) -> None:
-        self._stage.kill(self._actor(prefix, chance))
+        self._stage.crash(self._actor(prefix, chance), _steps(chance))
 
     def _yield(self, chance: Randomness) -> None:
         name = self._actor(chance.choice(["manager-", "ccm-"]), chance).name
@@ -158,6 +160,9 @@ class Weather:
         await self._stage.clock.sleep(chance.uniform(1.0, 30.0))
         machine.is_disk_full = False
 
+    def _any_machine(self, chance: Randomness) -> SimMachine:
+        return self._machines[chance.choice(sorted(self._machines))]
+
     def _machine(self, chance: Randomness) -> SimMachine:
         # Not the first one's: its second agent is on another machine, hears nothing and would go on.
         names = sorted(self._machines)
@@ -186,6 +191,11 @@ class Weather:
         cloud.is_empty = True
         await self._stage.clock.sleep(chance.uniform(1.0, 60.0))
         cloud.is_empty = False
+
+
+def _steps(chance: Randomness) -> int:
+    """After how many steps a process dies: mostly few, for what follows a wait is where things are half done."""
+    return 1 + int(chance.random() ** 2 * _STEPS_MAX)
 
 
 async def _finish(doing: Awaitable[None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from fairlead.driverapi.errors import DriverError, DriverGone, DriverRefused
 from fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Work
@@ -14,7 +14,7 @@ from fairlead.drivers.sdk.service import Service
 from fairlead.sim.loop import Process, current_process
 from fairlead.sim.stage import Life, Stage
 
-__all__ = ["DRIVER", "OFFERED", "DriverHost", "Worker", "drainer"]
+__all__ = ["DRIVER", "OFFERED", "DriverHost", "DriverJudge", "Worker", "drainer"]
 
 _T = TypeVar("_T")
 
@@ -25,11 +25,25 @@ OFFERED: Final = (
 )
 
 
+_LIES: Final = 0.02  # how often a driver names a state that is none of the transition's
+
+
+class DriverJudge(Protocol):
+    """Who wants to know what drivers are asked and what they do."""
+
+    def begun(self, work: Work, *, is_end: bool, caller: Process) -> int:
+        """A driver begins; the number of the call."""
+        ...
+
+    def over(self, number: int, reached: object = None) -> None:
+        """It has ended, with an answer or without."""
+        ...
+
+
 class _Marks:
     """What survives a driver's process: which work was done on it."""
 
     def __init__(self) -> None:
-        self.started: set[str] = set()
         self.ended: set[str] = set()
 
 
@@ -46,7 +60,6 @@ class Worker(sdk.Driver):
     async def start(self, work: sdk.Work) -> None:
         """Enter the start state."""
         await self._life.clock.sleep(self._life.randomness.uniform(0.0, 3.0))
-        self._host.marks.started.add(work.event_uid)
         self._host.stage.trace.add(self._life.name, f"started {work.event_name}")
 
     async def end(self, work: sdk.Work, report: sdk.Report) -> None:
@@ -80,16 +93,22 @@ class DriverHost:
     """A driver's process as its agent reaches it. Calls run there; only answers come back."""
 
     def __init__(
-        self, stage: Stage, make: Callable[[DriverHost, Life], sdk.Driver], on_call: Callable[[Work], None]
+        self,
+        stage: Stage,
+        make: Callable[[DriverHost, Life], sdk.Driver],
+        on_call: Callable[[Work], None],
+        deeds: DriverJudge,
     ) -> None:
         self.stage = stage
         self._on_call = on_call
+        self._deeds = deeds
         self.marks = _Marks()
         self._make = make
         self.is_troubled = True
         self._service: Service | None = None
         self._process: Process | None = None
         self._calls: dict[asyncio.Future[Any], asyncio.Task[Any]] = {}
+        self._at_work: set[int] = set()  # calls by their number for whoever judges them
 
     async def main(self, life: Life) -> None:
         """One life of the driver."""
@@ -102,6 +121,9 @@ class DriverHost:
         if process is not self._process:
             return
         self._service = None
+        for number in sorted(self._at_work):
+            self._deeds.over(number)
+        self._at_work.clear()
         calls, self._calls = self._calls, {}
         for answer in calls:
             if not answer.done():
@@ -116,7 +138,7 @@ class DriverHost:
     async def start(self, work: Work, *, timeout_seconds: float | None = None) -> Reached:
         """Enter the start state."""
         del timeout_seconds
-        return await self._call(lambda service: service.start(work), work)
+        return await self._work(lambda service: service.start(work), work, is_end=False)
 
     async def end(
         self, work: Work, on_progress: Callable[[Progress], None], *, timeout_seconds: float | None = None
@@ -128,14 +150,33 @@ class DriverHost:
         def relay(progress: Progress) -> None:
             loop.call_soon(on_progress, progress, context=caller.context.copy())
 
-        return await self._call(lambda service: service.end(work, relay), work)
+        return await self._work(lambda service: service.end(work, relay), work, is_end=True)
 
-    async def _call(self, begin: Callable[[Service], Coroutine[Any, Any, _T]], work: Work | None = None) -> _T:
+    async def _work(
+        self, begin: Callable[[Service], Coroutine[Any, Any, Reached]], work: Work, *, is_end: bool
+    ) -> Reached:
+        caller = current_process()
+
+        async def judged(service: Service) -> Reached:
+            self._on_call(work)
+            number, reached = self._deeds.begun(work, is_end=is_end, caller=caller), None
+            self._at_work.add(number)
+            try:
+                reached = await begin(service)
+            finally:
+                self._at_work.discard(number)
+                self._deeds.over(number, reached)
+            if self.is_troubled and self.stage.chance.random() < _LIES:
+                self.stage.counts["driver lies"] += 1
+                return Reached(state="Nonsense", node_name=reached.node_name)
+            return reached
+
+        return await self._call(judged)
+
+    async def _call(self, begin: Callable[[Service], Coroutine[Any, Any, _T]]) -> _T:
         await asyncio.sleep(self.stage.chance.uniform(0.0, 0.001))
         if self._service is None or self._process is None:
             raise DriverGone("connection refused")
-        if work is not None:
-            self._on_call(work)
         loop = self.stage.loop
         answer: asyncio.Future[_T] = loop.create_future()
         task = loop.start(self._process, _answered(begin(self._service), answer), name="call")

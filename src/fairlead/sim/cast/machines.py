@@ -115,6 +115,23 @@ class SimMachine:
             self._word.set()
             self._say()
 
+    async def lose_power(self) -> None:
+        """Without a word to anybody; it is back a little later."""
+        if self.is_on:
+            await self._restart("the machine loses power")
+
+    def unplug(self) -> None:
+        """It is gone, until somebody brings it back."""
+        self.has_power = False
+        if self.is_on:
+            self._switch_off("the machine is gone")
+
+    def plug_in(self) -> None:
+        """It is back, or was never away."""
+        self.has_power = True
+        if not self.is_on and not self.preparing:
+            self._boot()
+
     def release(self) -> None:
         """Whoever holds it up lets it go."""
         self.is_held = False
@@ -133,23 +150,33 @@ class SimMachine:
                     await self._word.wait()
         if not self.preparing or self.boots != boot:
             return
-        self.is_on = self.preparing = self.is_held = False
         stage.counts["machines shut down"] += 1
-        stage.trace.add(self.node_name, "the machine is off")
+        await self._restart("the machine is off")
+
+    async def _restart(self, why: str) -> None:
+        self._switch_off(why)
+        await self.stage.clock.sleep(self.stage.chance.uniform(*_OFF_SECONDS))
+        if self.has_power and not self.is_on:
+            self._boot()
+
+    def _switch_off(self, why: str) -> None:
+        self.is_on = self.preparing = self.is_held = False
+        self.stage.trace.add(self.node_name, why)
         for name in self._processes():
-            stage.halt(stage.actors[name])
-        self.kubelet.power_off(stage.clock.now())
-        await stage.clock.sleep(stage.chance.uniform(*_OFF_SECONDS))
+            self.stage.halt(self.stage.actors[name])
+        self.kubelet.power_off(self.stage.clock.now())
+
+    def _boot(self) -> None:
         self.boots += 1
-        self.booted_at = stage.loop.time()
+        self.booted_at = self.stage.loop.time()
         self.ear = None
         self.is_on = True
-        stage.trace.add(self.node_name, "the machine is up again")
+        self.stage.trace.add(self.node_name, "the machine is up again")
         for sandbox in self.kubelet.runtime:
             self.kubelet.runtime.forget(sandbox.pod.uid)
         self.kubelet.boot(self.boot_id)
         for name in self._processes():
-            stage.revive(stage.actors[name])
+            self.stage.revive(self.stage.actors[name])
 
     def _processes(self) -> list[str]:
         kinds = ("driver", "drain", "kubelet", "agent")

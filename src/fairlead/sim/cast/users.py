@@ -137,12 +137,12 @@ class Users:
                 return
             cloud.remove(node)
         self._stage.trace.add("user", f"the machine of {node} is gone")
-        self._machines[node].has_power = False
+        self._machines[node].unplug()
         async with self._tolerant():
             await self._client.of(_NODES).patch(node, _ready("Unknown"), subresource="status")
         if cloud is None:
             await self._stage.clock.sleep(chance.uniform(30.0, 90.0))
-            self._machines[node].has_power = True
+            self._machines[node].plug_in()
 
     async def recreate_a_node(self, chance: Randomness) -> None:
         """A node is deleted, or was, and comes back under the same name."""
@@ -169,7 +169,8 @@ class Users:
         provider_id = f"{platform}://{name}" if platform else ""
         if cloud is not None:
             cloud.add(name, provider_id)
-        self._machines[name].has_power = True
+        if not self._machines[name].has_power:
+            self._machines[name].plug_in()
         nodes = self._client.of(_NODES)
         spec = {"providerID": provider_id} if provider_id else {}
         # An old label, which a cloud's manager would bring up to date if the node were its own.

@@ -12,6 +12,7 @@ from fairlead.sim.stage import Stage, Violation
 __all__ = ["Acknowledged"]
 
 _REVISION: Final = re.compile(rb'"resourceVersion":"(\d+)"')
+_DISK_FULL: Final = "the write was not stored"
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
@@ -22,6 +23,12 @@ class Acknowledged:
         self._stage = stage
         self._commits = commits
         stage.network.on_answer.append(self._answered)
+        stage.network.on_failure.append(self._failed)
+
+    def _failed(self, request: Request, why: str) -> None:
+        """A server that fails by itself has a bug; one without room on its disk does not."""
+        if _DISK_FULL not in why:
+            self._stage.violate(Violation("no crash", f"the server failed at {request}: {why}"))
 
     def _answered(self, party: str, request: Request, response: Response, _seen: int) -> None:
         if request.method not in _WRITES or response.status >= 300:

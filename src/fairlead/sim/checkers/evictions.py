@@ -43,6 +43,8 @@ class Evictions:
         if not uid:
             self._stage.violate(Violation("6", f"{party} asks for the end of pod {key}, whichever that is by now"))
             return
+        if party.startswith("drain-") and not found[3]:
+            self._stage.violate(Violation("6", f"{party} deletes pod {key}, past every budget"))
         if party.startswith("drain-"):
             self._stage.counts["evictions"] += 1
             self._judge(party.removeprefix("drain-"), key, uid)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import datetime as dt
+from typing import Any, Final
 
+import msgspec
+
+from fairlead.api.time import parse_time
+from fairlead.client.transport import Request, Response
 from fairlead.sim.commits import THINGS, Commit, Commits
 from fairlead.sim.stage import Stage, Violation
 
 __all__ = ["Graces"]
+
+_SLACK_SECONDS: Final = 2.0
 
 
 class Graces:
@@ -15,9 +22,38 @@ class Graces:
 
     def __init__(self, stage: Stage, commits: Commits) -> None:
         self._stage = stage
+        self._plain: set[str] = (
+            set()
+        )  # what somebody wanted deleted without a word on grace: a later word changes nothing
         commits.listeners.append(self._committed)
+        stage.network.on_request.append(self._sent)
+        stage.network.on_answer.append(self._answered)
+
+    def _sent(self, _party: str, request: Request) -> None:
+        if request.method == "DELETE" and _asked(request) is None:
+            self._plain.add(request.path)
+
+    def _answered(self, party: str, request: Request, response: Response, _seen: int) -> None:
+        """Who asks for a grace gets it, unless it had been shorter before."""
+        if request.method != "DELETE" or "/things/" not in request.path or response.status >= 300:
+            return
+        asked = _asked(request)
+        metadata = msgspec.json.decode(response.body).get("metadata", {})
+        if asked is None or "deletionTimestamp" not in metadata:
+            return
+        given, clock = metadata.get("deletionGracePeriodSeconds"), self._stage.actors["apiserver"].clock
+        latest = clock.now() + dt.timedelta(seconds=asked + _SLACK_SECONDS)
+        is_late = given is not None and clock.is_about_right and parse_time(metadata["deletionTimestamp"]) > latest
+        if is_late or (given is None and request.path not in self._plain):
+            what = f"{party} asked for the end of {metadata['name']} within {asked} s, and it has {given} s"
+            self._stage.violate(Violation("9", what))
 
     def _committed(self, commit: Commit) -> None:
+        if commit.after is None and commit.before is not None:
+            # With the last finalizer of what is being deleted the object goes too; nothing else takes one with it.
+            held = commit.before["metadata"].get("finalizers")
+            if held and _deadline(commit.before) is None:
+                raise Violation("9", f"{commit.key} is gone, and {held} were to be waited for")
         if commit.table != THINGS or commit.after is None:
             return
         before, after = _deadline(commit.before), _deadline(commit.after)
@@ -27,6 +63,11 @@ class Graces:
             raise Violation("9", f"{commit.key} has no finalizer left and is still there")
         if after is not None and before is None:
             self._stage.counts["graceful deletions"] += 1
+
+
+def _asked(request: Request) -> int | None:
+    asked: int | None = msgspec.json.decode(request.body).get("gracePeriodSeconds") if request.body else None
+    return asked
 
 
 def _deadline(thing: dict[str, Any] | None) -> str | None:

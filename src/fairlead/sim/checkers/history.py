@@ -5,7 +5,9 @@ order: it is that of the commits. So each answer is held against it as it arrive
 
 1. What anybody was shown before a request was sent is in its answer: no read, list or refusal comes from the past.
 2. A revision that an answer or an event names is one at which that very object was written.
-3. Between two events of a watch, or an event and a bookmark, nothing was committed that the watch asked for.
+3. Between two events of a watch, or an event and a bookmark, nothing was committed that the watch asked for; and an
+   event is of the kind that its commit was.
+4. In the end every open watch has been told of everything.
 """
 
 from __future__ import annotations
@@ -26,6 +28,10 @@ _PATH: Final = re.compile(
     r"^/apis?(?:/([^/]+\.[^/]+))?/v[^/]+(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(/[a-z]+)?$"
 )
 
+# By these an object is selected all its life, or never.
+_UNCHANGING: Final = frozenset({"", "metadata.name", "spec.bindingNode"})
+_TELLING_SECONDS: Final = 5.0
+
 
 class History:
     """Hears of every answer and of every event of a watch as they reach a client."""
@@ -35,6 +41,14 @@ class History:
         self._commits = commits
         stage.network.on_answer.append(self._answered)
         stage.network.on_watch.append(self._told)
+
+    def at_end(self) -> None:
+        """No watch that is still open has stopped telling."""
+        before = self._stage.loop.time() - _TELLING_SECONDS
+        for request, judged in self._stage.network.open_watches():
+            watch = judged if isinstance(judged, _Watch) else _Watch(self._commits, request)
+            if missed := watch.missed(before):
+                raise Violation("history", f"the watch {request} never told of {missed.revision} of {missed.key}")
 
     def _answered(self, party: str, request: Request, response: Response, seen: int) -> None:
         place = _place(request)
@@ -119,7 +133,18 @@ class _Watch:
             self._at += 1
             if commit.revision > before and commit.revision < revision + is_bookmark and self._selects(commit):
                 return f"tells of {revision} after {before}, and leaves out {commit.revision} of {commit.key}"
+            if commit.revision == revision and not is_bookmark and self._field in _UNCHANGING:
+                kind = "DELETED" if commit.after is None else "ADDED" if commit.before is None else "MODIFIED"
+                if not line.startswith(b'{"type":"%s"' % kind.encode()):
+                    return f"calls {revision} of {commit.key} {line[:20].decode()}, and it is {kind}"
         return ""
+
+    def missed(self, before: float) -> Commit | None:
+        """Something that was committed before that moment, and of which it has not been told."""
+        if not self._is_judged:
+            return None
+        later = self._commits[self._at :]
+        return next((one for one in later if one.revision > self.last and one.at < before and self._selects(one)), None)
 
     def _selects(self, commit: Commit) -> bool:
         if self._namespace and not commit.key.startswith(f"{self._namespace}/"):

@@ -6,14 +6,16 @@ import datetime as dt
 from typing import Final
 
 from fairlead.api.reserved import NODE_SHUTDOWN
-from fairlead.api.time import parse_time
+from fairlead.api.time import parse_duration, parse_time
 from fairlead.sim.clock import EPOCH
-from fairlead.sim.commits import EVENTS, Commits
+from fairlead.sim.commits import EVENTS, NODES, TRANSITIONS, Commit, Commits
 from fairlead.sim.stage import Stage, Violation
 
 __all__ = ["InTime"]
 
 _LOOK_SECONDS: Final = 5.0
+_ROUNDING_SECONDS: Final = 1.0
+_ORPHAN_SECONDS: Final = 45.0
 # For a new life of an agent, its node's Lease, a clock that is not quite right, and a few writes over a bad network.
 _SLACK: Final = dt.timedelta(seconds=30)
 _LEASE: Final = dt.timedelta(seconds=90)  # where somebody else may have held the node's Lease
@@ -25,6 +27,36 @@ class InTime:
     def __init__(self, stage: Stage, commits: Commits) -> None:
         self._stage = stage
         self._commits = commits
+        commits.listeners.append(self._committed)
+
+    def _committed(self, commit: Commit) -> None:
+        """A claim has exactly the time that its transition gives."""
+        if (
+            commit.table != EVENTS
+            or commit.after is None
+            or commit.after["spec"]["transitionName"] == NODE_SHUTDOWN.name
+        ):
+            return
+        status, before = commit.after.get("status", {}), (commit.before or {}).get("status", {})
+        transition = self._commits.of(TRANSITIONS).get(commit.after["spec"]["transitionName"])
+        if status.get("claimStatus") != "Claimed" or before.get("claimStatus") == "Claimed" or transition is None:
+            return
+        allowed = parse_duration(transition["spec"]["sla"])
+        given = parse_time(status["sla"]) - parse_time(status["claimTime"])
+        if abs((given - allowed).total_seconds()) > _ROUNDING_SECONDS:
+            raise Violation("4", f"event {commit.key} has {given} by its claim, and {allowed} by its transition")
+
+    def check_orphans(self) -> None:
+        """In the calm nothing stays claimed on a node that is long gone: whoever collects has seen to it."""
+        now = self._stage.loop.time()
+        for key, event in self._commits.of(EVENTS).items():
+            node = event["spec"]["bindingNode"]
+            commits = self._commits.of_object(NODES, node)
+            is_gone = bool(commits) and commits[-1].after is None and commits[-1].at < now - _ORPHAN_SECONDS
+            if is_gone and event.get("status", {}).get("claimStatus") == "Claimed":
+                raise Violation(
+                    "4", f"event {key} is still Claimed, and node {node} is gone since {commits[-1].at:.0f} s"
+                )
 
     async def audit(self) -> None:
         """Look again and again: no claim outlives its deadline by more than the slack, where its claimant is well."""

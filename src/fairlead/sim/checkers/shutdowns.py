@@ -19,6 +19,7 @@ _STATES: Final = (NODE_SHUTDOWN.start, NODE_SHUTDOWN.end)
 _BUDGET_SECONDS: Final = latest_end(PERIODS, len(PERIODS) - 1)
 _SLACK_SECONDS: Final = 1.0  # a clock that drifts, a runtime that takes a moment to answer
 _ORDER_SECONDS: Final = 1.0  # the pods of one group are not asked in one moment
+_TELLING_SECONDS: Final = 8.0  # a lost request and a slow one after it
 _IN_FLIGHT_SECONDS: Final = 5.0  # what a kubelet sent before it was stopped arrives by then
 
 
@@ -36,6 +37,7 @@ class _Shutdown:
     """One shutdown of one machine, as it truly is."""
 
     heard_at: float
+    first_uid: str  # of the node as it was then
     asked: dict[str, _Asked] = dataclasses.field(default_factory=dict)  # by the pod's uid
     is_on_disk: bool = True  # nothing could keep the agent from remembering
     node_uid: str = ""  # of the node that has said so
@@ -63,7 +65,9 @@ class Shutdowns:
     def heard(self, machine: SimMachine) -> None:
         """An agent knows: from now on time counts, over all its lives."""
         if self._of(machine) is None:
-            self._current[machine.node_name] = _Shutdown(self._stage.loop.time())
+            node = self._commits.of(NODES).get(machine.node_name)
+            uid = "" if node is None else node["metadata"]["uid"]
+            self._current[machine.node_name] = _Shutdown(self._stage.loop.time(), uid)
 
     def asked(self, machine: SimMachine, pod: RunningPod, grace_seconds: float) -> None:
         """An agent ends a pod."""
@@ -107,6 +111,7 @@ class Shutdowns:
         if shutdown is None:
             return
         self._stage.counts["machines let go"] += 1
+        self._check_duties(machine, shutdown)
         state = SimMemory(machine).load()
         on_disk = set() if state is None else {pod.uid for pod in state.ended}
         if state is None or machine.is_disk_full:
@@ -119,6 +124,19 @@ class Shutdowns:
             pod = self._commits.of(PODS).get(f"{sandbox.pod.namespace}/{sandbox.pod.name}")
             if pod is not None and pod["metadata"]["uid"] == uid and not _finished(pod):
                 self._break(f"{machine.node_name} is let go, and nobody knows how {sandbox.pod.name} ended")
+
+    def _check_duties(self, machine: SimMachine, shutdown: _Shutdown) -> None:
+        """No machine is let go early with pods that run; and by then its node says so, if its agent could tell."""
+        now, elapsed = self._stage.clock.now(), self._stage.loop.time() - shutdown.heard_at
+        left = sorted(sandbox.pod.name for sandbox in machine.kubelet.runtime if not sandbox.has_ended(now))
+        if left and elapsed < _BUDGET_SECONDS - _SLACK_SECONDS:
+            self._break(f"{machine.node_name} is let go after {elapsed:.1f} s, and {left} run")
+        well_since = self._stage.well_since(f"agent-{machine.node_name}")
+        node = self._commits.of(NODES).get(machine.node_name)
+        is_known = node is not None and node["metadata"]["uid"] == shutdown.first_uid
+        could_tell = well_since is not None and well_since <= shutdown.heard_at and elapsed >= _TELLING_SECONDS
+        if node is not None and is_known and could_tell and not (_reason(node) in _STATES and _is_tainted(node)):
+            self._break(f"{machine.node_name} is let go after {elapsed:.1f} s, and its node never said so")
 
     def _of(self, machine: SimMachine) -> _Shutdown | None:
         """The shutdown under way, if one is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES
+from fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES, ClaimStatus
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from fairlead.sim.commits import EVENTS, NODES, Commit, Commits, claim_status
 from fairlead.sim.stage import Stage, Violation
@@ -40,6 +40,8 @@ class States:
             was, now = claim_status(commit.before), claim_status(commit.after)
             if was is not now and now not in LEGAL_MOVES[was]:
                 raise Violation("2", f"event {commit.key} went from {was} to {now}")
+            if was is not now and now is ClaimStatus.SUCCEEDED:
+                self._check_said(commit.key, commit.after)
         event = commit.after or commit.before or {}
         node = event["spec"]["bindingNode"]
         if commit.after is not None and commit.after.get("status", {}).get("claimStatus") == "Claimed":
@@ -49,8 +51,17 @@ class States:
             if commit.after is None:
                 self._meddled[node] = self._stage.loop.time()
 
+    def _check_said(self, name: str, event: dict[str, Any]) -> None:
+        """Who has succeeded has said so on its node."""
+        node, is_shutdown = event["spec"]["bindingNode"], event["spec"]["transitionName"] == NODE_SHUTDOWN.name
+        if event["metadata"]["uid"] not in self._ended and not is_shutdown and not self._is_meddled(node):
+            raise Violation("2", f"event {name} has succeeded, and node {node} never said its end")
+
+    def _is_meddled(self, node: str) -> bool:
+        return self._stage.loop.time() - self._meddled.get(node, -_MEDDLED_SECONDS) < _MEDDLED_SECONDS
+
     def _judge(self, node: str, before: str, after: str) -> None:
-        if self._stage.loop.time() - self._meddled.get(node, -_MEDDLED_SECONDS) < _MEDDLED_SECONDS:
+        if self._is_meddled(node):
             return
         event = self._claimed.get(node)
         if event is None:
