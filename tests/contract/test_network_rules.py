@@ -183,6 +183,11 @@ RULES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
             )
         ],
     ),
+    "a port that leads nowhere": (
+        SERVICES,
+        service(ports=[{"port": 80, "targetPort": 70000}]),
+        ["spec.ports[0].targetPort: Invalid value: 70000: must be between 1 and 65535, inclusive"],
+    ),
     "traffic that does not come": (
         SERVICES,
         service(externalTrafficPolicy="Local", internalTrafficPolicy="X", sessionAffinity="Y"),

@@ -298,6 +298,17 @@ class EventStrategy(Strategy):
         }
     )
 
+    def validate(self, obj: Json) -> list[FieldError]:
+        """An event is kept beside what it is about; what is in no namespace has its events in `default`."""
+        about = (obj.get("involvedObject") or obj.get("regarding") or {}).get("namespace") or ""
+        own = obj["metadata"].get("namespace") or ""
+        # Of events of the newer kind, which have a time, less is asked.
+        expected = {about or "default"} if not obj.get("eventTime") else {"default", "kube-system"}
+        if own in expected or (about and obj.get("eventTime")):
+            return []
+        path = FieldPath("involvedObject", "namespace")
+        return [FieldError.invalid(path, about, "does not match event.namespace")]
+
     def fields(self, obj: Json) -> dict[str, str]:
         """What `kubectl describe` looks events up by."""
         about = obj.get("involvedObject") or {}

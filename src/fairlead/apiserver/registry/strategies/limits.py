@@ -1,10 +1,10 @@
-"""LimitRanges: what containers get that ask for nothing."""
+"""LimitRanges, what containers get that ask for nothing, and ResourceQuotas, what all may have together."""
 
 from __future__ import annotations
 
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
-__all__ = ["LimitRangeStrategy"]
+__all__ = ["LimitRangeStrategy", "ResourceQuotaStrategy"]
 
 
 class LimitRangeStrategy(Strategy):
@@ -22,3 +22,13 @@ class LimitRangeStrategy(Strategy):
             for field, amounts in (("default", limit), ("defaultRequest", request)):
                 if amounts:
                     item[field] = amounts
+
+
+class ResourceQuotaStrategy(Strategy):
+    """Stored, for those who count."""
+
+    has_status: bool = True
+
+    def prepare_create(self, obj: Json) -> None:
+        """Nobody has counted yet."""
+        obj["status"] = {}

@@ -203,6 +203,11 @@ def _port(port: Json, path: FieldPath, *, named: bool) -> list[FieldError]:
     number = port.get("port")
     messages = names.port_number(number) if isinstance(number, int) else [names.range_error(1, 65535)]
     problems += [FieldError.invalid(path.child("port"), number or 0, message) for message in messages]
+    target, at = port.get("targetPort"), path.child("targetPort")
+    if isinstance(target, str):
+        problems += checks.complaints(at, target, names.port_name(target))
+    else:
+        problems += checks.complaints(at, target or 0, names.port_number(target or 0))
     if port.get("protocol") not in {"TCP", "UDP", "SCTP"}:
         problems.append(FieldError.not_supported(path.child("protocol"), port.get("protocol"), ("SCTP", "TCP", "UDP")))
     return problems

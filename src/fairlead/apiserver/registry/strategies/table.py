@@ -82,6 +82,7 @@ _OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {
     ("networking.k8s.io", "networkpolicies"): networking.NetworkPolicyStrategy,
     ("certificates.k8s.io", "certificatesigningrequests"): certificates.CertificateSigningRequestStrategy,
     ("", "limitranges"): limits.LimitRangeStrategy,
+    ("", "resourcequotas"): limits.ResourceQuotaStrategy,
     ("flowcontrol.apiserver.k8s.io", "flowschemas"): _Counted,
     ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _Counted,
 }
