@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from fairlead.api import errors
 from fairlead.apiserver.operations.core import Core, Json, WriteOptions
 from fairlead.apiserver.patch.apply import managers
 from fairlead.apiserver.patch.apply.elements import MalformedFieldsError
 from fairlead.apiserver.patch.apply.tracking import track_update
 from fairlead.apiserver.registry.resource import Resource
+from fairlead.apiserver.schema.conformance import Unfit, conform
 from fairlead.apiserver.schema.model import Node
 
 __all__ = ["apply_existing", "apply_new", "managed_fields", "mend", "track"]
@@ -94,6 +96,12 @@ def _apply(
         reset_fields=_reset_fields(resource, subresource),
         versions=_versions(core, resource),
     )
+    if not resource.is_custom:
+        # A field with an empty value is owned by who applied it, though the type has no place for it.
+        try:
+            conform(resource.schema(), obj, current)
+        except Unfit as error:
+            raise errors.BadRequest(f"failed to convert the applied configuration: {error}") from error
     return obj
 
 

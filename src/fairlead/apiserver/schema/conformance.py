@@ -1,7 +1,8 @@
 """Bringing a built-in object into shape, as a typed decoder would: what does not fit is refused, the rest is canonical.
 
 Kubernetes decodes built-in kinds into Go structs. So a string where a number belongs is a bad request, not an invalid
-object; a null says nothing; and quantities and times come back in their canonical spelling.
+object; a null says nothing, and nor does an empty value in most fields that are optional; and quantities and times
+come back in their canonical spelling.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ def _object(node: Node, value: dict[str, Any], known: Mapping[str, Any], unsure:
     properties = node.properties
     additional = node.additional
     nulls: list[str] | None = None
+    empty: list[str] | None = None
     for key, item in value.items():
         if item is None:
             nulls = nulls or []
@@ -98,6 +100,9 @@ def _object(node: Node, value: dict[str, Any], known: Mapping[str, Any], unsure:
         if child is None:
             unsure.append(node)
         else:
+            if not item and key in node.omitted:
+                empty = empty or []
+                empty.append(key)
             cls = item.__class__
             if (cls is str and child.type == "string" and not child.format) or (
                 cls is bool and child.type == "boolean"
@@ -113,6 +118,8 @@ def _object(node: Node, value: dict[str, Any], known: Mapping[str, Any], unsure:
                 raise
             if fitted is not item:
                 value[key] = fitted
+    for key in empty or ():
+        del value[key]
     if nulls:
         if node.preserve_unknown_fields:
             unsure.append(node)

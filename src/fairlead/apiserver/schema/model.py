@@ -33,6 +33,7 @@ class Node:
     int_or_string: bool = False
     is_quantity: bool = False  # a built-in amount such as 500m or 2Gi
     is_micro_time: bool = False  # a built-in time with microseconds
+    omitted: frozenset[str] = frozenset()  # built-in fields in which an empty value is the same as none
     embedded_resource: bool = False
     list_type: ListType = "atomic"
     list_map_keys: tuple[str, ...] = ()
@@ -100,6 +101,7 @@ def _fill(
     node.int_or_string = bool(source.get("x-kubernetes-int-or-string", False)) or node.format == "int-or-string"
     node.is_quantity = bool(source.get("x-fairlead-quantity", False))
     node.is_micro_time = bool(source.get("x-fairlead-micro-time", False))
+    node.omitted = frozenset(source.get("x-fairlead-omitted", ()))
     node.embedded_resource = bool(source.get("x-kubernetes-embedded-resource", False))
     for name, schema in source.get("properties", {}).items():
         node.properties[name] = compile_schema(schema, resolve, compiled)

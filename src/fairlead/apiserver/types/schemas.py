@@ -84,7 +84,21 @@ def _resolve(reference: str) -> Json:
         schema["x-fairlead-quantity"] = True
     if name.endswith("meta.v1.MicroTime"):
         schema["x-fairlead-micro-time"] = True
+    omitted = _omitted(name)
+    if omitted:
+        schema["x-fairlead-omitted"] = omitted
     return schema
+
+
+def _omitted(name: str) -> list[str]:
+    """The fields that Go leaves out of JSON when they are zero or empty; a pointer and a struct never are."""
+    names: list[str] = []
+    for field in describe(name).fields or ():
+        if field.embedded:
+            names += _omitted(field.type.name)
+        elif field.omit_empty and not field.type.pointer and field.type.form != "message":
+            names.append(field.name)
+    return names
 
 
 def _reference(name: str) -> str:

@@ -115,3 +115,21 @@ def test_definitions_are_the_callers_own() -> None:
     text = json.dumps(first)
     first["properties"].clear()
     assert json.dumps(schemas.definition("api.core.v1.Pod")) == text
+
+
+def test_fields_in_which_an_empty_value_says_nothing() -> None:
+    config_map = schemas.node(GroupVersionKind("", "v1", "ConfigMap"))
+    pod = schemas.node(GroupVersionKind("", "v1", "Pod"))
+    role = schemas.node(GroupVersionKind("rbac.authorization.k8s.io", "v1", "Role"))
+    assert config_map is not None
+    assert pod is not None
+    assert role is not None
+    assert {"data", "binaryData"} <= config_map.omitted
+    assert "immutable" not in config_map.omitted, "a pointer: false is not nothing"
+    spec = pod.properties["spec"]
+    assert {"nodeName", "hostNetwork", "tolerations", "nodeSelector"} <= spec.omitted
+    assert not {"containers", "securityContext", "terminationGracePeriodSeconds"} & spec.omitted
+    volumes = spec.properties["volumes"].items
+    assert volumes is not None
+    assert not volumes.omitted, "what it takes over from an embedded struct are pointers"
+    assert "rules" not in role.omitted, "it is always written"

@@ -130,8 +130,10 @@ class World:
         return InProcessTransport(self.server.app, clock=self.clock, extensions={"fairlead": {"user": who}})
 
     async def set_up(self) -> None:
-        await self.nodes.create(Node(metadata=ObjectMeta(name=NODE)))
-        await self.nodes.create(Node(metadata=ObjectMeta(name="node-2")))
+        for name in (NODE, "node-2"):
+            # Labelled, as a kubelet does: the server keeps books only of objects that began with something to own.
+            labels = {"kubernetes.io/hostname": name}
+            await self.nodes.create(Node(metadata=ObjectMeta(name=name, labels=labels)))
         await self.admin.of(GroupVersionResource("", "v1", "namespaces")).create({"metadata": {"name": SHOP}})
         await self.clock.advance(1)
         for kind, name in (("ReplicaSet", "rs"), ("DaemonSet", "ds"), ("StatefulSet", "sts")):
