@@ -68,6 +68,8 @@ async def test_table_in_a_watch(api: RawApi, path: str) -> None:
     assert columns(first["object"]) == ["Name", "Type", "Data", "Age"]
     assert second["object"]["columnDefinitions"] is None  # said once
     assert second["object"]["rows"][0]["cells"][0] == "d"
+    version = second["object"]["rows"][0]["object"]["metadata"]["resourceVersion"]
+    assert second["object"]["metadata"] == {"resourceVersion": version}
 
 
 @pytest.mark.parametrize(
