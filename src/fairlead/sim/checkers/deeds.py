@@ -9,7 +9,7 @@ from fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus
 from fairlead.api.reserved import NODE_SHUTDOWN
 from fairlead.driverapi.messages import Reached, Work
 from fairlead.sim.commits import EVENTS, Commit, Commits, claim_status
-from fairlead.sim.loop import Process
+from fairlead.sim.loop import Process, current_process
 from fairlead.sim.stage import Stage, Violation
 
 __all__ = ["Deeds"]
@@ -24,6 +24,7 @@ class _Call:
     work: Work
     is_end: bool
     caller: Process
+    driver: Process
 
 
 class Deeds:
@@ -38,11 +39,11 @@ class Deeds:
         commits.listeners.append(self._committed)
 
     def begun(self, work: Work, *, is_end: bool, caller: Process) -> int:
-        """A driver begins; the number of the call."""
+        """A driver begins, in the process that it is; the number of the call."""
         if is_end and work.start not in self._reached.get(work.event_uid, ()):
             self._break(f"the driver is to end {work.event_name}, and has not started it")
         self._number += 1
-        self._running[self._number] = _Call(work, is_end, caller)
+        self._running[self._number] = _Call(work, is_end, caller, current_process())
         return self._number
 
     def over(self, number: int, reached: object = None) -> None:
@@ -57,7 +58,7 @@ class Deeds:
         for call in self._running.values():
             well_since = self._stage.well_since(call.caller.name.partition("#")[0])
             is_well = call.caller.is_alive and well_since is not None and well_since <= ended
-            if call.work.event_uid == uid and is_well:
+            if call.work.event_uid == uid and is_well and not call.driver.is_paused:
                 self._break(f"a driver still works on {call.work.event_name}, which ended at {ended:.1f} s")
 
     def _committed(self, commit: Commit) -> None:
