@@ -89,8 +89,8 @@ async def _make(api: RawApi, manifest: dict[str, Any], defined: Defined) -> None
     here = {"fieldSelector": f"metadata.name={defined.name}", "resourceVersion": version}
     async with api.watch(CRDS, **here) as watch:
         await watch.until(lambda event: _established(event["object"]))
-    # kube-apiserver serves a new definition a moment after it says so; nothing announces that moment.
-    await api.poll(defined.cluster_path(), lambda answer: answer.code != 404)
+    # kube-apiserver serves a new definition a moment after it says so (404), and fills its cache a moment later (429).
+    await api.poll(defined.cluster_path(), lambda answer: answer.code == 200)
 
 
 def _established(definition: dict[str, Any]) -> bool:
