@@ -107,7 +107,7 @@ def forced_deletion_moves_the_deadline_to_now(patch: pytest.MonkeyPatch) -> None
     patch.setattr(deletion, "decide_custom", careless)
 
 
-@mutant("9")
+@mutant("9", "liveness")
 def keeps_what_has_no_finalizer_left(patch: pytest.MonkeyPatch) -> None:
     """The last finalizer goes, and the object waits for its deadline."""
     patch.setattr(update, "_is_finished", lambda *_args: False)
