@@ -83,8 +83,10 @@ class Engine:
         self._broken: set[str] = set()
         self._refused: dict[str, _Refusal] = {}  # whose last write the server refused, by uid
         self._present: frozenset[str] = frozenset()  # the drivers that were there at the last look
-        self._returning: dict[str, dt.datetime] = {}
-        self._drivers_known_at = client.clock.now() + min(_RETURN, self._settings.driver_wait)
+        # Until when drivers may still come, or come back: not by the time of day, which somebody may set.
+        self._return_seconds = min(_RETURN, self._settings.driver_wait).total_seconds()
+        self._returning: dict[str, float] = {}
+        self._drivers_known_at = client.clock.monotonic() + self._return_seconds
         self._progress_due: dict[str, float] = {}
         self._interruption = ""
         self._is_passing = False
@@ -143,7 +145,7 @@ class Engine:
     def _drivers_changed(self) -> None:
         present = frozenset(self._directory.drivers())
         for driver in self._present - present:
-            self._returning[driver] = self._clock.now() + min(_RETURN, self._settings.driver_wait)
+            self._returning[driver] = self._clock.monotonic() + self._return_seconds
         self._present = present
         self._wake.set()
 
@@ -344,6 +346,11 @@ class Engine:
         self._broken &= present
 
     def _facts(self) -> Facts:
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+
+        def by_the_clock(moment: float) -> dt.datetime:
+            return now + dt.timedelta(seconds=moment - monotonic)
+
         return Facts(
             claimant=self.claimant,
             holds_lease=True,  # the engine runs only while the term does, and its client refuses writes after it
@@ -351,8 +358,8 @@ class Engine:
             events=tuple(self._view.events),
             transitions=self._view.transitions,
             drivers=self._directory.drivers(),
-            drivers_known_at=self._drivers_known_at,
-            returning=self._returning,
+            drivers_known_at=by_the_clock(self._drivers_known_at),
+            returning={driver: by_the_clock(moment) for driver, moment in self._returning.items()},
             runs=self._execution.runs,
             refused=frozenset(uid for uid, refusal in self._refused.items() if refusal.is_final),
             settings=self._settings,

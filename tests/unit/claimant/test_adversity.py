@@ -234,6 +234,16 @@ async def test_a_clock_that_is_set_back_in_the_middle_leaves_nothing_hanging(tmp
         assert world.seen()[-2:] == ["Succeeded", "gone"]
 
 
+async def test_a_clock_that_was_ahead_when_the_agent_began_prolongs_no_wait(here: World) -> None:
+    here.clock.set_back(dt.timedelta(hours=-1))
+    here.start_agent(registered=False)
+    await here.clock.advance(5)
+    here.clock.set_back(dt.timedelta(hours=1))
+    await here.create()
+    await here.clock.advance(320)
+    assert here.seen()[-2:] == ["Failed", "gone"]
+
+
 async def test_a_clock_that_is_set_forward_ends_what_is_due(tmp_path: pathlib.Path) -> None:
     async with a_world(tmp_path, sla="1h") as world:
         world.driver.hold["end"].clear()
