@@ -1,17 +1,21 @@
 from __future__ import annotations
 
+import pathlib
+
 import msgspec
 import pytest
 
 from fairlead.sim.plan import FAULTS, plan
 from fairlead.sim.running import run
-from fairlead.sim.scenario import Scenario
+from fairlead.sim.scenario import Scenario, read_scenario
 
 # Short, so that a few of them fit into every test run; `make sim` plays the long ones.
 SHORT = Scenario(nodes=3, chaos_minutes=2.0, events_per_minute=12.0)
 # Where something was found once. What was found is held by tests of its own: a seed stands for another history as soon
 # as the simulation itself changes.
-ONCE_BROKEN = (2, 3, 2004, 10021, 20001, 1000102, 2000194, 3000161, 494485870, 494485885)
+ONCE_BROKEN = (2, 3, 2004, 10021, 20001, 1000102, 2000194, 3000161, 5000008, 5000044, 494485870, 494485885)
+ONCE_BROKEN_AT_A_HUNDRED = (1015, 1133, 1148, 1171)
+HUNDRED = pathlib.Path(__file__).with_name("hundred-nodes.yaml")
 
 
 @pytest.mark.parametrize("seed", [11, 12])
@@ -43,5 +47,13 @@ def test_a_quiet_world_has_no_faults() -> None:
 @pytest.mark.parametrize("seed", ONCE_BROKEN)
 def test_what_was_broken_holds(seed: int) -> None:
     outcome = run(seed, Scenario())
+    assert outcome.violation is None, "\n".join(outcome.history)
+    assert outcome.counts_as_run
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", ONCE_BROKEN_AT_A_HUNDRED)
+def test_what_was_broken_at_a_hundred_nodes_holds(seed: int) -> None:
+    outcome = run(seed, read_scenario(HUNDRED))
     assert outcome.violation is None, "\n".join(outcome.history)
     assert outcome.counts_as_run
