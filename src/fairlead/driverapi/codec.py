@@ -26,6 +26,7 @@ __all__ = [
 ]
 
 _PACKAGE: Final = contracts.DRIVER_SERVICE.rpartition(".")[0]
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _NANOSECONDS: Final = 1000
 # The API counts in int64 too, but a driver has no reason to say more than this, or less than nothing.
 _COUNT_MAX: Final = 1 << 53
@@ -121,7 +122,8 @@ def encode_work(work: Work) -> Any:
         options=dict(work.options),
     )
     if work.deadline is not None:
-        message.deadline.seconds = int(work.deadline.timestamp() // 1)
+        # In whole numbers: a float does not hold the microseconds of a far future.
+        message.deadline.seconds = (work.deadline - _EPOCH) // dt.timedelta(seconds=1)
         message.deadline.nanos = work.deadline.microsecond * _NANOSECONDS
     return message
 
@@ -130,7 +132,7 @@ def decode_work(message: Any) -> Work:
     """What a driver is asked to do."""
     deadline = None
     if message.HasField("deadline"):
-        whole = dt.datetime.fromtimestamp(message.deadline.seconds, dt.UTC)
+        whole = _EPOCH + dt.timedelta(seconds=message.deadline.seconds)
         deadline = whole.replace(microsecond=message.deadline.nanos // _NANOSECONDS)
     return Work(
         event_uid=message.event_uid,

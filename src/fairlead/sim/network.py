@@ -298,8 +298,8 @@ class _Exchange:
 
     def _arrive(self) -> None:
         message = self._wire.popleft()
-        if self._broken:
-            return
+        if self._broken or self._hung_up.is_set():
+            return  # nobody is there to hear it
         if self._is_lost:
             self.break_off("connection reset by peer")
             return

@@ -72,6 +72,12 @@ def test_work_survives_the_wire(work: Work) -> None:
     assert codec.decode_work(message.FromString(codec.encode_work(work).SerializeToString())) == work
 
 
+def test_a_far_deadline_keeps_its_microseconds() -> None:
+    far = dt.datetime(4148, 1, 1, 0, 0, 0, 999993, tzinfo=dt.UTC)
+    parts = dict.fromkeys(("event_uid", "event_name", "node_name", "node_uid", "transition_name", "start", "end"), "x")
+    assert codec.decode_work(codec.encode_work(Work(**parts, deadline=far))).deadline == far
+
+
 SELECTOR = NodeSelector(
     node_selector_terms=(
         NodeSelectorTerm(
