@@ -10,6 +10,7 @@ PYTHON ?= python3
 KUBE_VERSIONS ?= 1.36 1.34:kubectl
 PYTEST_ARGS ?=
 SIM_FOR ?= 3m
+SIM_FLAGS ?= --shrink
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -60,7 +61,7 @@ test-long: $(READY) kube ## Run what takes minutes: soak, many seeds, hundreds o
 
 .PHONY: sim
 sim: $(READY) ## Play fresh seeds of the simulation on all cores (SIM_FOR=1h for longer)
-	@$(BIN)/fairlead sim --for $(SIM_FOR) --jobs "$$(nproc)" --shrink
+	@$(BIN)/fairlead sim --for $(SIM_FOR) --jobs "$$(nproc)" $(SIM_FLAGS)
 
 .PHONY: sim-ci
 sim-ci: $(READY) ## Play a fixed set of seeds of the simulation, each twice: the same seed is the same history
