@@ -165,7 +165,7 @@ class Keeper:
                 return await self._go_down(await self._begun())
             case shutdown_recovery.GoOn(started_at, complete):
                 _log.info("a shutdown is under way, and goes on", since=str(started_at), complete=complete)
-                return await self._go_down(await self._resumed(started_at))
+                return await self._go_down(await self._resumed(started_at, complete=complete))
             case shutdown_recovery.CalledOff():
                 return await self._take_back()
             case shutdown_recovery.CameBack(started_at, complete):
@@ -218,7 +218,7 @@ class Keeper:
         course.change(msgspec.structs.replace(course.state, owner=owner))
         return course
 
-    async def _resumed(self, started_at: dt.datetime) -> Course:
+    async def _resumed(self, started_at: dt.datetime, *, complete: bool) -> Course:
         state = self.memory.load()
         if state is not None and state.boot_id == self._parts.machine.boot_id and state.owner:
             return self._course(state)
@@ -235,6 +235,7 @@ class Keeper:
                 owner=owner,
                 periods=self.options.config.periods,
                 kubelet_stopped=True,  # perhaps; one that runs is not harmed by being started
+                complete_time=self._clock.now() if complete else None,  # what the node has said is not said anew
             )
         course = self._course(made)
         course.change(made)

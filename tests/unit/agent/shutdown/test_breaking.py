@@ -100,6 +100,22 @@ def fail(*_: Any, **__: Any) -> None:
     raise OSError(errno.EROFS, "Read-only file system")
 
 
+async def test_with_the_disk_lost_an_end_that_was_said_stays_said(here: NodeWorld) -> None:
+    await here.pod("low", needs=1)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: here.api.reasons[-1:] == ["shutdown-drain-complete"])
+    await life.kill()
+    (here.folder / "shutdown-state.json").unlink(missing_ok=True)
+    here.machine.is_held = True
+    here.start()
+    await here.wait(lambda: not here.machine.is_held)
+    assert here.api.reasons == ["shutdown-drain-started", "shutdown-drain-complete"]
+
+
 async def test_a_disk_that_can_only_be_read_stops_nothing(here: NodeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     await here.pod("low", needs=1)
     life = here.start()
