@@ -40,8 +40,8 @@ class MachineJudge(Protocol):
         """An agent knows that the machine goes down."""
         ...
 
-    def asked(self, machine: SimMachine, pod: RunningPod, grace_seconds: float) -> None:
-        """An agent ends a pod."""
+    def asked(self, machine: SimMachine, pod: RunningPod, grace_seconds: float, known: CachedPod | None) -> None:
+        """An agent ends a pod, of which it knows so much."""
         ...
 
     def started(self, machine: SimMachine, name: str) -> None:
@@ -263,8 +263,10 @@ class SimRuntime:
     ) -> Mapping[str, ContainerEnd]:
         """End a pod."""
         del hooks
+        cache = self._machine.cache
+        known = None if cache is None else cache.pods.get(pod.uid)
         await self._answer()
-        self._machine.judge.asked(self._machine, pod, grace_seconds)
+        self._machine.judge.asked(self._machine, pod, grace_seconds, known)
         sandbox = self._machine.kubelet.runtime.stop(pod.uid, grace_seconds, self._clock.now())
         if sandbox is None:
             return {}

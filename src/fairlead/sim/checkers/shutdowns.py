@@ -6,6 +6,7 @@ import dataclasses
 from typing import Any, Final
 
 from fairlead.agent.shutdown.ending import RunningPod
+from fairlead.agent.shutdown.podcache import CachedPod
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from fairlead.lifecycle.shutdown_plan import group_of, latest_end
 from fairlead.lifecycle.shutdown_status import TAINT
@@ -69,7 +70,7 @@ class Shutdowns:
             uid = "" if node is None else node["metadata"]["uid"]
             self._current[machine.node_name] = _Shutdown(self._stage.loop.time(), uid)
 
-    def asked(self, machine: SimMachine, pod: RunningPod, grace_seconds: float) -> None:
+    def asked(self, machine: SimMachine, pod: RunningPod, grace_seconds: float, known: CachedPod | None) -> None:
         """An agent ends a pod."""
         shutdown = self._of(machine)
         if shutdown is None:
@@ -83,7 +84,6 @@ class Shutdowns:
         before = shutdown.asked.get(pod.uid)
         if before is not None and shutdown.is_on_disk and now + grace_seconds > before.ends + _SLACK_SECONDS:
             self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s more than it had")
-        known = None if machine.cache is None else machine.cache.pods.get(pod.uid)
         if known is None or before is not None:
             return
         group = group_of(PERIODS, known.priority)
