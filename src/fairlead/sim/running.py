@@ -30,6 +30,7 @@ from fairlead.sim.cast.workloads import Workloads
 from fairlead.sim.checkers.acknowledged import Acknowledged
 from fairlead.sim.checkers.deeds import Deeds
 from fairlead.sim.checkers.evictions import Evictions
+from fairlead.sim.checkers.failures import Failures
 from fairlead.sim.checkers.finalizers import Finalizers
 from fairlead.sim.checkers.graces import Graces
 from fairlead.sim.checkers.history import History
@@ -150,9 +151,10 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     leaders = Leaders(stage, commits)
     Graces(stage, commits)
     shutdowns = Shutdowns(stage, commits)
-    Acknowledged(stage, commits)
+    acknowledged = Acknowledged(stage, commits)
+    Failures(stage)
     history = History(stage, commits)
-    stage.start(add_server(stage, observers=(Ownership(stage, commits),)))
+    stage.start(add_server(stage, acknowledged.opened, observers=(Ownership(stage, commits),)))
     clouds = {platform: SimCloud(stage, platform) for platform in _PLATFORMS}
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
     machines = {name: SimMachine(stage, name, number, shutdowns) for number, name in enumerate(nodes)}

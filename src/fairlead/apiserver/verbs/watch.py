@@ -69,8 +69,8 @@ def _opening(
     frames: list[bytes] = []
     if from_state:
         table = call.core.store.table(call.resource.table)
-        for entry in table.page(selection, after="", revision=None):
-            frames.append(presentation.event(call, form, "ADDED", entry, None))  # noqa: PERF401 - reads better
+        shown = table.page(selection, after="", revision=None)
+        frames += [presentation.event(call, form, "ADDED", entry, None) for entry in shown]
     if marked:
         frames.append(presentation.bookmark_event(call, form, since, {_INITIAL_EVENTS_END: "true"}))
     return frames

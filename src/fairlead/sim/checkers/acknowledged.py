@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from fairlead.apiserver.storage.interface import Row
+from fairlead.apiserver.storage.store import Store
 from fairlead.client.transport import Request, Response
 from fairlead.sim.commits import Commits
 from fairlead.sim.stage import Stage, Violation
@@ -12,23 +14,26 @@ from fairlead.sim.stage import Stage, Violation
 __all__ = ["Acknowledged"]
 
 _REVISION: Final = re.compile(rb'"resourceVersion":"(\d+)"')
-_DISK_FULL: Final = "the write was not stored"
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Acknowledged:
-    """Hears of every answer that reached a client."""
+    """Hears of every answer that reached a client, and of what each life of the server begins with."""
 
     def __init__(self, stage: Stage, commits: Commits) -> None:
         self._stage = stage
         self._commits = commits
         stage.network.on_answer.append(self._answered)
-        stage.network.on_failure.append(self._failed)
 
-    def _failed(self, request: Request, why: str) -> None:
-        """A server that fails by itself has a bug; one without room on its disk does not."""
-        if _DISK_FULL not in why:
-            self._stage.violate(Violation("no crash", f"the server failed at {request}: {why}"))
+    def opened(self, store: Store) -> None:
+        """A server begins with all that is durable, and with nothing else."""
+        newest: dict[tuple[str, str], Row] = {(row.table, row.key): row for row in self._stage.disk.load()[1]}
+        for (table, key), row in newest.items():
+            entry = store.newest(table, key)
+            if (row.value is None) != (entry is None) or (entry is not None and entry.revision != row.revision):
+                known = None if entry is None else entry.revision
+                what = f"the server begins with {table} {key} at {known}, and the disk has {row.revision}"
+                self._stage.violate(Violation("acknowledged", what))
 
     def _answered(self, party: str, request: Request, response: Response, _seen: int) -> None:
         if request.method not in _WRITES or response.status >= 300:
