@@ -23,8 +23,6 @@ _log = logs.get_logger(__name__)
 
 # Less than the webhook's own timeout in the manifests: an answer without a note is better than none.
 PATIENCE_SECONDS = 8.0
-# Each attempt loses to another writer of the same object in the few milliseconds between reading and writing.
-_ATTEMPTS = 8
 
 
 class Recorder:
@@ -42,7 +40,7 @@ class Recorder:
             async with self._client.clock.timeout(PATIENCE_SECONDS):
                 result, note, warning = await self._record(request)
         except (api_errors.ApiError, errors.ClientError, TimeoutError) as error:
-            why = str(error) or f"no answer within {PATIENCE_SECONDS:g} s"
+            why = str(error) or f"the API server took no note within {PATIENCE_SECONDS:g} s"
             _log.warning("grace period not recorded", resource=request.resource.resource, error=why)
             result, note, warning = "failed", "", f"the grace period is not recorded: {why}"
         self._results.labels(result=result).inc()
@@ -62,7 +60,9 @@ class Recorder:
         obj: dict[str, Any] = request.old_object
         # A deletecollection names no object; the one that is being deleted is the one that is shown.
         uid, name, namespace = (obj["metadata"].get(field, "") for field in ("uid", "name", "namespace"))
-        for _ in range(_ATTEMPTS):
+        # Each attempt may lose to another writer of the object in the few milliseconds between reading and writing.
+        # How often does not matter, only how long: a busy object is the last one whose grace period should get lost.
+        while True:
             decision = decisions.decide(obj, request.options or {}, self._client.clock.now())
             if isinstance(decision, decisions.Leave):
                 return ("impossible" if decision.warning else "unneeded"), "", decision.warning
@@ -88,7 +88,6 @@ class Recorder:
                 if isinstance(decision, decisions.Note):
                     return "recorded", format_time(decision.deadline), ""
                 return "erased", "", ""
-        return "failed", "", "the grace period is not recorded: the object changes all the time"
 
 
 def _patch(obj: dict[str, Any], decision: decisions.Note | decisions.Erase) -> MergePatch:

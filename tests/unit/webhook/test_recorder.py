@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
@@ -12,11 +13,13 @@ from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_RE
 from fairlead.base.clock import VirtualClock
 from fairlead.base.metrics import PrometheusMetrics
 from fairlead.base.randomness import SeededRandomness
+from fairlead.base.tasks import TaskScope
 from fairlead.client import retry
 from fairlead.client.client import Client
 from fairlead.client.inprocess import InProcessTransport
 from fairlead.client.patches import MergePatch
-from fairlead.webhook.recorder import Recorder
+from fairlead.client.transport import Request, Response, StreamedResponse, Transport
+from fairlead.webhook.recorder import PATIENCE_SECONDS, Recorder
 from tests.spec.kep5673.inprocess import GROUP, MACHINES, Cluster, running
 
 Json = dict[str, Any]
@@ -125,6 +128,40 @@ async def test_an_object_that_changed_meanwhile_is_looked_at_again(cluster: Clus
     await cluster.machines.patch("a", MergePatch({"spec": {"size": 2}}), namespace="default")
     assert await Desk(cluster.client).answer(asked(obj)) == ("recorded", "")
     assert await notes(cluster) == NOTED
+
+
+class Raced:
+    """A way to the server on which somebody else writes the object before each of our first writes to it."""
+
+    def __init__(self, cluster: Cluster, inner: Transport, writes: int) -> None:
+        self._cluster = cluster
+        self._inner = inner
+        self._left = writes
+
+    async def send(self, request: Request) -> Response:
+        if request.method == "PATCH" and self._left:
+            self._left -= 1
+            await self._cluster.machines.patch("a", MergePatch({"spec": {"size": self._left}}), namespace="default")
+            await self._cluster.clock.sleep(0.01)
+        return await self._inner.send(request)
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[StreamedResponse]:
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+@pytest.mark.parametrize(("writes", "result"), [(100, "recorded"), (10_000, "failed")])
+async def test_an_object_that_changes_all_the_time(cluster: Cluster, writes: int, result: str) -> None:
+    """How often others are faster does not matter while there is time; then the delete goes on without a note."""
+    obj = await create(cluster)
+    desk = Desk(cluster.client.with_transport(lambda inner: Raced(cluster, inner, writes)))
+    async with TaskScope("test") as scope:
+        answer = scope.start(desk.answer(asked(obj)), name="answer")
+        await cluster.clock.advance(PATIENCE_SECONDS)
+    assert answer.result()[0] == result
+    assert (await notes(cluster) != {}) == (result == "recorded")
 
 
 async def test_a_shorter_note_that_came_meanwhile_stays(cluster: Cluster) -> None:
