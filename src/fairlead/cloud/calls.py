@@ -26,6 +26,8 @@ _PER_SECOND = 10.0
 _BURST = 20
 # How long a change that is made of several requests may go on when the manager is asked to stop.
 _GRACE_SECONDS = 5.0
+# Of a request that gets no answer. Providers have limits of their own; one that forgot must not stop a controller.
+_SILENCE_SECONDS = 120.0
 _BACKOFF = Backoff(initial_seconds=1.0, factor=2.0, cap_seconds=60.0, jitter=0.2)
 
 
@@ -99,9 +101,10 @@ class CloudCalls:
                 break
         await self._wait_turn(changes=changes)
         started = self._clock.monotonic()
+        requests = _Requests(self, self._clock, changes=changes)
         try:
-            with requests_by(_Requests(self, changes=changes).before_each):
-                answer = await self._unless_stopping(work(), _GRACE_SECONDS if changes else 0.0)
+            with requests_by(requests.before_each):
+                answer = await self._unless_stopping(work(), _GRACE_SECONDS if changes else 0.0, requests)
         except _GivenUp:
             raise
         except CloudUnavailable:
@@ -127,27 +130,34 @@ class CloudCalls:
 
     async def _wait_turn(self, *, changes: bool) -> None:
         if not self._stopping.is_set():
-            await self._unless_stopping(self._throttle.wait_turn(), 0.0)
+            await self._unless_stopping(self._throttle.wait_turn(), 0.0, None)
         if self._stopping.is_set():
             raise _GivenUp("not asked: the manager is stopping")
         if changes:
             self._check()
 
-    async def _unless_stopping(self, work: Coroutine[Any, Any, _T], grace_seconds: float) -> _T:
+    async def _unless_stopping(
+        self, work: Coroutine[Any, Any, _T], grace_seconds: float, requests: _Requests | None
+    ) -> _T:
         owned = tasks.TaskSet("cloud-call", on_failure=lambda _failure: None)
         running = owned.start(work, name="work")
         stopping = owned.start(self._stopping.wait(), name="stopping")
+        ends: list[asyncio.Task[Any]] = [running, stopping]
+        if requests is not None:
+            ends.append(owned.start(requests.silence(), name="silence"))
         try:
-            await asyncio.wait([running, stopping], return_when=asyncio.FIRST_COMPLETED)
-            if not running.done():
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done() and stopping.done():
                 with contextlib.suppress(TimeoutError):
                     async with self._clock.timeout(grace_seconds):
                         await asyncio.wait([running])
         finally:
             await owned.close()
-        if running.cancelled():
-            raise _GivenUp("given up: the manager is stopping")
-        return running.result()
+        if not running.cancelled():
+            return running.result()
+        if stopping.cancelled():
+            raise CloudUnavailable(f"no answer for {_SILENCE_SECONDS:g} s")
+        raise _GivenUp("given up: the manager is stopping")
 
     def _slow_down(self, started: float) -> None:
         if started <= self._last_outage:
@@ -162,12 +172,25 @@ class CloudCalls:
 class _Requests:
     """The requests of one call. The first had its turn with the call itself."""
 
-    def __init__(self, calls: CloudCalls, *, changes: bool) -> None:
+    def __init__(self, calls: CloudCalls, clock: Clock, *, changes: bool) -> None:
         self._calls = calls
+        self._clock = clock
         self._changes = changes
         self._begun = False
+        self._waiting = 0  # for their turn, which is no silence of the cloud's
+        self._last_at = clock.monotonic()
 
     async def before_each(self) -> None:
         if self._begun:
-            await self._calls.wait_for_request(changes=self._changes)
+            self._waiting += 1
+            try:
+                await self._calls.wait_for_request(changes=self._changes)
+            finally:
+                self._waiting -= 1
         self._begun = True
+        self._last_at = self._clock.monotonic()
+
+    async def silence(self) -> None:
+        """Return when the cloud has said nothing for too long since the last request."""
+        while (left := self._last_at + _SILENCE_SECONDS - self._clock.monotonic()) > 0 or self._waiting:
+            await self._clock.sleep(left if left > 0 else _SILENCE_SECONDS)

@@ -188,3 +188,39 @@ async def test_without_the_lease_nothing_is_changed() -> None:
         await calls.call("delete_route", cloud.ask, changes=True)
     assert len(cloud.asked) == 1
     assert await calls.call("describe", cloud.ask) == "answer"  # to ask is harmless
+
+
+async def test_a_cloud_that_never_answers_is_not_waited_for() -> None:
+    """A provider that has no limit of its own must not stop a controller for good."""
+    clock, cloud, calls, _ = make()
+    failures: list[BaseException] = []
+    owned = tasks.TaskSet("test", on_failure=failures.append)
+    owned.start(calls.call("exists", asyncio.Event().wait), name="asking")
+    await clock.advance(119)
+    assert failures == []
+    await clock.advance(2)
+    assert [str(failure) for failure in failures] == ["no answer for 120 s"]
+    assert isinstance(failures[0], CloudUnavailable)
+    owned.start(calls.call("exists", cloud.ask), name="asking again")
+    await clock.advance(2)
+    assert len(cloud.asked) == 1
+    await owned.close()
+
+
+async def test_a_long_call_that_gets_answers_goes_on() -> None:
+    """Whether it waits for its turn or for the cloud: what counts is the silence after a request."""
+    clock, cloud, calls, _ = make()
+
+    async def ask_in_pages() -> int:
+        for _ in range(600):  # five minutes of turns
+            await before_request()
+            await cloud.ask()
+        for _ in range(5):
+            await before_request()
+            await clock.sleep(100)
+        return 1
+
+    async with tasks.TaskScope("test") as scope:
+        answer = scope.start(calls.call("describe", ask_in_pages), name="asking")
+        await clock.advance(1000)
+    assert answer.result() == 1
