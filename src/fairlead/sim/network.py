@@ -1,8 +1,9 @@
 """The network between the simulated components and the API server: late, lossy, sometimes cut.
 
 A request takes a while to arrive and its answer a while to come back, in order. Either may get lost with the
-connection; the client then knows no more than on a real network. A party that is cut off hears nothing until the cut
-heals or its own patience ends. When the server's process dies, every connection to it breaks.
+connection; the client then knows no more than on a real network. A party that is cut off hears nothing, or is not
+heard, or both, until the cut heals or its own patience ends. When the server's process dies, every connection to it
+breaks.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import collections
 import contextlib
 import dataclasses
+import enum
 import urllib.parse
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, MutableMapping
 from typing import Any, Final
@@ -27,12 +29,20 @@ from fairlead.sim.loop import Process, SimLoop, current_process
 from fairlead.sim.scenario import NetworkFaults
 from fairlead.sim.trace import Trace
 
-__all__ = ["Network", "SimTransport"]
+__all__ = ["Network", "SimTransport", "Way"]
 
 _LATENCY_SECONDS: Final = (0.0002, 0.004)
 _PATIENCE_SECONDS: Final = 20.0  # of a kernel whose packets are never answered
 _CHUNKS_IN_FLIGHT: Final = 64
 _REASONS: Final = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 409: "Conflict"}
+
+
+class Way(enum.Flag):
+    """Which way a cut stops what is under way."""
+
+    OUT = enum.auto()  # what the party says is not heard
+    IN = enum.auto()  # it hears nothing
+    BOTH = OUT | IN
 
 
 class Network:
@@ -50,7 +60,7 @@ class Network:
         self.on_failure: list[Callable[[Request, str], None]] = []
         self.newest_seen = 0  # the highest revision that any client was shown
         self._server: tuple[Process, AsgiApplication] | None = None
-        self._cut: set[str] = set()
+        self._cut: dict[str, Way] = {}
         self._exchanges: dict[_Exchange, None] = {}
 
     def listen(self, process: Process, application: AsgiApplication) -> None:
@@ -73,13 +83,13 @@ class Network:
             if exchange.client is process:
                 exchange.hang_up()
 
-    def cut(self, party: str) -> None:
-        """From now on nothing gets through to or from a party."""
-        self._cut.add(party)
+    def cut(self, party: str, way: Way) -> None:
+        """From now on nothing gets through from a party, or to it, or either."""
+        self._cut[party] = way
 
     def heal(self, party: str) -> None:
         """It can be reached again. Some of its connections have not survived."""
-        self._cut.discard(party)
+        self._cut.pop(party, None)
         for exchange in list(self._exchanges):
             if exchange.party == party:
                 if self.randomness.random() < 0.5:
@@ -87,9 +97,10 @@ class Network:
                 else:
                     exchange.flush()
 
-    def is_cut(self, party: str) -> bool:
-        """Whether nothing gets through."""
-        return party in self._cut
+    def is_cut(self, party: str, way: Way = Way.BOTH) -> bool:
+        """Whether nothing gets through, that way or any."""
+        cut = self._cut.get(party)
+        return cut is not None and bool(cut & way)
 
     def latency(self) -> float:
         """How long the next packet takes."""
@@ -198,7 +209,7 @@ class SimTransport:
     async def _exchange(self, request: Request) -> AsyncIterator[_Exchange | Response]:
         network = self.network
         await asyncio.sleep(network.latency())
-        if network.is_cut(self.party):
+        if network.is_cut(self.party, Way.OUT):
             network.injected["packet into a cut"] += 1
             await asyncio.sleep(_PATIENCE_SECONDS)
             raise errors.ServerUnreachable("no route to host")
@@ -303,7 +314,7 @@ class _Exchange:
         if self._is_lost:
             self.break_off("connection reset by peer")
             return
-        if self._network.is_cut(self.party):
+        if self._network.is_cut(self.party, Way.IN):
             self._held.append(message)
             return
         if not self.status and self._start is not None:

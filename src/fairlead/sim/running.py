@@ -42,6 +42,7 @@ from fairlead.sim.checkers.own_claims import OwnClaims
 from fairlead.sim.checkers.ownership import Ownership
 from fairlead.sim.checkers.shutdowns import Shutdowns
 from fairlead.sim.checkers.states import States
+from fairlead.sim.checkers.vanished import Vanished
 from fairlead.sim.commits import Commits
 from fairlead.sim.loop import LoopStarved, SimLoop
 from fairlead.sim.plan import Deed, plan
@@ -154,8 +155,9 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     acknowledged = Acknowledged(stage, commits)
     Failures(stage)
     history = History(stage, commits)
-    stage.start(add_server(stage, acknowledged.opened, observers=(Ownership(stage, commits),)))
     clouds = {platform: SimCloud(stage, platform) for platform in _PLATFORMS}
+    vanished = Vanished(stage, commits, clouds)
+    stage.start(add_server(stage, acknowledged.opened, observers=(Ownership(stage, commits), vanished)))
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
     machines = {name: SimMachine(stage, name, number, shutdowns) for number, name in enumerate(nodes)}
     for machine in machines.values():
@@ -178,9 +180,11 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     calm_since = stage.clock.monotonic()
     end = calm_since + scenario.calm_minutes * 60
     while not (liveness.is_over and shutdowns.is_over) and stage.clock.monotonic() < end:
-        if stage.clock.monotonic() >= calm_since + _ALONE_SECONDS:
+        calm_seconds = stage.clock.monotonic() - calm_since
+        if calm_seconds >= _ALONE_SECONDS:
             in_time.check_orphans()
-            await users.mend_nodes()
+            if not vanished.are_due(calm_seconds):
+                await users.mend_nodes()
         await stage.clock.sleep(10.0)
     liveness.at_end()
     shutdowns.at_end()
@@ -202,7 +206,8 @@ def _populate_nodes(
             ("driver", DRIVER, OFFERED, Worker),
             ("drain", DrainDriver.name, DrainDriver.transitions, drainer(node)),
         ):
-            host = DriverHost(stage, make, finalizers.called, deeds_done)
+            line = stage.line(f"agent-{node} ~ {name}-{node}")
+            host = DriverHost(stage, line, make, finalizers.called, deeds_done)
             stage.on_death.append(host.died)
             drivers.append(host)
             offers.append((driver, host, offered))

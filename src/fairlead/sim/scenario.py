@@ -40,6 +40,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cloud_manager_crash: float = 0.5
     pause: float = 0.6
     partition: float = 0.8
+    driver_partition: float = 0.5
+    cloud_partition: float = 0.4
     clock_jump: float = 0.5
     driver_death: float = 0.8
     kubelet_crash: float = 0.3
@@ -47,6 +49,8 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     machine_disk_full: float = 0.2
     cloud_silence: float = 0.3
     cloud_empty: float = 0.3
+    cloud_wrong: float = 0.4
+    cloud_late: float = 0.3
     machine_gone: float = 0.2
     node_recreated: float = 0.3
     finalizer_removed: float = 0.2

@@ -16,6 +16,7 @@ from fairlead.client.client import Client
 from fairlead.election import TermOverrun
 from fairlead.sim.clock import SimClock
 from fairlead.sim.disk import Disk
+from fairlead.sim.lines import Line
 from fairlead.sim.loop import Process, SimLoop
 from fairlead.sim.network import Network, SimTransport
 from fairlead.sim.trace import Trace
@@ -82,6 +83,7 @@ class Stage:
         self.disk = Disk(SeededRandomness(seed + 2))
         self.clock = SimClock(loop)
         self.actors: dict[str, Actor] = {}
+        self.lines: dict[str, Line] = {}
         self.violation: Violation | None = None
         self.violated = asyncio.Event()
         self.counts: collections.Counter[str] = collections.Counter()
@@ -205,6 +207,11 @@ class Stage:
         return max(actor.disturbed_at, server.disturbed_at, self.disk.well_since)
 
     # ---- what processes need
+
+    def line(self, name: str) -> Line:
+        """A new line between two parties."""
+        line = self.lines[name] = Line(name, self.loop.time)
+        return line
 
     def client(self, life: Life, *, party: str = "") -> Client:
         """A client of the simulated API server."""

@@ -11,6 +11,7 @@ from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.cast.server import SERVER
 from fairlead.sim.cast.users import Users
 from fairlead.sim.checkers.leaders import Leaders
+from fairlead.sim.network import Way
 from fairlead.sim.plan import FAULTS, Deed
 from fairlead.sim.scenario import NetworkFaults
 from fairlead.sim.stage import Actor, Stage
@@ -25,6 +26,8 @@ _AT_LEADERS = 0.6  # what happens to one of several replicas mostly happens to t
 _KINDS = ("agent-", "agent-", "kubelet-", "driver-", "drain-", "manager-", "ccm-")
 _ON_THE_NETWORK = ("agent-", "agent-", "kubelet-", "drain-", "manager-", "manager-", "ccm-", "ccm-")
 _STEPS_MAX = 60
+_WAYS = (Way.BOTH, Way.BOTH, Way.IN, Way.OUT)
+_CUT_OFF = {Way.BOTH: "is cut off", Way.IN: "hears nothing", Way.OUT: "is not heard"}
 _JUMPS = (-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)
 
 
@@ -41,6 +44,7 @@ class Weather:
         machines: dict[str, SimMachine],
     ) -> None:
         self._stage = stage
+        self._users = users
         self._leaders = leaders
         self._clouds = clouds
         self._drivers = drivers
@@ -59,9 +63,13 @@ class Weather:
             "machine_disk_full": self._machine_disk_full,
             "pause": self._pause,
             "partition": self._partition,
+            "driver_partition": lambda chance: self._cut_line("agent-", chance),
+            "cloud_partition": lambda chance: self._cut_line("ccm-", chance),
             "clock_jump": self._clock_jump,
             "cloud_silence": self._cloud_silence,
             "cloud_empty": self._cloud_empty,
+            "cloud_wrong": self._cloud_wrong,
+            "cloud_late": self._cloud_late,
             "machine_gone": users.lose_a_machine,
             "node_recreated": users.recreate_a_node,
             "finalizer_removed": users.remove_a_finalizer,
@@ -92,7 +100,11 @@ class Weather:
         stage.disk.is_full = False
         stage.disk.slowness = 1.0
         for cloud in self._clouds.values():
-            cloud.is_silent = cloud.is_empty = False
+            cloud.is_silent = cloud.is_empty = cloud.is_late = False
+            cloud.forgotten.clear()
+            cloud.said_off.clear()
+        for line in stage.lines.values():
+            line.heal()
         for driver in self._drivers:
             driver.is_troubled = False
         for machine in self._machines.values():
@@ -129,11 +141,23 @@ class Weather:
         stage = self._stage
         actor = self._actor(chance.choice(_ON_THE_NETWORK), chance)
         seconds = chance.choice(_CUTS)
-        stage.trace.add(actor.name, f"is cut off for {seconds} s")
-        stage.network.cut(actor.name)
+        way = chance.choice(_WAYS)
+        stage.trace.add(actor.name, f"{_CUT_OFF[way]} for {seconds} s")
+        stage.network.cut(actor.name, way)
         await stage.clock.sleep(seconds)
         stage.network.heal(actor.name)
         actor.disturbed_at = stage.loop.time()
+
+    async def _cut_line(self, prefix: str, chance: Randomness) -> None:
+        stage = self._stage
+        line = stage.lines[chance.choice([name for name in stage.lines if name.startswith(prefix)])]
+        if line.is_cut:
+            return
+        seconds = chance.choice(_CUTS)
+        stage.trace.add(line.name, f"is cut for {seconds} s")
+        line.cut()
+        await stage.clock.sleep(seconds)
+        line.heal()
 
     async def _clock_jump(self, chance: Randomness) -> None:
         actor = self._actor("", chance)
@@ -181,16 +205,38 @@ class Weather:
         self._stage.disk.well_since = self._stage.loop.time()
 
     async def _cloud_silence(self, chance: Randomness) -> None:
-        cloud = self._clouds[chance.choice(sorted(self._clouds))]
+        cloud = self._cloud(chance)
         cloud.is_silent = True
         await self._stage.clock.sleep(chance.uniform(1.0, 60.0))
         cloud.is_silent = False
 
     async def _cloud_empty(self, chance: Randomness) -> None:
-        cloud = self._clouds[chance.choice(sorted(self._clouds))]
+        cloud = self._cloud(chance)
         cloud.is_empty = True
         await self._stage.clock.sleep(chance.uniform(1.0, 60.0))
         cloud.is_empty = False
+
+    async def _cloud_wrong(self, chance: Randomness) -> None:
+        """It leaves out a machine that is there, or says that it is shut down; and its node is not ready just then."""
+        cloud = self._cloud(chance)
+        if not cloud.machines:
+            return
+        name = chance.choice(sorted(cloud.machines))
+        wrong = chance.choice([cloud.forgotten, cloud.said_off])
+        self._stage.trace.add(f"cloud-{cloud.name}", f"is wrong about {name}")
+        wrong.add(name)
+        await self._users.doubt_a_node(name)
+        await self._stage.clock.sleep(chance.uniform(5.0, 60.0))
+        wrong.discard(name)
+
+    async def _cloud_late(self, chance: Randomness) -> None:
+        cloud = self._cloud(chance)
+        cloud.is_late = True
+        await self._stage.clock.sleep(chance.uniform(10.0, 60.0))
+        cloud.is_late = False
+
+    def _cloud(self, chance: Randomness) -> SimCloud:
+        return self._clouds[chance.choice(sorted(self._clouds))]
 
 
 def _steps(chance: Randomness) -> int:

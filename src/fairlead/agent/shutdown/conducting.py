@@ -107,6 +107,7 @@ class Conductor:
         self._own_pods = frozenset(own_pods)
         self._on_ended = on_ended
         self._given_up: set[str] = set()
+        self._refused: dict[str, RunningPod] = {}  # the runtime would not end these in their time
         self._settled: set[str] = set()  # how these ended is known
         self._telling: tasks.TaskScope | None = None
         self._turns = asyncio.Semaphore(_AT_ONCE)  # to tell the API
@@ -151,6 +152,9 @@ class Conductor:
                 self._course.change(msgspec.structs.replace(self._course.state, stage=stage))
             by_uid = {pod.uid: pod for pod in running}
             await self._end_group(stage, [(by_uid[pod.uid], pod) for pod in members])
+        async with tasks.TaskScope("shutdown/refused") as scope:
+            for pod in self._refused.values():
+                scope.start(self._kill(pod), name=f"{pod.namespace}/{pod.name}")
 
     def _without_those_that_had_their_turn(self, running: Sequence[RunningPod] | None) -> Sequence[RunningPod]:
         """A kubelet that cannot be stopped starts again what is ended; that ends again, but not for ever."""
@@ -175,8 +179,8 @@ class Conductor:
                     return None
                 await self._clock.sleep(_RUNTIME_RETRY_SECONDS)
                 continue
-            left = [pod for pod in found if pod.uid not in self._own_pods and pod.uid not in self._given_up]
-            return left or None
+            done_with = {*self._own_pods, *self._given_up, *self._refused}
+            return [pod for pod in found if pod.uid not in done_with] or None
 
     async def account_for_the_rest(self) -> None:
         """Pods that nobody saw end: no agent was there, or the kubelet ended them and has not said so."""
@@ -256,11 +260,26 @@ class Conductor:
             except RuntimeFailed as error:
                 _log.error("a pod cannot be ended", pod=f"{pod.namespace}/{pod.name}", error=str(error))
                 if self._course.elapsed >= stage.ends:
-                    self._give_up(pod, "failed")
+                    self._refused[pod.uid] = pod
                     return
             # A runtime that is just being restarted gets another chance, as long as there is time.
             await self._clock.sleep(_RUNTIME_RETRY_SECONDS)
         self._ended(pod, known, ends)
+
+    async def _kill(self, pod: RunningPod) -> None:
+        """What had its time goes as soon as the runtime does what it is asked, while there is any time at all."""
+        while self._course.left:
+            try:
+                async with self._clock.timeout(self._runtime_seconds):
+                    ends = await self._runtime.end(pod, grace_seconds=0.0, hooks={})
+            except (RuntimeFailed, TimeoutError) as error:
+                why = str(error) or "the runtime does not answer"
+                _log.error("a pod cannot be ended", pod=f"{pod.namespace}/{pod.name}", error=why)
+                await self._clock.sleep(_RUNTIME_RETRY_SECONDS)
+            else:
+                self._ended(pod, self._cache.pods.get(pod.uid), ends)
+                return
+        self._give_up(pod, "failed")
 
     def _ended(self, pod: RunningPod, known: CachedPod | None, ends: Mapping[str, ContainerEnd]) -> None:
         told = pod if known is None else known  # the API's name for it comes first

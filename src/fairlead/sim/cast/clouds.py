@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from fairlead.cloud.errors import CloudError
+from fairlead.cloud.errors import CloudError, CloudUnavailable
 from fairlead.cloud.provider import Instance, InstanceQuery
 from fairlead.cloud.providers.fake import FakeCloud
+from fairlead.sim.lines import Line
+from fairlead.sim.loop import current_process
 from fairlead.sim.stage import Stage, Violation
 
 __all__ = ["SimCloud"]
+
+_LATE_SECONDS: Final = (5.0, 40.0)
+_LOST: Final = 0.3  # how often an answer that a cut held back never comes, and nobody says so
 
 
 class SimCloud(FakeCloud):
@@ -19,26 +27,65 @@ class SimCloud(FakeCloud):
         super().__init__(platform, name=platform)
         self._stage = stage
         self._platform = platform
+        self.lines: dict[str, Line] = {}  # by the name of the manager at the other end
         self.is_silent = False
         self.is_empty = False
+        self.is_late = False
+        self.said_off: set[str] = set()  # names of machines that it calls shut down, and are not
+        self.back_at: dict[str, float] = {}  # by name: when a machine that was gone was there again
+
+    def add(self, node_name: str, provider_id: str = "", **facts: object) -> Instance:
+        """Start a machine."""
+        if node_name not in self.machines:
+            self.back_at[node_name] = self._stage.loop.time()
+        return super().add(node_name, provider_id, **facts)
 
     async def describe(self, queries: Sequence[InstanceQuery]) -> Mapping[InstanceQuery, Instance]:
         """Machines by id, unless it has a bad day."""
         self._judge(query.provider_id for query in queries)
-        await self._answer()
-        return {} if self.is_empty else await super().describe(queries)
+        await self._reached()
+        found = {} if self.is_empty else await super().describe(queries)
+        if self.said_off:
+            found = {
+                query: dataclasses.replace(one, shutdown=one.shutdown or query.node_name in self.said_off)
+                for query, one in found.items()
+            }
+        await self._heard()
+        return found
 
     async def exists(self, provider_id: str) -> bool:
-        """Whether there is a machine of this id."""
+        """Whether there is a machine of this id, by the time that the question arrives."""
         self._judge([provider_id])
-        await self._answer()
-        return await super().exists(provider_id)
+        await self._reached()
+        found = await super().exists(provider_id)
+        await self._heard()
+        return found
 
-    async def _answer(self) -> None:
-        await self._stage.clock.sleep(self._stage.chance.uniform(0.01, 1.0))
+    async def _reached(self) -> None:
+        """The question arrives."""
+        await self._stage.clock.sleep(self._stage.chance.uniform(0.01, 0.5))
+        try:
+            await self._line().get_through()
+        except TimeoutError as error:
+            raise CloudUnavailable("connection timed out") from error
         self.calls.clear()  # nobody reads them here
         if self.is_silent:
             raise CloudError("the cloud does not answer")
+
+    async def _heard(self) -> None:
+        """The answer arrives, which may be old by then; or never does."""
+        await self._stage.clock.sleep(self._stage.chance.uniform(*(_LATE_SECONDS if self.is_late else (0.0, 0.5))))
+        line = self._line()
+        if line.is_cut and self._stage.chance.random() < _LOST:
+            self._stage.counts["cloud answers lost"] += 1
+            await asyncio.Event().wait()
+        try:
+            await line.get_through()
+        except TimeoutError as error:
+            raise CloudUnavailable("connection timed out") from error
+
+    def _line(self) -> Line:
+        return self.lines[current_process().name.partition("#")[0]]
 
     def _judge(self, provider_ids: Iterable[str]) -> None:
         for provider_id in provider_ids:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import functools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
@@ -11,6 +13,7 @@ from fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Wo
 from fairlead.drivers import sdk
 from fairlead.drivers.drain.driver import DrainDriver
 from fairlead.drivers.sdk.service import Service
+from fairlead.sim.lines import Line
 from fairlead.sim.loop import Process, current_process
 from fairlead.sim.stage import Life, Stage
 
@@ -26,12 +29,13 @@ OFFERED: Final = (
 
 
 _LIES: Final = 0.02  # how often a driver names a state that is none of the transition's
+_CONNECTIONS_LOST: Final = 0.5  # how often they do not survive a cut
 
 
 class DriverJudge(Protocol):
     """Who wants to know what drivers are asked and what they do."""
 
-    def begun(self, work: Work, *, is_end: bool, caller: Process) -> int:
+    def begun(self, work: Work, *, is_end: bool, caller: Process, line: Line) -> int:
         """A driver begins; the number of the call."""
         ...
 
@@ -89,17 +93,29 @@ def drainer(node_name: str) -> Callable[[DriverHost, Life], sdk.Driver]:
     return make
 
 
+@dataclasses.dataclass(slots=True, eq=False)
+class _Call:
+    """A call under way: who made it, what runs for it in the driver, where the answer goes."""
+
+    caller: Process
+    answer: asyncio.Future[Any]
+    task: asyncio.Task[None]
+
+
 class DriverHost:
-    """A driver's process as its agent reaches it. Calls run there; only answers come back."""
+    """A driver's process as its agent reaches it. Calls run there; only answers come back, over a line."""
 
     def __init__(
         self,
         stage: Stage,
+        line: Line,
         make: Callable[[DriverHost, Life], sdk.Driver],
         on_call: Callable[[Work], None],
         deeds: DriverJudge,
     ) -> None:
         self.stage = stage
+        self.line = line
+        line.on_heal.append(self._line_healed)
         self._on_call = on_call
         self._deeds = deeds
         self.marks = _Marks()
@@ -107,7 +123,7 @@ class DriverHost:
         self.is_troubled = True
         self._service: Service | None = None
         self._process: Process | None = None
-        self._calls: dict[asyncio.Future[Any], asyncio.Task[Any]] = {}
+        self._calls: list[_Call] = []
         self._at_work: set[int] = set()  # calls by their number for whoever judges them
 
     async def main(self, life: Life) -> None:
@@ -117,17 +133,26 @@ class DriverHost:
         await asyncio.Event().wait()
 
     def died(self, process: Process) -> None:
-        """Calls that it was busy with are answered by the kernel."""
+        """A process is gone: the driver, or somebody who called it. The kernel tells the other end."""
+        for call in [call for call in self._calls if call.caller is process]:
+            self._calls.remove(call)
+            self.line.say(functools.partial(_cancel, call.task))
         if process is not self._process:
             return
         self._service = None
         for number in sorted(self._at_work):
             self._deeds.over(number)
         self._at_work.clear()
-        calls, self._calls = self._calls, {}
-        for answer in calls:
-            if not answer.done():
-                answer.set_exception(DriverGone("connection reset by peer"))
+        self.line.say(self._break_all)
+
+    def _line_healed(self) -> None:
+        if self.stage.chance.random() < _CONNECTIONS_LOST:
+            self._break_all()
+
+    def _break_all(self) -> None:
+        for call in self._calls:
+            if not call.answer.done():
+                call.answer.set_exception(DriverGone("connection reset by peer"))
 
     # ---- the channel: what the agent calls
 
@@ -148,7 +173,7 @@ class DriverHost:
         loop, caller = self.stage.loop, current_process()
 
         def relay(progress: Progress) -> None:
-            loop.call_soon(on_progress, progress, context=caller.context.copy())
+            self.line.say(lambda: _ignore(loop.call_soon(on_progress, progress, context=caller.context.copy())))
 
         return await self._work(lambda service: service.end(work, relay), work, is_end=True)
 
@@ -159,7 +184,7 @@ class DriverHost:
 
         async def judged(service: Service) -> Reached:
             self._on_call(work)
-            number, reached = self._deeds.begun(work, is_end=is_end, caller=caller), None
+            number, reached = self._deeds.begun(work, is_end=is_end, caller=caller, line=self.line), None
             self._at_work.add(number)
             try:
                 reached = await begin(service)
@@ -175,28 +200,47 @@ class DriverHost:
 
     async def _call(self, begin: Callable[[Service], Coroutine[Any, Any, _T]]) -> _T:
         await asyncio.sleep(self.stage.chance.uniform(0.0, 0.001))
+        try:
+            await self.line.get_through()
+        except TimeoutError as error:
+            raise DriverGone("connection timed out") from error
         if self._service is None or self._process is None:
             raise DriverGone("connection refused")
         loop = self.stage.loop
         answer: asyncio.Future[_T] = loop.create_future()
-        task = loop.start(self._process, _answered(begin(self._service), answer), name="call")
-        self._calls[answer] = task
+        task = loop.start(self._process, self._answered(begin(self._service), answer), name="call")
+        call = _Call(current_process(), answer, task)
+        self._calls.append(call)
         try:
             return await answer
         finally:
-            self._calls.pop(answer, None)
-            task.cancel()
+            self._calls.remove(call)
+            self.line.say(functools.partial(_cancel, task))
+
+    async def _answered(self, work: Coroutine[Any, Any, _T], answer: asyncio.Future[_T]) -> None:
+        try:
+            result = await work
+        except DriverError as error:
+            self.line.say(functools.partial(_fail, answer, error))
+        except Exception as error:  # noqa: BLE001 - over a socket, too, an exception is an answer
+            self.line.say(functools.partial(_fail, answer, DriverRefused(f"{type(error).__name__}: {error}")))
+        else:
+            self.line.say(functools.partial(_settle, answer, result))
 
 
-async def _answered(work: Coroutine[Any, Any, _T], answer: asyncio.Future[_T]) -> None:
-    try:
-        result = await work
-    except DriverError as error:
-        if not answer.done():
-            answer.set_exception(error)
-    except Exception as error:  # noqa: BLE001 - over a socket, too, an exception is an answer
-        if not answer.done():
-            answer.set_exception(DriverRefused(f"{type(error).__name__}: {error}"))
-    else:
-        if not answer.done():
-            answer.set_result(result)
+def _settle(answer: asyncio.Future[_T], result: _T) -> None:
+    if not answer.done():
+        answer.set_result(result)
+
+
+def _fail(answer: asyncio.Future[Any], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+
+
+def _cancel(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+
+
+def _ignore(_handle: object) -> None:
+    """Nobody takes back what was said."""

@@ -40,6 +40,7 @@ def add_cloud_manager(stage: Stage, cloud: SimCloud, number: int, leaders: Leade
     platforms = cloud.supported_platforms()
     lock = Lock("kube-system", lease_name(cloud.name, platforms))
     name = f"ccm-{cloud.name}-{number}"
+    cloud.lines[name] = stage.line(f"{name} ~ cloud-{cloud.name}")
 
     def controllers() -> tuple[Controller, ...]:
         return (CloudManager(cloud, platforms, CloudSettings()).as_controller(instance=name),)

@@ -138,11 +138,15 @@ class Users:
             cloud.remove(node)
         self._stage.trace.add("user", f"the machine of {node} is gone")
         self._machines[node].unplug()
-        async with self._tolerant():
-            await self._client.of(_NODES).patch(node, _ready("Unknown"), subresource="status")
+        await self.doubt_a_node(node)
         if cloud is None:
             await self._stage.clock.sleep(chance.uniform(30.0, 90.0))
             self._machines[node].plug_in()
+
+    async def doubt_a_node(self, name: str) -> None:
+        """Somebody has not heard of a node for a while. Its kubelet will say that it is well."""
+        async with self._tolerant():
+            await self._client.of(_NODES).patch(name, _ready("Unknown"), subresource="status")
 
     async def recreate_a_node(self, chance: Randomness) -> None:
         """A node is deleted, or was, and comes back under the same name."""

@@ -9,6 +9,7 @@ from fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus
 from fairlead.api.reserved import NODE_SHUTDOWN
 from fairlead.driverapi.messages import Reached, Work
 from fairlead.sim.commits import EVENTS, Commit, Commits, claim_status
+from fairlead.sim.lines import Line
 from fairlead.sim.loop import Process, current_process
 from fairlead.sim.stage import Stage, Violation
 
@@ -25,6 +26,7 @@ class _Call:
     is_end: bool
     caller: Process
     driver: Process
+    line: Line
 
 
 class Deeds:
@@ -38,12 +40,12 @@ class Deeds:
         self._number = 0
         commits.listeners.append(self._committed)
 
-    def begun(self, work: Work, *, is_end: bool, caller: Process) -> int:
+    def begun(self, work: Work, *, is_end: bool, caller: Process, line: Line) -> int:
         """A driver begins, in the process that it is; the number of the call."""
         if is_end and work.start not in self._reached.get(work.event_uid, ()):
             self._break(f"the driver is to end {work.event_name}, and has not started it")
         self._number += 1
-        self._running[self._number] = _Call(work, is_end, caller, current_process())
+        self._running[self._number] = _Call(work, is_end, caller, current_process(), line)
         return self._number
 
     def over(self, number: int, reached: object = None) -> None:
@@ -58,7 +60,8 @@ class Deeds:
         for call in self._running.values():
             well_since = self._stage.well_since(call.caller.name.partition("#")[0])
             is_well = call.caller.is_alive and well_since is not None and well_since <= ended
-            if call.work.event_uid == uid and is_well and not call.driver.is_paused:
+            is_heard = not call.line.is_cut and call.line.well_since <= ended
+            if call.work.event_uid == uid and is_well and is_heard and not call.driver.is_paused:
                 self._break(f"a driver still works on {call.work.event_name}, which ended at {ended:.1f} s")
 
     def _committed(self, commit: Commit) -> None:

@@ -32,6 +32,10 @@ class _Asked:
     group: int
     ends: float
 
+    def is_prolonged(self, now: float, grace_seconds: float) -> bool:
+        """Whether so many seconds are more than it had; to be killed late is no present."""
+        return grace_seconds > 0 and now + grace_seconds > self.ends + _SLACK_SECONDS
+
 
 @dataclasses.dataclass(slots=True)
 class _Shutdown:
@@ -82,7 +86,7 @@ class Shutdowns:
             self._break(f"pod {pod.name} of {machine.node_name} is given {what}")
         shutdown.is_on_disk = shutdown.is_on_disk and not machine.is_disk_full
         before = shutdown.asked.get(pod.uid)
-        if before is not None and shutdown.is_on_disk and now + grace_seconds > before.ends + _SLACK_SECONDS:
+        if before is not None and shutdown.is_on_disk and before.is_prolonged(now, grace_seconds):
             self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s more than it had")
         if known is None or before is not None:
             return

@@ -165,3 +165,30 @@ async def test_a_runtime_that_is_away_for_a_moment_is_asked_again_how_pods_ended
     await here.wait(lambda: not here.machine.is_held)
     assert not failures
     assert await here.status("low") == "Succeeded"
+
+
+@pytest.mark.parametrize(("failures", "status"), [(3, "Failed Terminated"), (1000, "Running")])
+async def test_a_runtime_that_is_away_when_a_pods_time_is_over_is_asked_again(
+    here: NodeWorld, monkeypatch: pytest.MonkeyPatch, failures: int, status: str
+) -> None:
+    """The agent comes back when the pod should have ended: the rest of the whole time is there for it."""
+    await here.pod("low", needs=99)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: any("TERM low" in line for line in here.machine.log))
+    await life.kill()
+    await here.clock.advance(25)
+    end, left = here.machine.end, [failures]
+
+    async def away(pod: RunningPod, **how: Any) -> Any:
+        if left[0]:
+            left[0] -= 1
+            raise RuntimeFailed("connection refused")
+        return await end(pod, **how)
+
+    monkeypatch.setattr(here.machine, "end", away)
+    here.start()
+    await here.wait(lambda: not here.machine.is_held)
+    assert await here.status("low") == status
+    assert here.clock.monotonic() - here.machine.began <= 42
