@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api import errors
+from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.gvk import GroupKind
 from fairlead.api.time import format_time
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.resource import Resource
@@ -79,13 +81,18 @@ def check_namespace(resource: Resource, metadata: Json, namespace: str) -> None:
 def begin_update(resource: Resource, obj: Json, old: Json, namespace: str, *, replaces: bool) -> None:
     """Carry over what only the server writes, and check that the update is about the object it names.
 
-    ``replaces``: the object came from the client as a whole (PUT), so a uid in it is a precondition.
+    ``replaces``: the object came from the client as a whole (PUT), so a uid in it is a precondition, and of some kinds
+    it must say which version it is made from.
     """
     metadata = require_metadata(obj)
     drop_empty(metadata)
     check_namespace(resource, metadata, namespace)
     was = old["metadata"]
     asked = metadata.get("resourceVersion")
+    if replaces and not asked and not resource.strategy.allow_unconditional_update:
+        problem = FieldError.invalid(FieldPath("metadata", "resourceVersion"), 0, "must be specified for an update")
+        # The resource, not the kind: so says Kubernetes.
+        raise errors.invalid(GroupKind(resource.group, resource.plural), was["name"], [problem])
     if asked and asked != was["resourceVersion"]:
         raise errors.conflict(
             resource.group_resource,

@@ -1,15 +1,18 @@
-"""POST: create an object."""
+"""POST: create an object. Also what PUT and apply do about one that is not there."""
 
 from __future__ import annotations
 
+import contextlib
+
 from fairlead.api import errors
-from fairlead.apiserver.http.messages import Response
+from fairlead.apiserver.http.messages import Json, Response
+from fairlead.apiserver.operations.core import WriteOptions
 from fairlead.apiserver.operations.create import create as create_object
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
 
-__all__ = ["create"]
+__all__ = ["create", "create_absent"]
 
 
 async def create(call: Call) -> Response:
@@ -23,3 +26,21 @@ async def create(call: Call) -> Response:
     obj = await read_object(call)
     result = await create_object(call.core, call.resource, obj, namespace=call.info.namespace, options=options)
     return presentation.outcome(call, form, result, 201)
+
+
+async def create_absent(
+    call: Call, form: presentation.Form, obj: Json, options: WriteOptions, *, tracked: bool = False
+) -> Response | None:
+    """Create what a request to change it did not find; None when somebody else made it at this very moment."""
+    call.require_create()
+    with contextlib.suppress(errors.AlreadyExists):
+        made = await create_object(
+            call.core,
+            call.resource,
+            obj,
+            namespace=call.info.namespace,
+            options=options.with_kind("CreateOptions"),
+            tracked=tracked,
+        )
+        return presentation.outcome(call, form, made, 201)
+    return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -14,7 +13,6 @@ from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.apiserver.http.messages import Json, Response
 from fairlead.apiserver.operations import ownership
 from fairlead.apiserver.operations.core import WriteOptions
-from fairlead.apiserver.operations.create import create as create_object
 from fairlead.apiserver.operations.update import update as update_object
 from fairlead.apiserver.patch.depth import ensure_depth
 from fairlead.apiserver.patch.json_patch import apply_json_patch
@@ -25,6 +23,7 @@ from fairlead.apiserver.schema.duplicates import duplicate_fields
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.body import check_fields, check_kind, decode_yaml, told_apart
 from fairlead.apiserver.verbs.call import Call
+from fairlead.apiserver.verbs.create import create_absent
 
 __all__ = ["APPLY_PATCH", "JSON_PATCH", "MERGE_PATCH", "STRATEGIC_PATCH", "decode_patch", "patch"]
 
@@ -149,19 +148,10 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
         if metadata.get("uid") or metadata.get("resourceVersion"):
             problem = "uid mismatch: the provided object does not exist"
             raise errors.conflict(resource.group_resource, call.info.name, problem)
-        call.require_create()
         obj = ownership.apply_new(call.core, resource, copy_json(applied), manager)
-        # Somebody else may create it at this very moment; then this apply is about theirs.
-        with contextlib.suppress(errors.AlreadyExists):
-            made = await create_object(
-                call.core,
-                resource,
-                obj,
-                namespace=call.info.namespace,
-                options=options.with_kind("CreateOptions"),
-                tracked=True,
-            )
-            return presentation.outcome(call, form, made, 201)
+        made = await create_absent(call, form, obj, options, tracked=True)
+        if made is not None:
+            return made
 
     async def change(current: Json) -> Json:
         # Every attempt starts from what the client sent: defaults are filled into the result in place.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from fairlead.api import errors
-from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver.http.messages import Json, Response
-from fairlead.apiserver.operations.create import create as create_object
+from fairlead.apiserver.operations.core import WriteOptions
 from fairlead.apiserver.operations.update import update as update_object
 from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
+from fairlead.apiserver.verbs.create import create_absent
 
 __all__ = ["update"]
 
@@ -31,23 +31,12 @@ async def update(call: Call) -> Response:
         raise errors.BadRequest(
             f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
         )
-    if resource.strategy.allow_create_on_update and not call.info.subresource and not metadata.get("resourceVersion"):
+    if resource.strategy.allow_create_on_update and not call.info.subresource:
         key = resource.key(call.info.namespace, name)
         if call.core.store.newest(resource.table, key) is None:
-            call.require_create()
-            made = await create_object(
-                call.core,
-                resource,
-                obj,
-                namespace=call.info.namespace,
-                options=options.with_kind("CreateOptions"),
-            )
-            return presentation.outcome(call, form, made, 201)
-    if not metadata.get("resourceVersion") and not resource.strategy.allow_unconditional_update:
-        problem = FieldError.invalid(
-            FieldPath("metadata").child("resourceVersion"), 0, "must be specified for an update"
-        )
-        raise errors.invalid(resource.group_kind, name, [problem])
+            made = await _create(call, form, copy_json(obj), options)
+            if made is not None:
+                return made
 
     async def replace(_current: Json) -> Json:
         copied: Json = copy_json(obj)  # every attempt starts from what the client sent
@@ -64,3 +53,13 @@ async def update(call: Call) -> Response:
         replaces=True,
     )
     return presentation.outcome(call, form, result)
+
+
+async def _create(call: Call, form: presentation.Form, obj: Json, options: WriteOptions) -> Response | None:
+    """Make an object that is not there, unless it was meant to be a certain one. A version says nothing of that."""
+    metadata = obj["metadata"]
+    metadata.pop("resourceVersion", None)
+    if metadata.get("uid"):
+        problem = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
+        raise errors.conflict(call.resource.group_resource, call.info.name, problem)
+    return await create_absent(call, form, obj, options)

@@ -20,6 +20,7 @@ __all__ = [
 class WebhookConfigurationStrategy(Strategy):
     """Validating and mutating webhook configurations."""
 
+    allow_unconditional_update: bool = False
     tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
@@ -67,6 +68,7 @@ class MutatingWebhookConfigurationStrategy(WebhookConfigurationStrategy):
 class PolicyStrategy(Strategy):
     """ValidatingAdmissionPolicy."""
 
+    allow_unconditional_update: bool = False
     has_status: bool = True
     tracks_generation: bool = True
 
@@ -94,6 +96,7 @@ class PolicyStrategy(Strategy):
 class PolicyBindingStrategy(Strategy):
     """ValidatingAdmissionPolicyBinding."""
 
+    allow_unconditional_update: bool = False
     tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:

@@ -28,6 +28,7 @@ class ResourceQuotaStrategy(Strategy):
     """Stored, for those who count."""
 
     has_status: bool = True
+    returns_deleted_object: bool = True
 
     def prepare_create(self, obj: Json) -> None:
         """Nobody has counted yet."""

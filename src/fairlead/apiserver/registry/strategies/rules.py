@@ -1,4 +1,4 @@
-"""Kinds that hold rules for others: budgets, leases, roles, priorities."""
+"""Kinds that hold rules for others: budgets, leases, roles, priorities, runtimes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.validation.metadata import validate_labels
 from fairlead.api.validation.selectors import validate_label_selector
+from fairlead.apiserver.registry.strategies import checks
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
@@ -16,6 +18,7 @@ __all__ = [
     "PodDisruptionBudgetStrategy",
     "PriorityClassStrategy",
     "RoleStrategy",
+    "RuntimeClassStrategy",
 ]
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -24,6 +27,7 @@ _RBAC = "rbac.authorization.k8s.io"
 class PodDisruptionBudgetStrategy(Strategy):
     """policy/v1 PodDisruptionBudget."""
 
+    allow_unconditional_update: bool = False
     has_status: bool = True
     tracks_generation: bool = True
 
@@ -203,3 +207,23 @@ class PriorityClassStrategy(Strategy):
         if obj.get("value") != old.get("value"):
             problems.append(FieldError.forbidden(FieldPath("value"), "may not be changed in an update."))
         return problems
+
+
+class RuntimeClassStrategy(Strategy):
+    """node.k8s.io/v1 RuntimeClass: by which handler a node runs the pods of a class."""
+
+    allow_create_on_update: bool = True
+    allow_unconditional_update: bool = False
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """A handler that a node could know, and nodes that can be found."""
+        handler, path = obj.get("handler") or "", FieldPath("handler")
+        problems = checks.complaints(path, handler, names.dns1123_label(handler)) if handler else []
+        if not handler:
+            problems.append(FieldError.required(path, ""))
+        selector = (obj.get("scheduling") or {}).get("nodeSelector") or {}
+        return problems + validate_labels(selector, FieldPath("scheduling", "nodeSelector"))
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Pods that run already go on as they were started."""
+        return self.validate(obj) + checks.changed(obj, old, FieldPath(), "handler")

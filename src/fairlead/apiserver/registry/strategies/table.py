@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 
 from fairlead.apiserver.registry.strategies import (
@@ -18,6 +19,7 @@ from fairlead.apiserver.registry.strategies import (
     pods,
     rules,
     services,
+    templates,
     volumes,
     workloads,
 )
@@ -26,23 +28,24 @@ from fairlead.apiserver.registry.strategy import Strategy
 __all__ = ["strategy_for"]
 
 
-class _Stored(Strategy):
-    """Kinds that the server only keeps: no status of their own, nothing counted."""
+class _Kept(Strategy):
+    """A kind that the server only keeps; what differs is how it is written and what a write answers."""
+
+    def __init__(
+        self, *, status: bool = False, counted: bool = False, unconditional: bool = True, shown_last: bool = False
+    ) -> None:
+        """``counted``: it has a generation. ``shown_last``: whoever deletes it is shown what it was."""
+        self.has_status = status
+        self.tracks_generation = counted
+        self.allow_unconditional_update = unconditional
+        self.returns_deleted_object = shown_last
 
 
-class _WithStatus(Strategy):
-    """Kinds with a status that only its subresource writes."""
+_Makes = Callable[[], Strategy]
+_shown_last = functools.partial(_Kept, shown_last=True)
+_counted = functools.partial(_Kept, status=True, counted=True)
 
-    has_status: bool = True
-
-
-class _Counted(_WithStatus):
-    """Kinds with a status and a generation."""
-
-    tracks_generation: bool = True
-
-
-_OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {
+_OWN: Mapping[tuple[str, str], _Makes] = {
     ("", "namespaces"): core.NamespaceStrategy,
     ("", "nodes"): core.NodeStrategy,
     ("", "pods"): pods.PodStrategy,
@@ -55,6 +58,7 @@ _OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {
     ("", "persistentvolumeclaims"): claims.PersistentVolumeClaimStrategy,
     ("", "services"): services.ServiceStrategy,
     ("", "endpoints"): endpoints.EndpointsStrategy,
+    ("", "podtemplates"): templates.PodTemplateStrategy,
     ("", "replicationcontrollers"): workloads.ReplicationControllerStrategy,
     ("discovery.k8s.io", "endpointslices"): endpoints.EndpointSliceStrategy,
     ("apps", "deployments"): workloads.DeploymentStrategy,
@@ -83,8 +87,18 @@ _OWN: Mapping[tuple[str, str], Callable[[], Strategy]] = {
     ("certificates.k8s.io", "certificatesigningrequests"): certificates.CertificateSigningRequestStrategy,
     ("", "limitranges"): limits.LimitRangeStrategy,
     ("", "resourcequotas"): limits.ResourceQuotaStrategy,
-    ("flowcontrol.apiserver.k8s.io", "flowschemas"): _Counted,
-    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _Counted,
+    ("flowcontrol.apiserver.k8s.io", "flowschemas"): _counted,
+    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _counted,
+    ("node.k8s.io", "runtimeclasses"): rules.RuntimeClassStrategy,
+    ("resource.k8s.io", "deviceclasses"): functools.partial(_shown_last, counted=True),
+    ("resource.k8s.io", "resourceclaims"): functools.partial(_shown_last, status=True),
+    ("resource.k8s.io", "resourceclaimtemplates"): _shown_last,
+    ("resource.k8s.io", "resourceslices"): functools.partial(_shown_last, counted=True),
+    ("storage.k8s.io", "csidrivers"): functools.partial(_shown_last, unconditional=False),
+    ("storage.k8s.io", "csinodes"): functools.partial(_shown_last, unconditional=False),
+    ("storage.k8s.io", "csistoragecapacities"): functools.partial(_Kept, unconditional=False),
+    ("storage.k8s.io", "volumeattachments"): functools.partial(_shown_last, status=True, unconditional=False),
+    ("storage.k8s.io", "volumeattributesclasses"): _shown_last,
 }
 
 
@@ -93,4 +107,4 @@ def strategy_for(group: str, plural: str, *, has_status: bool) -> Strategy:
     own = _OWN.get((group, plural))
     if own is not None:
         return own()
-    return _WithStatus() if has_status else _Stored()
+    return _Kept(status=has_status)

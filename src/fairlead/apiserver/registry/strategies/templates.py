@@ -1,4 +1,4 @@
-"""Pod templates: what Kubernetes asks of one, whatever workload it is part of."""
+"""Pod templates: what Kubernetes asks of one, whatever workload it is part of, and the kind that is nothing else."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from fairlead.api import selectors
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.validation.metadata import validate_annotations, validate_labels
 from fairlead.api.validation.selectors import validate_label_selector
+from fairlead.apiserver.registry.strategies.podspec import default_pod_spec
 from fairlead.apiserver.registry.strategies.podvalidation import validate_pod_spec
-from fairlead.apiserver.registry.strategy import Json
+from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
+    "PodTemplateStrategy",
     "is_readable",
     "is_selected",
     "template_labels",
@@ -78,3 +80,24 @@ def is_selected(selector: Json | None, spec: Json, path: FieldPath) -> list[Fiel
         return []
     at = path.child("template", "metadata", "labels")
     return [FieldError.invalid(at, labels or None, "`selector` does not match template `labels`")]
+
+
+class PodTemplateStrategy(Strategy):
+    """v1 PodTemplate: a template on its own, kept for whoever makes pods from it."""
+
+    tracks_generation: bool = True
+    returns_deleted_object: bool = True
+
+    def default(self, obj: Json) -> None:
+        """As in any workload."""
+        template = obj.setdefault("template", {})
+        template.setdefault("metadata", {})
+        default_pod_spec(template.setdefault("spec", {}))
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """As in any workload."""
+        return validate_template(obj["template"], FieldPath("template"))
+
+    def generation_changed(self, obj: Json, old: Json) -> bool:
+        """The template is what counts."""
+        return bool(obj.get("template") != old.get("template"))

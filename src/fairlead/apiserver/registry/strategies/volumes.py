@@ -178,6 +178,8 @@ def _lasting(spec: Json, before: Json, source: str) -> Json | None:
 class StorageClassStrategy(Strategy):
     """storage.k8s.io/v1 StorageClass."""
 
+    returns_deleted_object: bool = True
+
     def default(self, obj: Json) -> None:
         """Delete, and bind at once."""
         obj.setdefault("reclaimPolicy", "Delete")
