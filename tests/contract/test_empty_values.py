@@ -12,6 +12,13 @@ from fairlead.testing.rawhttp import JSON_PATCH, RawApi
 Json = dict[str, Any]
 
 
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices"
+
+
+def slice_of(name: str, **fields: Any) -> Json:
+    return {"metadata": {"name": name}, "addressType": "IPv4", **fields}
+
+
 def deployment(**container: Any) -> Json:
     template = {
         "metadata": {"labels": {"a": "b"}, "annotations": {}},
@@ -97,4 +104,20 @@ async def test_lists_that_are_always_written(api: RawApi, namespace: str) -> Non
     path = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles"
     body = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": {"name": "a"}, "rules": []}
     made = (await api.post(path, body)).expect(201)
-    assert not made["rules"]
+    assert made["rules"] is None
+    made = (await api.post(SLICES.format(namespace), slice_of("a"))).expect(201)
+    assert (made["endpoints"], made["ports"]) == (None, None)
+
+
+@pytest.mark.parametrize("nothing", [{}, {"ports": None}, {"ports": []}])
+async def test_nothing_is_nothing_however_it_is_said(api: RawApi, namespace: str, nothing: Json) -> None:
+    path = SLICES.format(namespace)
+    made = (await api.post(path, slice_of("s", endpoints=[], ports=None))).expect(201)
+    assert (made["endpoints"], made["ports"]) == (None, None)
+    again = (await api.put(f"{path}/s", slice_of("s", endpoints=[], **nothing))).expect(200)
+    assert (again["endpoints"], again["ports"], again["metadata"]["generation"]) == (None, None, 1)
+    filled = (await api.patch(f"{path}/s", {"ports": [{"port": 80}]})).expect(200)
+    assert filled["ports"] == [{"name": "", "port": 80, "protocol": "TCP"}]
+    emptied = (await api.put(f"{path}/s", slice_of("s", **nothing))).expect(200)
+    assert (emptied["ports"], emptied["metadata"]["generation"]) == (None, 3)
+    assert (await api.get(f"{path}/s")).expect(200) == emptied

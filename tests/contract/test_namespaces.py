@@ -8,6 +8,7 @@ import pytest
 
 from fairlead.testing.manifests import config_map, failure
 from fairlead.testing.rawhttp import RawApi
+from tests.contract.conftest import Refused
 
 
 @pytest.fixture
@@ -100,6 +101,21 @@ async def test_finalize_is_the_only_way_to_change_spec_finalizers(api: RawApi, n
     emptied = (await api.put(f"{path}/finalize", {**made, "spec": {}})).expect(200)
     assert emptied["spec"] == {}
     (await api.delete(path)).expect(200)
+
+
+async def test_whoever_holds_a_namespace_says_who_it_is(api: RawApi, name: str, refused: Refused) -> None:
+    path, neither = "/api/v1/namespaces", "name is neither a standard finalizer name nor is it fully qualified"
+    held = {"metadata": {"name": name}, "spec": {"finalizers": ["foo", "orphan", "a/b/c"]}}
+    first, second = await refused(path, held)
+    assert first.startswith('spec.finalizers: Invalid value: "a/b/c": a valid label key must consist of')
+    assert second == f'spec.finalizers: Invalid value: "foo": {neither}'
+    held["spec"] = {"finalizers": ["a.b/c"]}
+    made = (await api.post(path, held)).expect(201)
+    assert made["spec"]["finalizers"] == ["a.b/c", "kubernetes"]
+    status = (await api.put(f"{path}/{name}/finalize", {**made, "spec": {"finalizers": ["a.b/c", "foo"]}})).expect(422)
+    assert status["message"] == f'Namespace "{name}" is invalid: spec.finalizers[1]: Invalid value: "foo": {neither}'
+    (await api.put(f"{path}/{name}/finalize", {**made, "spec": {"finalizers": ["kubernetes"]}})).expect(200)
+    (await api.delete(f"{path}/{name}")).expect(200)
 
 
 async def test_the_standard_ones_stay(api: RawApi) -> None:

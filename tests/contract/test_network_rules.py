@@ -168,6 +168,37 @@ RULES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         endpoints(),
         ["endpoints[0].addresses: Required value: must contain at least 1 address"],
     ),
+    "names that are no domains": (
+        SLICES,
+        {"addressType": "FQDN", "endpoints": [{"addresses": ["a.b.", "x", ""]}], "ports": [{"appProtocol": "/b"}]},
+        [
+            (
+                'endpoints[0].addresses[1]: Invalid value: "x": '
+                "should be a domain with at least two segments separated by dots"
+            ),
+            "endpoints[0].addresses[2]: Required value",
+            'ports[0].appProtocol: Invalid value: "/b": prefix part must be non-empty',
+        ],
+    ),
+    "hints at nobody": (
+        SLICES,
+        {
+            "addressType": "IPv4",
+            "endpoints": [
+                {
+                    "addresses": ["10.0.0.1"],
+                    "hints": {
+                        "forZones": [{"name": "a"}, {"name": "a"}],
+                        "forNodes": [{"name": f"n{index}"} for index in range(9)],
+                    },
+                }
+            ],
+        },
+        [
+            "endpoints[0].hints.forNodes: Too many: 9: must have at most 8 items",
+            'endpoints[0].hints.forZones[1].name: Duplicate value: "a"',
+        ],
+    ),
     "a service elsewhere with an address here": (
         SERVICES,
         {"spec": {"type": "ExternalName", "externalName": "a.b", "clusterIP": "10.0.0.9"}},
@@ -242,3 +273,17 @@ async def test_a_service_remembers_its_clients(api: RawApi, namespace: str) -> N
     spec = (await api.post(inside(namespace, SERVICES), body, dryRun="All")).expect(201)["spec"]
     assert spec["sessionAffinityConfig"] == {"clientIP": {"timeoutSeconds": 10800}}
     assert spec["ipFamilyPolicy"] == "RequireDualStack"
+
+
+async def test_slices_are_counted_and_told_of(api: RawApi, namespace: str) -> None:
+    path = inside(namespace, SLICES)
+    endpoint = {"addresses": ["a.b"], "deprecatedTopology": {"a": "b"}}
+    body = {"metadata": {"name": "s"}, "addressType": "FQDN", "endpoints": [endpoint]}
+    answer = await api.post(path, body)
+    assert answer.expect(201)["endpoints"] == [{"addresses": ["a.b"], "conditions": {}}]
+    assert answer.headers["Warning"] == '299 - "spec.addressType: FQDN endpoints are deprecated"'
+    # Readers find slices by their labels.
+    labelled = (await api.patch(f"{path}/s", {"metadata": {"labels": {"a": "b"}}})).expect(200)
+    assert labelled["metadata"]["generation"] == 2
+    noted = (await api.patch(f"{path}/s", {"metadata": {"annotations": {"a": "b"}}})).expect(200)
+    assert noted["metadata"]["generation"] == 2

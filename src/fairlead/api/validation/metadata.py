@@ -10,6 +10,7 @@ from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupVersionKind
 
 __all__ = [
+    "STANDARD_FINALIZERS",
     "NameRule",
     "validate_annotations",
     "validate_finalizers",
@@ -19,7 +20,11 @@ __all__ = [
     "validate_object_meta",
     "validate_object_meta_update",
     "validate_owner_references",
+    "validate_qualified_finalizer",
 ]
+
+# The finalizers of old that need no domain.
+STANDARD_FINALIZERS = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
 
 _ANNOTATIONS_MAX_BYTES = 256 * 1024
 _MANAGER_MAX_BYTES = 128
@@ -175,6 +180,14 @@ def validate_finalizers(finalizers: Sequence[str], path: FieldPath) -> list[Fiel
         detail = "finalizer orphan and foregroundDeletion cannot be both set"
         errors.append(FieldError.invalid(path, list(finalizers), detail))
     return errors
+
+
+def validate_qualified_finalizer(finalizer: str, path: FieldPath) -> list[FieldError]:
+    """A finalizer of a built-in object: one of those of old, or one with a domain."""
+    if "/" in finalizer or finalizer in STANDARD_FINALIZERS:
+        return []
+    detail = "name is neither a standard finalizer name nor is it fully qualified"
+    return [FieldError.invalid(path, finalizer, detail)]
 
 
 def validate_managed_fields(entries: Sequence[Mapping[str, Any]], path: FieldPath) -> list[FieldError]:

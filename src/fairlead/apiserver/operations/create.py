@@ -48,6 +48,7 @@ async def create_own(core: Core, resource: Resource, obj: Json, *, options: Writ
     resource.strategy.prepare_create(obj)
     resource.strategy.default(obj)
     ownership.track(core, resource, None, obj, options, "")
+    resource.strategy.canonicalize(obj)
     name = obj["metadata"]["name"]
     try:
         entry = await storing.put(core, resource, resource.key(namespace, name), obj, expected=0)
@@ -94,6 +95,7 @@ async def _create_once(
         strategy.prepare_create(obj)
         strategy.default(obj)
     validation.check_create(resource, obj)
+    strategy.canonicalize(obj)
     options.warnings += strategy.warnings(obj, None)
     await core.admission.validate(operation)
     name = obj["metadata"]["name"]

@@ -132,6 +132,7 @@ async def _update_once(
             view.take(obj, operation.obj)
         _prepare(resource, obj, old, subresource)
     validation.check_update(resource, obj, old, subresource)
+    strategy.canonicalize(obj)
     options.warnings += strategy.warnings(obj, old)
     await core.admission.validate(operation)
     return await _commit(core, resource, entry, obj, old, options)

@@ -8,6 +8,7 @@ from fairlead.api.validation.metadata import (
     validate_finalizers,
     validate_object_meta,
     validate_object_meta_update,
+    validate_qualified_finalizer,
 )
 from fairlead.apiserver.operations.core import Json
 from fairlead.apiserver.registry.resource import Resource
@@ -16,8 +17,6 @@ __all__ = ["check_create", "check_update"]
 
 # Subresources that change what an update may not, by rules of their own.
 _OWN_RULES = frozenset({"binding", "finalize", "ephemeralcontainers", "resize"})
-# The finalizers of old that need no domain.
-_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
 def check_create(resource: Resource, obj: Json) -> None:
@@ -52,9 +51,8 @@ def _unqualified_finalizers(resource: Resource, metadata: Json) -> list[FieldErr
     if not finalizers or resource.is_custom or resource.group == "apiextensions.k8s.io":
         return []
     path = FieldPath("metadata").child("finalizers")
-    detail = "name is neither a standard finalizer name nor is it fully qualified"
     return [
-        FieldError.invalid(path.index(position), finalizer, detail)
+        problem
         for position, finalizer in enumerate(finalizers)
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS
+        for problem in validate_qualified_finalizer(finalizer, path.index(position))
     ]

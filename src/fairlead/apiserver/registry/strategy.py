@@ -17,7 +17,8 @@ Json = dict[str, Any]
 class Strategy:
     """The rules that most kinds share. A kind with rules of its own overrides what differs.
 
-    Methods whose name begins with ``prepare`` or ``default`` change the object in place; the others only look.
+    Methods whose name begins with ``prepare`` or ``default``, and ``canonicalize``, change the object in place; the
+    others only look.
     """
 
     # Kinds that count changes of what their owner asks for (spec) in metadata.generation.
@@ -36,6 +37,9 @@ class Strategy:
     deprecation: str = ""
     # What happens to dependents when a delete does not say (Job and friends orphaned theirs in older versions).
     default_propagation: str = "Background"
+
+    # Lists that are written even when there is nothing in them: as null, which is how Go writes an empty one.
+    always_written: tuple[str, ...] = ()
 
     # What makes a name a good one: given the name, what is wrong with it.
     name_rule: Callable[..., list[str]] = staticmethod(names.name_is_dns_subdomain)
@@ -82,6 +86,12 @@ class Strategy:
         """What is wrong with a change of status."""
         del obj, old
         return []
+
+    def canonicalize(self, obj: Json) -> None:
+        """Write what is valid in the one way that it is stored in."""
+        for field in self.always_written:
+            if not obj.get(field):
+                obj[field] = None
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
         """Whether what the owner asks for differs."""

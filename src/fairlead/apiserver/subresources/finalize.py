@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fairlead.api import errors
+from fairlead.api.fielderrors import FieldPath
 from fairlead.apiserver.http.messages import Json, Response
 from fairlead.apiserver.operations.update import update
+from fairlead.apiserver.registry.strategies.core import validate_namespace_finalizer
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
@@ -18,16 +22,17 @@ async def finalize(call: Call) -> Response:
         raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
     form = presentation.negotiate(call.request)
     body = await read_object(call)
+    finalizers = (body.get("spec") or {}).get("finalizers")
 
     async def mutation(current: Json) -> Json:
         asked = (body.get("metadata") or {}).get("resourceVersion")
         current["metadata"]["resourceVersion"] = asked or current["metadata"]["resourceVersion"]
-        finalizers = (body.get("spec") or {}).get("finalizers")
         spec = current.setdefault("spec", {})
         if finalizers:
             spec["finalizers"] = finalizers
         else:
             spec.pop("finalizers", None)
+        _check(call, finalizers or ())
         return current
 
     result = await update(
@@ -40,3 +45,13 @@ async def finalize(call: Call) -> Response:
         subresource="finalize",
     )
     return presentation.outcome(call, form, result)
+
+
+def _check(call: Call, finalizers: Sequence[str]) -> None:
+    problems = [
+        problem
+        for index, finalizer in enumerate(finalizers)
+        for problem in validate_namespace_finalizer(finalizer, FieldPath("spec", "finalizers").index(index))
+    ]
+    if problems:
+        raise errors.invalid(call.resource.group_kind, call.info.name, problems)

@@ -105,10 +105,10 @@ class _EndpointSlices:
                 await slices.create(wire.from_dict(EndpointSlice, wanted))
                 return None
             current = wire.to_dict(known)
-            if current.get("endpoints") != wanted["endpoints"] or current.get("ports") != wanted["ports"]:
-                await slices.update(
-                    wire.from_dict(EndpointSlice, current | {k: wanted[k] for k in ("endpoints", "ports")})
-                )
+            changed = {field: wanted[field] for field in ("endpoints", "ports")}
+            # A list without anything in it comes back as null.
+            if any((current.get(field) or []) != value for field, value in changed.items()):
+                await slices.update(wire.from_dict(EndpointSlice, current | changed))
         except (api_errors.Conflict, api_errors.AlreadyExists, api_errors.NotFound):
             return 0.05  # the cache is behind
         return None

@@ -10,6 +10,8 @@ from typing import ClassVar
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.validation.metadata import validate_qualified_finalizer
+from fairlead.apiserver.registry.strategies import checks
 from fairlead.apiserver.registry.strategies.addresses import validate_range
 from fairlead.apiserver.registry.strategies.secrettypes import validate_secret_type
 from fairlead.apiserver.registry.strategy import Json, Strategy
@@ -21,6 +23,7 @@ __all__ = [
     "NodeStrategy",
     "SecretStrategy",
     "ServiceAccountStrategy",
+    "validate_namespace_finalizer",
 ]
 
 _MAX_DATA_BYTES = 1 << 20
@@ -57,6 +60,12 @@ class NamespaceStrategy(Strategy):
         super().prepare_update(obj, old)
         obj["spec"] = old.get("spec", {})
 
+    def validate(self, obj: Json) -> list[FieldError]:
+        """What holds it has a name that says whose it is."""
+        path = FieldPath("spec", "finalizers")
+        finalizers = (obj.get("spec") or {}).get("finalizers") or ()
+        return [problem for finalizer in finalizers for problem in validate_namespace_finalizer(finalizer, path)]
+
     def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
         """Whether it ends is decided by deleting it, not by saying so: nobody could make anything in it any more."""
         del old
@@ -81,6 +90,14 @@ class NamespaceStrategy(Strategy):
     def held_by(self, obj: Json) -> int:
         """Its own finalizers."""
         return len((obj.get("spec") or {}).get("finalizers") or ())
+
+
+def validate_namespace_finalizer(finalizer: str, path: FieldPath) -> list[FieldError]:
+    """One of the names that hold a namespace."""
+    return [
+        *checks.complaints(path, finalizer, names.qualified_name(finalizer)),
+        *validate_qualified_finalizer(finalizer, path),
+    ]
 
 
 class NodeStrategy(Strategy):

@@ -7,6 +7,7 @@ from typing import Any
 
 from fairlead.api import golang, names
 from fairlead.api.fielderrors import FieldError
+from fairlead.api.validation.metadata import STANDARD_FINALIZERS
 from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.registry.resource import Resource, ScalePaths, Subresource
 from fairlead.apiserver.registry.shapes import Family, Shape
@@ -15,8 +16,6 @@ from fairlead.apiserver.schema.defaulting import apply_defaults
 from fairlead.apiserver.schema.pruning import prune
 
 __all__ = ["CustomStrategy", "custom_resources"]
-
-_STANDARD_FINALIZERS = frozenset({"foregroundDeletion", "kubernetes", "orphan"})
 
 
 class CustomStrategy(Strategy):
@@ -78,7 +77,7 @@ class CustomStrategy(Strategy):
 def _finalizer_warnings(name: str) -> list[str]:
     about = f"metadata.finalizers: {golang.quote(name)}"
     warnings = [f"{about}: {problem}" for problem in names.qualified_name(name)]
-    if "/" not in name and name not in _STANDARD_FINALIZERS:
+    if "/" not in name and name not in STANDARD_FINALIZERS:
         with_path = " including a path (/)" if "." in name else ""
         warnings.append(
             f"{about}: prefer a domain-qualified finalizer name{with_path} to avoid accidental conflicts with other "

@@ -93,6 +93,7 @@ class LeaseStrategy(Strategy):
 class RoleStrategy(Strategy):
     """Roles and ClusterRoles."""
 
+    always_written = ("rules",)
     allow_create_on_update: bool = True
     name_rule: Callable[..., list[str]] = staticmethod(names.name_is_path_segment)
 
