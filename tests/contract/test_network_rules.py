@@ -219,6 +219,38 @@ RULES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
         service(ports=[{"port": 80, "targetPort": 70000}]),
         ["spec.ports[0].targetPort: Invalid value: 70000: must be between 1 and 65535, inclusive"],
     ),
+    "a balancer that nobody asked for": (
+        SERVICES,
+        service(allocateLoadBalancerNodePorts=True, loadBalancerClass="x/y", loadBalancerSourceRanges=["10.0.0.0/8"]),
+        [
+            "spec.LoadBalancerSourceRanges: Forbidden: may only be used when `type` is 'LoadBalancer'",
+            "spec.allocateLoadBalancerNodePorts: Forbidden: may only be used when `type` is 'LoadBalancer'",
+            "spec.loadBalancerClass: Forbidden: may only be used when `type` is 'LoadBalancer'",
+        ],
+    ),
+    "a balancer of no class": (
+        SERVICES,
+        service(
+            type="LoadBalancer",
+            clusterIP="",
+            ports=[{"port": 80, "appProtocol": "/b"}],
+            loadBalancerClass="/b",
+            loadBalancerSourceRanges=[" 10.0.0.0/8", "x"],
+            trafficDistribution="X",
+        ),
+        [
+            (
+                'spec.LoadBalancerSourceRanges[1]: Invalid value: "x": '
+                "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+            ),
+            'spec.loadBalancerClass: Invalid value: "/b": prefix part must be non-empty',
+            'spec.ports[0].appProtocol: Invalid value: "/b": prefix part must be non-empty',
+            (
+                'spec.trafficDistribution: Unsupported value: "X": '
+                'supported values: "PreferClose", "PreferSameZone", "PreferSameNode"'
+            ),
+        ],
+    ),
     "traffic that does not come": (
         SERVICES,
         service(externalTrafficPolicy="Local", internalTrafficPolicy="X", sessionAffinity="Y"),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.testing.rawhttp import RawApi
+from tests.contract.conftest import Refused
 
 Json = dict[str, Any]
 
@@ -65,6 +66,94 @@ async def test_a_balancer_may_do_without(api: RawApi, namespace: str) -> None:
     local = service("b", "LoadBalancer", {"port": 80}, externalTrafficPolicy="Local")
     made = (await api.post(path, local)).expect(201)
     assert made["spec"]["healthCheckNodePort"] not in {0, *numbers(made)}
+
+
+async def test_where_a_balancer_asks_for_healthy_nodes(api: RawApi, namespace: str, refused: Refused) -> None:
+    path = f"/api/v1/namespaces/{namespace}/services"
+    local = {"externalTrafficPolicy": "Local"}
+    made = (await api.post(path, service("a", "LoadBalancer", {"port": 80}, **local))).expect(201)
+    number = made["spec"]["healthCheckNodePort"]
+    assert await refused("services.v1", {"spec": {"healthCheckNodePort": number - 1}}, patch="a") == [
+        "spec.healthCheckNodePort: Forbidden: field is immutable"
+    ]
+    kept = (await api.patch(f"{path}/a", {"spec": {"healthCheckNodePort": None}})).expect(200)
+    assert kept["spec"]["healthCheckNodePort"] == number
+    # Traffic that any node takes needs none, and gives it back.
+    (await api.put(f"{path}/a", service("a", "LoadBalancer", {"port": 80}))).expect(200)
+    taken = await api.post(path, service("b", "LoadBalancer", {"port": 80}, **local, healthCheckNodePort=number))
+    assert taken.expect(201)["spec"]["healthCheckNodePort"] == number
+    again = (await api.patch(f"{path}/a", {"spec": local})).expect(200)
+    assert again["spec"]["healthCheckNodePort"] not in {0, number, *numbers(again)}
+    plain = (await api.patch(f"{path}/a", {"spec": {"type": "NodePort"}})).expect(200)
+    assert "healthCheckNodePort" not in plain["spec"]
+    assert plain["spec"]["externalTrafficPolicy"] == "Local"
+
+
+async def test_a_port_for_health_checks_that_cannot_be_had(api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/services"
+    made = (await api.post(path, service("a", "LoadBalancer", {"port": 80}, externalTrafficPolicy="Local"))).expect(201)
+    own, other = made["spec"]["healthCheckNodePort"], numbers(made)[0]
+    allocated = "provided port is already allocated"
+    for number, why in (
+        (own, allocated),
+        (other, allocated),
+        (80, "provided port is not in the valid range. The range of valid ports is 30000-32767"),
+    ):
+        asked = {"externalTrafficPolicy": "Local", "healthCheckNodePort": number}
+        status = (await api.post(path, service("b", "LoadBalancer", {"port": 80}, **asked))).expect(500)
+        assert status["message"] == (
+            f"Internal error occurred: failed to allocate requested HealthCheck NodePort {number}: {why}"
+        )
+    for kind, policy in (("LoadBalancer", "Cluster"), ("NodePort", "Local")):
+        asked = {"externalTrafficPolicy": policy, "healthCheckNodePort": 31998}
+        status = (await api.post(path, service("b", kind, {"port": 80}, **asked))).expect(422)
+        assert [cause["message"] for cause in status["details"]["causes"]] == [
+            "Invalid value: 31998: may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+        ]
+
+
+async def test_node_ports_stay_with_the_names_of_ports(api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/services"
+    ports = [{"name": "x", "port": 80}, {"name": "y", "port": 81}]
+    made = (await api.post(path, service("a", "NodePort", *ports))).expect(201)
+    first, second = numbers(made)
+    ports = [{"name": "y", "port": 80}, {"name": "x", "port": 90}]
+    assert numbers((await api.put(f"{path}/a", service("a", "NodePort", *ports))).expect(200)) == [second, first]
+    # A number that is asked for by another port is not kept.
+    ports = [{"name": "x", "port": 80}, {"name": "z", "port": 91, "nodePort": first}]
+    one, other = numbers((await api.put(f"{path}/a", service("a", "NodePort", *ports))).expect(200))
+    assert one not in {0, first}
+    assert other == first
+    # Fewer ports of a service that has none any more are not a request for them either.
+    plain = service("a", "ClusterIP", {"name": "z", "port": 91, "nodePort": first})
+    assert numbers((await api.put(f"{path}/a", plain)).expect(200)) == [0]
+
+
+async def test_where_a_balancer_is(api: RawApi, namespace: str, refused: Refused) -> None:
+    path = f"/api/v1/namespaces/{namespace}/services"
+    (await api.post(path, service("a", "LoadBalancer", {"port": 80}))).expect(201)
+
+    def at(*ingress: Json) -> Json:
+        return {"status": {"loadBalancer": {"ingress": list(ingress)}}}
+
+    found = (await api.patch(f"{path}/a/status", at({"ip": "1.2.3.4"}, {"hostname": "a.b"}))).expect(200)
+    assert found["status"] == {"loadBalancer": {"ingress": [{"ip": "1.2.3.4", "ipMode": "VIP"}, {"hostname": "a.b"}]}}
+    nowhere = at({"ip": "x"}, {"hostname": "1.2.3.4", "ipMode": "VIP"}, {"ip": "1.1.1.1", "ipMode": "X"})
+    where = "status.loadBalancer.ingress"
+    assert await refused("services.v1", nowhere, patch="a/status") == [
+        f'{where}[0].ip: Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
+        f'{where}[1].hostname: Invalid value: "1.2.3.4": must be a DNS name, not an IP address',
+        f"{where}[1].ipMode: Forbidden: may not be specified when `ip` is not set",
+        f'{where}[2].ipMode: Unsupported value: "X": supported values: "Proxy", "VIP"',
+    ]
+    assert await refused("services.v1", {"spec": {"loadBalancerClass": "x/y"}}, patch="a") == [
+        'spec.loadBalancerClass: Invalid value: "x/y": may not change once set'
+    ]
+    plain = (await api.patch(f"{path}/a", {"spec": {"type": "NodePort"}})).expect(200)
+    assert plain["status"] == {"loadBalancer": {}}
+    assert await refused("services.v1", at({"ip": "1.2.3.4"}), patch="a/status") == [
+        f"{where}: Forbidden: may only be used when `spec.type` is 'LoadBalancer'"
+    ]
 
 
 async def test_what_only_the_former_type_had(api: RawApi, namespace: str) -> None:

@@ -60,7 +60,7 @@ class ServiceAddresses(AdmissionPlugin):
             if str(address) not in taken:
                 self._given.append(str(address))
                 return str(address)
-        raise errors.InternalError("failed to allocate a serviceIP: range is full")
+        raise errors.internal_error("failed to allocate a serviceIP: range is full")
 
     def _check_address(self, obj: Json, wanted: str) -> None:
         path = FieldPath("spec").child("clusterIPs")

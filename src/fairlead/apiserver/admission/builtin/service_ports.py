@@ -7,6 +7,7 @@ from typing import Any
 
 from fairlead.api import errors
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.apiserver.registry.strategies.traffic import is_health_checked
 
 __all__ = ["give_ports", "node_ports"]
 
@@ -14,6 +15,8 @@ Json = dict[str, Any]
 
 _RANGE = range(30000, 32768)
 _SPEC = FieldPath("spec")
+_ALLOCATED = "provided port is already allocated"
+_OUT_OF_RANGE = f"provided port is not in the valid range. The range of valid ports is {_RANGE.start}-{_RANGE.stop - 1}"
 
 
 def node_ports(spec: Json) -> Iterator[int]:
@@ -44,36 +47,54 @@ def give_ports(spec: Json, before: Json, taken: Collection[int], promised: Colle
     def next_free() -> int:
         number = next((free for free in _RANGE if free not in unavailable), None)
         if number is None:
-            raise errors.InternalError("failed to allocate a nodePort: range is full")
+            raise errors.internal_error("failed to allocate a nodePort: range is full")
         unavailable.add(number)
         return number
 
     problem = _give_to_ports(spec, before, held, taken, next_free)
-    if problem is None and _is_health_checked(spec):
+    if problem is None and is_health_checked(spec):
+        kept = before.get("healthCheckNodePort") if is_health_checked(before) else None
         if not spec.get("healthCheckNodePort"):
-            spec["healthCheckNodePort"] = before.get("healthCheckNodePort") or next_free()
-        elif spec["healthCheckNodePort"] not in held and spec["healthCheckNodePort"] in taken:
-            raise errors.InternalError(
-                f"failed to allocate requested HealthCheck NodePort {spec['healthCheckNodePort']}: "
-                "provided port is already allocated"
-            )
+            spec["healthCheckNodePort"] = kept or next_free()
+        elif kept is None:
+            _check_asked(spec["healthCheckNodePort"], {*taken, *held, *_of_ports(spec)})
     return problem
 
 
+def _of_ports(spec: Json) -> set[int]:
+    return {port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")}
+
+
+def _check_asked(number: int, taken: Collection[int]) -> None:
+    """Refuse a port for health checks that cannot be had; Kubernetes calls that its own fault."""
+    why = _ALLOCATED if number in taken else "" if number in _RANGE else _OUT_OF_RANGE
+    if why:
+        raise errors.internal_error(f"failed to allocate requested HealthCheck NodePort {number}: {why}")
+
+
 def _keep_ports(spec: Json, before: Json) -> None:
-    """An update that leaves node ports out keeps those of the same ports, unless they are asked for elsewhere."""
-    kept = {(port.get("protocol"), port.get("port")): port.get("nodePort") for port in before.get("ports") or ()}
-    asked = set(node_ports(spec))
+    """An update that leaves node ports out keeps those of the ports of these names, unless another asks for them."""
+    if not (_gives_ports(before) and _gives_ports(spec)):
+        return
+    kept = {port.get("name"): port.get("nodePort") for port in before.get("ports") or ()}
+    asked = _of_ports(spec)
     for port in spec.get("ports") or ():
-        number = kept.get((port.get("protocol"), port.get("port")))
+        number = kept.get(port.get("name"))
         if number and not port.get("nodePort") and number not in asked:
             port["nodePort"] = number
+
+
+def _gives_ports(spec: Json) -> bool:
+    """Whether each port of a service gets a node port without asking."""
+    return spec.get("type") == "NodePort" or (
+        spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not False
+    )
 
 
 def _give_to_ports(
     spec: Json, before: Json, held: Collection[int], taken: Collection[int], next_free: Callable[[], int]
 ) -> FieldError | None:
-    gives = spec.get("type") == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
+    gives = _gives_ports(spec)
     ports = spec.get("ports") or []
     shared: dict[Any, int] = {}  # in a new service TCP and UDP of one port share a node port
     for index, port in enumerate(ports):
@@ -86,14 +107,7 @@ def _give_to_ports(
         shared.setdefault(port.get("port"), number)
         at = _SPEC.child("ports").index(index).child("nodePort")
         if number not in held and number in taken:
-            return FieldError.invalid(at, number, "provided port is already allocated")
+            return FieldError.invalid(at, number, _ALLOCATED)
         if number not in held and number not in _RANGE:
-            limits = f"{_RANGE.start}-{_RANGE.stop - 1}"
-            return FieldError.invalid(
-                at, number, f"provided port is not in the valid range. The range of valid ports is {limits}"
-            )
+            return FieldError.invalid(at, number, _OUT_OF_RANGE)
     return None
-
-
-def _is_health_checked(spec: Json) -> bool:
-    return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.validation.metadata import validate_labels
-from fairlead.apiserver.registry.strategies import checks
-from fairlead.apiserver.registry.strategies.addresses import validate_address, validate_endpoint_address
+from fairlead.apiserver.registry.strategies import checks, traffic
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = ["ServiceStrategy"]
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-_WITH_NODE_PORTS = frozenset({"LoadBalancer", "NodePort"})
-_AFFINITY_SECONDS: Final = 10_800
-_MAX_AFFINITY_SECONDS: Final = 86_400
 
 
 class ServiceStrategy(Strategy):
@@ -33,22 +29,20 @@ class ServiceStrategy(Strategy):
         """Type, session affinity, ports and addresses."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("type", "ClusterIP")
-        _default_affinity(spec)
+        traffic.default_affinity(spec)
         for port in spec.get("ports") or ():
             port.setdefault("protocol", "TCP")
             if port.get("targetPort") in {None, "", 0}:
                 port["targetPort"] = port.get("port")
         if spec["type"] == "ExternalName":
             return
-        spec.setdefault("internalTrafficPolicy", "Cluster")
+        traffic.default_traffic(spec)
         # Where nobody is selected and nothing allotted, whoever makes the endpoints may use either family.
         both = spec.get("clusterIP") == "None" and not spec.get("selector") and "ipFamilyPolicy" not in spec
         spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
         spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])
-        if spec["type"] in _WITH_NODE_PORTS or (spec["type"] == "ClusterIP" and spec.get("externalIPs")):
-            spec.setdefault("externalTrafficPolicy", "Cluster")
         if spec["type"] == "LoadBalancer":
-            spec.setdefault("allocateLoadBalancerNodePorts", True)
+            traffic.default_balancer_status(obj.get("status") or {})
 
     def prepare_create(self, obj: Json) -> None:
         """No load balancer yet."""
@@ -58,8 +52,11 @@ class ServiceStrategy(Strategy):
         """An update that leaves the addresses out keeps them; what only the former type had goes with it."""
         super().prepare_update(obj, old)
         spec, before = obj.setdefault("spec", {}), old.get("spec") or {}
+        spec.setdefault("type", "ClusterIP")
         _drop_of_former_type(spec, before)
-        if spec.get("type", "ClusterIP") != "ExternalName" and before.get("type") != "ExternalName":
+        if spec["type"] != "LoadBalancer":
+            obj["status"] = {**(old.get("status") or {}), "loadBalancer": {}}
+        if spec["type"] != "ExternalName" and before.get("type") != "ExternalName":
             for field in ("clusterIP", "clusterIPs"):
                 if not spec.get(field) and before.get(field):
                     spec[field] = before[field]
@@ -77,27 +74,32 @@ class ServiceStrategy(Strategy):
             problems.append(FieldError.required(path.child("ports"), ""))
         if kind == "ExternalName":
             problems += _validate_external(spec, path)
-        elif kind in _WITH_NODE_PORTS and spec.get("clusterIP") == "None":
+        elif kind in traffic.WITH_NODE_PORTS and spec.get("clusterIP") == "None":
             text = f"may not be set to 'None' for {kind} services"
             problems.append(FieldError.invalid(path.child("clusterIPs").index(0), "None", text))
         for index, port in enumerate(ports):
             at = path.child("ports").index(index)
             problems += _port(port, at, named=len(ports) > 1)
-            if port.get("nodePort") and kind not in _WITH_NODE_PORTS:
+            if port.get("nodePort") and kind not in traffic.WITH_NODE_PORTS:
                 problems.append(FieldError.forbidden(at.child("nodePort"), f"may not be used when `type` is '{kind}'"))
         problems += _validate_unique(ports, path)
         problems += validate_labels(spec.get("selector") or {}, path.child("selector"))
-        return problems + _validate_traffic(spec, path)
+        return problems + traffic.validate_traffic(spec)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """A cluster address is given once."""
-        problems = self.validate(obj)
-        before, now = (old.get("spec") or {}).get("clusterIP"), (obj.get("spec") or {}).get("clusterIP")
-        if before and now != before and (obj.get("spec") or {}).get("type") != "ExternalName":
-            problems.append(
-                FieldError.invalid(FieldPath("spec").child("clusterIPs").index(0), now, "field is immutable")
-            )
+        """A cluster address is given once; so is a balancer."""
+        spec, before = obj.get("spec") or {}, old.get("spec") or {}
+        problems = traffic.validate_traffic_update(spec, before) + self.validate(obj)
+        address = before.get("clusterIP")
+        if address and spec.get("clusterIP") != address and spec.get("type") != "ExternalName":
+            path = FieldPath("spec").child("clusterIPs").index(0)
+            problems.append(FieldError.invalid(path, spec.get("clusterIP"), "field is immutable"))
         return problems
+
+    def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Where the balancer is."""
+        del old
+        return traffic.validate_balancer_status(obj.get("spec") or {}, obj.get("status") or {})
 
     def fields(self, obj: Json) -> dict[str, str]:
         """Address and type."""
@@ -107,35 +109,29 @@ class ServiceStrategy(Strategy):
 
 def _drop_of_former_type(spec: Json, before: Json) -> None:
     """Clients send back what they read: node ports of a service that has none any more are no request for them."""
-    had, has = before.get("type") in _WITH_NODE_PORTS, spec.get("type") in _WITH_NODE_PORTS
-    ports, former = spec.get("ports") or [], before.get("ports") or []
-    if had and not has:
-        if [port.get("nodePort") for port in ports] == [port.get("nodePort") for port in former]:
-            for port in ports:
+
+    def drop(*fields: str) -> None:
+        for field in fields:
+            if spec.get(field) == before.get(field):
+                spec.pop(field, None)
+
+    kind, was = spec["type"], before.get("type")
+    if was in traffic.WITH_NODE_PORTS and kind not in traffic.WITH_NODE_PORTS:
+        held = {port.get("nodePort") for port in before.get("ports") or ()}
+        if all(port["nodePort"] in held for port in spec.get("ports") or () if port.get("nodePort")):
+            for port in spec.get("ports") or ():
                 port.pop("nodePort", None)
-        if spec.get("externalTrafficPolicy") == before.get("externalTrafficPolicy"):
-            spec.pop("externalTrafficPolicy", None)
-    if before.get("type") != "ExternalName" and spec.get("type") == "ExternalName":
+    if was != "ExternalName" and kind == "ExternalName":
         if spec.get("clusterIP") == before.get("clusterIP"):
             spec.pop("clusterIP", None)
             spec.pop("clusterIPs", None)
-        for field in ("ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy"):
-            if spec.get(field) == before.get(field):
-                spec.pop(field, None)
-    for field in ("allocateLoadBalancerNodePorts", "healthCheckNodePort", "loadBalancerClass"):
-        if spec.get("type") != "LoadBalancer" and spec.get(field) == before.get(field):
-            spec.pop(field, None)
-
-
-def _default_affinity(spec: Json) -> None:
-    if not spec.get("sessionAffinity"):
-        spec["sessionAffinity"] = "None"
-    if spec["sessionAffinity"] == "None":
-        spec.pop("sessionAffinityConfig", None)
-    elif spec["sessionAffinity"] == "ClientIP":
-        given = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
-        if given is None:
-            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": _AFFINITY_SECONDS}}
+        drop("ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
+    if was == "LoadBalancer" and kind != "LoadBalancer":
+        drop("allocateLoadBalancerNodePorts", "loadBalancerClass")
+    if traffic.is_reachable(before) and not traffic.is_reachable(spec):
+        drop("externalTrafficPolicy")
+    if traffic.is_health_checked(before) and not traffic.is_health_checked(spec):
+        drop("healthCheckNodePort")
 
 
 def _validate_external(spec: Json, path: FieldPath) -> list[FieldError]:
@@ -174,26 +170,6 @@ def _taken(path: FieldPath, number: int | None) -> FieldError:
     return FieldError.invalid(path, number, "provided port is already allocated")
 
 
-def _validate_traffic(spec: Json, path: FieldPath) -> list[FieldError]:
-    """Which endpoint a client reaches, and whether it stays the same one."""
-    problems = checks.one_of(spec, path, "sessionAffinity", ("ClientIP", "None"))
-    seconds = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
-    if seconds is not None and not 0 < seconds <= _MAX_AFFINITY_SECONDS:
-        at = path.child("sessionAffinityConfig", "clientIP", "timeoutSeconds")
-        text = f"must be greater than 0 and less than {_MAX_AFFINITY_SECONDS}"
-        problems.append(FieldError.invalid(at, seconds, text))
-    for index, address in enumerate(spec.get("externalIPs") or ()):
-        at = path.item("externalIPs", index)
-        problems += validate_address(address, at) or validate_endpoint_address(address, at)
-    reachable = spec.get("type") in _WITH_NODE_PORTS or (spec.get("type") == "ClusterIP" and spec.get("externalIPs"))
-    if reachable:
-        problems += checks.one_of(spec, path, "externalTrafficPolicy", ("Cluster", "Local"))
-    elif spec.get("externalTrafficPolicy"):
-        text = "may only be set for externally-accessible services"
-        problems.append(FieldError.invalid(path.child("externalTrafficPolicy"), spec["externalTrafficPolicy"], text))
-    return problems + checks.one_of(spec, path, "internalTrafficPolicy", ("Cluster", "Local"))
-
-
 def _port(port: Json, path: FieldPath, *, named: bool) -> list[FieldError]:
     problems: list[FieldError] = []
     if named and not port.get("name"):
@@ -208,6 +184,9 @@ def _port(port: Json, path: FieldPath, *, named: bool) -> list[FieldError]:
         problems += checks.complaints(at, target, names.port_name(target))
     else:
         problems += checks.complaints(at, target or 0, names.port_number(target or 0))
+    if port.get("appProtocol") is not None:
+        spoken = port["appProtocol"]
+        problems += checks.complaints(path.child("appProtocol"), spoken, names.qualified_name(spoken))
     if port.get("protocol") not in {"TCP", "UDP", "SCTP"}:
         problems.append(FieldError.not_supported(path.child("protocol"), port.get("protocol"), ("SCTP", "TCP", "UDP")))
     return problems
