@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition
-from fairlead.lifecycle import options, retention
+from fairlead.lifecycle import conditions, options, retention
 
 __all__ = [
     "Drivers",
@@ -120,7 +120,8 @@ def concerned_from(
             continue
         reason, _ = unready(event, transitions.get(event.spec.transition_name), node, drivers)
         if not reason:
-            return _EARLIEST
+            # The agent of a node that goes down needs the Lease to say so in an event.
+            return conditions.going_down_until(node) or _EARLIEST
     collectable = (retention.collectable_at(event, keep) for event in own if not event.deleting)
     return min((moment for moment in collectable if moment is not None), default=None)
 

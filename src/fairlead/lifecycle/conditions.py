@@ -17,9 +17,11 @@ from fairlead.api.meta import ConditionStatus
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from fairlead.lifecycle import deadlines, meanings
 
-__all__ = ["Wanted", "after_failure", "after_state", "is_lost", "outstanding", "written"]
+__all__ = ["Wanted", "after_failure", "after_state", "going_down_until", "is_lost", "outstanding", "written"]
 
 _GOING_DOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
+_GOING_DOWN_LASTS: Final = dt.timedelta(hours=1)  # longer than pods of any sane configuration take to end
+_OFF_SOON: Final = dt.timedelta(minutes=2)  # a machine that was let go is off by then
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,6 +69,18 @@ def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tup
     if well_known and frozen is not None and (status.start_time is not None or current.reason == frozen.start):
         wanted += _well_known(meanings.effects_of_failure(frozen.start), message)
     return tuple(wanted)
+
+
+def going_down_until(node: Node) -> dt.datetime | None:
+    """Until when a node is believed that says that its machine is going down; None: it does not say so.
+
+    Not for ever: the word of a shutdown that nobody takes back (its agent was removed, or never came up again) must not
+    keep the node from everybody else.
+    """
+    current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
+    if current is None or current.reason not in _GOING_DOWN or current.last_transition_time is None:
+        return None
+    return current.last_transition_time + (_GOING_DOWN_LASTS if current.reason == NODE_SHUTDOWN.start else _OFF_SOON)
 
 
 def is_lost(frozen: FrozenTransition, node: Node) -> bool:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import (
@@ -47,6 +47,8 @@ __all__ = [
     "WaitUntil",
     "decide",
 ]
+
+_GOING_DOWN: Final = "the node is going down"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -174,6 +176,9 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
         return Nothing(facts.interruption)
     if node is None:
         return Nothing(f"there is no node {event.spec.binding_node}")
+    if (until := _going_down_until(event, node, now)) is not None:
+        status = _waiting(event, _GOING_DOWN)
+        return WaitUntil(until, _GOING_DOWN) if status is None else MarkSeen(status)
     transition = facts.transitions.get(event.spec.transition_name)
     reason, hopeless = claiming.unready(event, transition, node, facts.drivers)
     if reason and facts.settings.leave_to_others:
@@ -210,6 +215,12 @@ def _waiting(event: LifecycleEvent, reason: str, **changes: Any) -> LifecycleEve
 
 def _is_interrupted(event: LifecycleEvent, facts: Facts) -> bool:
     return bool(facts.interruption) and event.spec.transition_name != NODE_SHUTDOWN.name
+
+
+def _going_down_until(event: LifecycleEvent, node: Node, now: dt.datetime) -> dt.datetime | None:
+    """Until when nothing is said of a node that says of itself that it goes down (invariant 10); None: all may be."""
+    until = None if event.spec.transition_name == NODE_SHUTDOWN.name else conditions.going_down_until(node)
+    return until if until is not None and now < until else None
 
 
 def _wait_for_driver(event: LifecycleEvent, facts: Facts, reason: str, now: dt.datetime) -> Decision:
@@ -280,6 +291,9 @@ def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, fact
     status, run = event.status, facts.run_of(event)
     # What is said of a shutdown, and taken back, is its keeper's alone.
     is_ours = event.spec.transition_name != NODE_SHUTDOWN.name
+    going_down = _going_down_until(event, node, now)
+    if going_down is not None:
+        return WaitUntil(min(going_down, status.sla or going_down), _GOING_DOWN)
     if is_ours and status.start_time is not None and conditions.is_lost(frozen, node):
         return Publish(_outstanding(event, frozen.start, node, facts))
     has_driver = (frozen.start, frozen.end) in facts.drivers.get(status.driver, frozenset())

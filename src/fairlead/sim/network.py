@@ -84,8 +84,8 @@ class Network:
                 exchange.hang_up()
 
     def cut(self, party: str, way: Way) -> None:
-        """From now on nothing gets through from a party, or to it, or either."""
-        self._cut[party] = way
+        """From now on nothing gets through from a party, or to it, or either. One cut does not mend another."""
+        self._cut[party] = self._cut.get(party, way) | way
 
     def heal(self, party: str) -> None:
         """It can be reached again. Some of its connections have not survived."""

@@ -18,9 +18,10 @@ from fairlead.apiserver.storage.interface import Row
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import SeededRandomness
 from fairlead.drivers.drain.driver import DrainDriver
+from fairlead.drivers.sdk import Driver
 from fairlead.sim.cast.agents import Offer, add_agent
 from fairlead.sim.cast.clouds import SimCloud
-from fairlead.sim.cast.drivers import DRIVER, OFFERED, DriverHost, Worker, drainer
+from fairlead.sim.cast.drivers import DRIVER, OFFERED, Central, DriverHost, Worker, drainer
 from fairlead.sim.cast.kubelets import add_kubelet
 from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.cast.managers import add_cloud_manager, add_manager
@@ -53,7 +54,16 @@ from fairlead.sim.weather import Weather
 __all__ = ["Outcome", "run"]
 
 _ALONE_SECONDS = 60.0  # so long nobody brings back nodes that are gone: who is left has to come to terms with it
+_ISLAND = "island"  # a node without an agent, for whoever claims from elsewhere
 _PLATFORMS = ("xcloud", "xcloud2")  # one is a prefix of the other: ownership must not confuse them
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _DriverJudges:
+    """Who wants to know what drivers are asked and what they do."""
+
+    finalizers: Finalizers
+    deeds: Deeds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,13 +174,14 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
         shutdowns.watch(machine)
     user = Life("user", 1, stage.loop.world, stage.clock, SeededRandomness(int(stage.chance.random() * 2**53)))
     client = stage.client(user)
-    users = Users(stage, commits, client, clouds, nodes, machines)
-    workloads = Workloads(stage, commits, client, list(nodes), user.randomness)
+    users = Users(stage, commits, client, clouds, {**nodes, _ISLAND: ""}, machines)
+    workloads = Workloads(stage, commits, client, list(machines), user.randomness)
     await _until(lambda: stage.network.server() is not None, stage.clock)
     await users.set_up()
     await workloads.set_up()
-    drivers = _populate_nodes(stage, commits, scenario, machines, finalizers, deeds_done)
-    _populate_managers(stage, scenario, leaders, clouds)
+    judges = _DriverJudges(finalizers, deeds_done)
+    drivers = _populate_nodes(stage, commits, scenario, machines, judges)
+    drivers += _populate_managers(stage, scenario, leaders, clouds, judges)
     stage.loop.start(stage.loop.world, leaders.audit(), name="audit of leaders")
     stage.loop.start(stage.loop.world, in_time.audit(), name="audit of claims")
     stage.loop.start(stage.loop.world, workloads.run(), name="workloads")
@@ -196,8 +207,7 @@ def _populate_nodes(
     commits: Commits,
     scenario: Scenario,
     machines: dict[str, SimMachine],
-    finalizers: Finalizers,
-    deeds_done: Deeds,
+    judges: _DriverJudges,
 ) -> list[DriverHost]:
     drivers = []
     for node, machine in machines.items():
@@ -206,12 +216,9 @@ def _populate_nodes(
             ("driver", DRIVER, OFFERED, Worker),
             ("drain", DrainDriver.name, DrainDriver.transitions, drainer(node)),
         ):
-            line = stage.line(f"agent-{node} ~ {name}-{node}")
-            host = DriverHost(stage, line, make, finalizers.called, deeds_done)
-            stage.on_death.append(host.died)
+            host = _add_driver(stage, f"agent-{node}", f"{name}-{node}", make, judges)
             drivers.append(host)
             offers.append((driver, host, offered))
-            stage.start(stage.add(f"{name}-{node}", host.main))
         stage.start(add_kubelet(stage, commits, machine))
         wait = scenario.driver_wait_seconds
         stage.start(add_agent(stage, node, offers, driver_wait_seconds=wait, machine=machine))
@@ -221,12 +228,31 @@ def _populate_nodes(
     return drivers
 
 
-def _populate_managers(stage: Stage, scenario: Scenario, leaders: Leaders, clouds: dict[str, SimCloud]) -> None:
+def _add_driver(
+    stage: Stage,
+    caller: str,
+    name: str,
+    make: Callable[[DriverHost, Life], Driver],
+    judges: _DriverJudges,
+) -> DriverHost:
+    host = DriverHost(stage, stage.line(f"{caller} ~ {name}"), make, judges.finalizers.called, judges.deeds)
+    stage.on_death.append(host.died)
+    stage.start(stage.add(name, host.main))
+    return host
+
+
+def _populate_managers(
+    stage: Stage, scenario: Scenario, leaders: Leaders, clouds: dict[str, SimCloud], judges: _DriverJudges
+) -> list[DriverHost]:
+    drivers = []
     for number in range(scenario.managers):
-        stage.start(add_manager(stage, number, leaders))
+        name = f"manager-{number}"
+        drivers.append(_add_driver(stage, name, f"driver-{name}", Central, judges))
+        stage.start(add_manager(stage, number, leaders, drivers[-1]))
     for cloud in clouds.values():
         for number in range(2):
             stage.start(add_cloud_manager(stage, cloud, number, leaders))
+    return drivers
 
 
 def _watch_disk(stage: Stage, commits: Commits) -> None:

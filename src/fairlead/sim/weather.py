@@ -63,8 +63,8 @@ class Weather:
             "machine_disk_full": self._machine_disk_full,
             "pause": self._pause,
             "partition": self._partition,
-            "driver_partition": lambda chance: self._cut_line("agent-", chance),
-            "cloud_partition": lambda chance: self._cut_line("ccm-", chance),
+            "driver_partition": lambda chance: self._cut_line(("agent-", "manager-"), chance),
+            "cloud_partition": lambda chance: self._cut_line(("ccm-",), chance),
             "clock_jump": self._clock_jump,
             "cloud_silence": self._cloud_silence,
             "cloud_empty": self._cloud_empty,
@@ -73,7 +73,7 @@ class Weather:
             "machine_gone": users.lose_a_machine,
             "node_recreated": users.recreate_a_node,
             "finalizer_removed": users.remove_a_finalizer,
-            "power_loss": lambda chance: self._any_machine(chance).lose_power(),
+            "power_loss": lambda chance: self._machine(chance).lose_power(),
             "event_wanted": users.ask_for_event,
             "event_unwanted": users.delete_an_event,
             "thing_touched": users.touch_things,
@@ -148,9 +148,9 @@ class Weather:
         stage.network.heal(actor.name)
         actor.disturbed_at = stage.loop.time()
 
-    async def _cut_line(self, prefix: str, chance: Randomness) -> None:
+    async def _cut_line(self, ends: tuple[str, ...], chance: Randomness) -> None:
         stage = self._stage
-        line = stage.lines[chance.choice([name for name in stage.lines if name.startswith(prefix)])]
+        line = stage.lines[chance.choice([name for name in stage.lines if name.startswith(ends)])]
         if line.is_cut:
             return
         seconds = chance.choice(_CUTS)
@@ -184,13 +184,8 @@ class Weather:
         await self._stage.clock.sleep(chance.uniform(1.0, 30.0))
         machine.is_disk_full = False
 
-    def _any_machine(self, chance: Randomness) -> SimMachine:
-        return self._machines[chance.choice(sorted(self._machines))]
-
     def _machine(self, chance: Randomness) -> SimMachine:
-        # Not the first one's: its second agent is on another machine, hears nothing and would go on.
-        names = sorted(self._machines)
-        return self._machines[chance.choice(names[1:] or names)]
+        return self._machines[chance.choice(sorted(self._machines))]
 
     async def _disk_full(self, chance: Randomness) -> None:
         self._stage.disk.is_full = True

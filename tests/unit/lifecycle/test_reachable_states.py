@@ -91,7 +91,7 @@ class Lifecycle(RuleBasedStateMachine):
         if target is None or FINALIZER_CLAIMED not in target.metadata.finalizers:
             return
         if target.deleting:
-            del self.world.events[name]
+            self.world.lose(name)
         else:
             self.world.events[name] = wire.replace_metadata(target, finalizers=())
 

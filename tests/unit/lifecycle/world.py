@@ -130,9 +130,13 @@ class World:
     def delete(self, name: str) -> None:
         target = self.events[name]
         if not target.metadata.finalizers:
-            del self.events[name]
+            self.lose(name)
         elif not target.deleting:
             self.events[name] = wire.replace_metadata(target, deletion_timestamp=self.now)
+
+    def lose(self, name: str) -> None:
+        """It is gone, and its claimant stops the driver that may be at work for it."""
+        self.runs.pop(self.events.pop(name).uid, None)
 
     def crash(self) -> None:
         self.runs = {}
@@ -170,7 +174,7 @@ class World:
     def _write_finalizers(self, target: LifecycleEvent, finalizers: tuple[str, ...]) -> None:
         changed = wire.replace_metadata(target, finalizers=finalizers)
         if changed.deleting and not finalizers:
-            del self.events[target.name]
+            self.lose(target.name)
         else:
             self.events[target.name] = changed
 

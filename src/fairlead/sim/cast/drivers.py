@@ -17,16 +17,20 @@ from fairlead.sim.lines import Line
 from fairlead.sim.loop import Process, current_process
 from fairlead.sim.stage import Life, Stage
 
-__all__ = ["DRIVER", "OFFERED", "DriverHost", "DriverJudge", "Worker", "drainer"]
+__all__ = ["CENTRAL", "DRIVER", "OFFERED", "REMOTE", "Central", "DriverHost", "DriverJudge", "Worker", "drainer"]
 
 _T = TypeVar("_T")
 
 DRIVER: Final = "example.com/reboot"
-OFFERED: Final = (
+OFFERED: Final[tuple[OfferedTransition, ...]] = (
     OfferedTransition(name="reboot", start="Rebooting", end="Rebooted"),
     OfferedTransition(name="patch", start="Patching", end="Patched"),
 )
 
+
+CENTRAL: Final = "example.com/central"
+REMOTE: Final[tuple[OfferedTransition, ...]] = (OfferedTransition(name="remote", start="RemoteStarted", end="RemoteDone"),)
+"""What is done to machines from elsewhere, by a driver beside the controller manager."""
 
 _LIES: Final = 0.02  # how often a driver names a state that is none of the transition's
 _CONNECTIONS_LOST: Final = 0.5  # how often they do not survive a cut
@@ -54,8 +58,8 @@ class _Marks:
 class Worker(sdk.Driver):
     """Takes its time, sometimes for ever, and now and then refuses."""
 
-    name = DRIVER
-    transitions = OFFERED
+    name: str = DRIVER
+    transitions: Sequence[OfferedTransition] = OFFERED
 
     def __init__(self, host: DriverHost, life: Life) -> None:
         self._host = host
@@ -82,6 +86,13 @@ class Worker(sdk.Driver):
             raise DriverRefused("the machine does not obey")
         self._host.marks.ended.add(work.event_uid)
         self._host.stage.trace.add(self._life.name, f"ended {work.event_name}")
+
+
+class Central(Worker):
+    """The same from elsewhere."""
+
+    name = CENTRAL
+    transitions = REMOTE
 
 
 def drainer(node_name: str) -> Callable[[DriverHost, Life], sdk.Driver]:

@@ -8,14 +8,19 @@ from collections.abc import Callable
 from typing import Final
 
 from fairlead.base.metrics import DiscardedMetrics
+from fairlead.claimant.directory import Directory, Registration
 from fairlead.client.client import Client
 from fairlead.cloud.assembly import CloudManager, CloudSettings, lease_name
+from fairlead.controllers.claimer import ClaimerOptions, claimer
 from fairlead.controllers.event_gc import event_gc
 from fairlead.controllers.shutdown_observer import shutdown_observer
+from fairlead.controllers.stall import stall
 from fairlead.election import LeadershipLost, Lock, Timing
 from fairlead.lifecycle.collecting import Retention
+from fairlead.lifecycle.stalling import Patience
 from fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
 from fairlead.sim.cast.clouds import SimCloud
+from fairlead.sim.cast.drivers import CENTRAL, REMOTE, DriverHost
 from fairlead.sim.checkers.leaders import Leaders
 from fairlead.sim.stage import Actor, Life, Stage
 
@@ -25,12 +30,23 @@ MANAGER_LOCK = Lock("kube-system", "fairlead-controller-manager")
 # Twice as patient as by default: an idle world then has half as much to do.
 _TIMING: Final = Timing(lease_duration_seconds=30.0, renew_deadline_seconds=20.0, retry_period_seconds=5.0)
 
+# Short, so that there is something to tell within a few minutes.
+_PATIENCE: Final = Patience(pending=dt.timedelta(seconds=40), terminating=dt.timedelta(seconds=20))
 
-def add_manager(stage: Stage, number: int, leaders: Leaders) -> Actor:
-    """One replica of the controller manager."""
+
+def add_manager(stage: Stage, number: int, leaders: Leaders, driver: DriverHost) -> Actor:
+    """One replica of the controller manager, with a driver for nodes whose agent is away or that have none."""
+    registration = Registration(driver=CENTRAL, endpoint="", owner=0, channel=driver, transitions=REMOTE)
 
     def controllers() -> tuple[Controller, ...]:
-        return (event_gc(Retention(), workers=2), shutdown_observer(silence=dt.timedelta(seconds=60)))
+        directory = Directory()
+        directory.add(registration)
+        return (
+            event_gc(Retention(), workers=2),
+            shutdown_observer(silence=dt.timedelta(seconds=60)),
+            stall(_PATIENCE),
+            claimer(ClaimerOptions(registry=None, directory=directory)),
+        )
 
     return _add(stage, f"manager-{number}", MANAGER_LOCK, controllers, leaders)
 

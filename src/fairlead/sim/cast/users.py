@@ -19,7 +19,7 @@ from fairlead.base.randomness import Randomness
 from fairlead.client import errors, patches
 from fairlead.client.client import Client
 from fairlead.sim.cast.clouds import SimCloud
-from fairlead.sim.cast.drivers import DRIVER
+from fairlead.sim.cast.drivers import CENTRAL, DRIVER, REMOTE
 from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.commits import EVENTS, NODES, THINGS, Commits
 from fairlead.sim.stage import Stage
@@ -33,8 +33,19 @@ _EVENTS: Final = GroupVersionResource(LIFECYCLE_GROUP, "v1alpha1", "lifecycleeve
 _TRANSITIONS: Final = GroupVersionResource(LIFECYCLE_GROUP, "v1alpha1", "lifecycletransitions")
 _LIFECYCLE: Final = f"{LIFECYCLE_GROUP}/v1alpha1"
 _NO_FINALIZERS: Final = patches.MergePatch({"metadata": {"finalizers": None}})
+_OPEN: Final = patches.MergePatch({"spec": {"unschedulable": None}})
 _HOLD: Final = "sim.fairlead.dev/hold"
-_WANTED: Final = ("reboot", "reboot", "patch", "nobodys", NODE_DRAIN.name, NODE_DRAIN.name, NODE_UNCORDON.name)
+_WANTED: Final = (
+    "reboot",
+    "reboot",
+    "reboot",
+    "patch",
+    "patch",
+    "nobodys",
+    "remote",
+    *(NODE_DRAIN.name,) * 3,
+    NODE_UNCORDON.name,
+)
 
 
 class Users:
@@ -66,6 +77,7 @@ class Users:
             ("reboot", "Rebooting", "Rebooted", "90s", DRIVER),
             ("patch", "Patching", "Patched", "10m", DRIVER),
             ("nobodys", "A", "B", "1m", "example.com/not-there"),
+            (REMOTE[0].name, REMOTE[0].start, REMOTE[0].end, "90s", CENTRAL),
             (NODE_DRAIN.name, NODE_DRAIN.start, NODE_DRAIN.end, "2m", DRIVER_DRAIN),
             (NODE_UNCORDON.name, NODE_UNCORDON.start, NODE_UNCORDON.end, "1m", DRIVER_DRAIN),
         ):
@@ -83,7 +95,7 @@ class Users:
     async def ask_for_event(self, chance: Randomness) -> None:
         """Somebody wants something done to a node."""
         node = chance.choice(sorted(self._nodes))
-        transition = chance.choice(_WANTED)
+        transition = chance.choice(_WANTED) if node in self._machines else REMOTE[0].name
         self._number += 1
         metadata: dict[str, Any] = {"name": f"e-{self._number}"}
         if transition == NODE_DRAIN.name and chance.random() < 0.4:
@@ -129,7 +141,7 @@ class Users:
     async def lose_a_machine(self, chance: Randomness) -> None:
         """A machine is gone from its cloud, or unplugged for a while where there is none; its node is not ready."""
         node = self._any(NODES, chance)
-        if node is None:
+        if node is None or node not in self._machines:
             return
         cloud = self._cloud_of(node)
         if cloud is not None:
@@ -158,7 +170,12 @@ class Users:
             await self._make_node(name, self._nodes[name])
 
     async def mend_nodes(self) -> None:
-        """Bring back every node that is missing."""
+        """Bring back every node that is missing, and open those that nobody works on: pods need a place to go."""
+        busy = {event["spec"]["bindingNode"] for event in self._commits.of(EVENTS).values()}
+        for name, node in list(self._commits.of(NODES).items()):
+            if node["spec"].get("unschedulable") and name not in busy:
+                async with self._tolerant():
+                    await self._client.of(_NODES).patch(name, _OPEN)
         for name, platform in self._nodes.items():
             cloud = self._clouds.get(platform)
             if cloud is not None and name not in cloud.machines:
@@ -173,8 +190,9 @@ class Users:
         provider_id = f"{platform}://{name}" if platform else ""
         if cloud is not None:
             cloud.add(name, provider_id)
-        if not self._machines[name].has_power:
-            self._machines[name].plug_in()
+        machine = self._machines.get(name)
+        if machine is not None and not machine.has_power:
+            machine.plug_in()
         nodes = self._client.of(_NODES)
         spec = {"providerID": provider_id} if provider_id else {}
         # An old label, which a cloud's manager would bring up to date if the node were its own.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Final
+from typing import Any, Final
 
 from fairlead.api.reserved import NODE_SHUTDOWN
 from fairlead.api.time import parse_duration, parse_time
+from fairlead.sim.cast.drivers import CENTRAL
 from fairlead.sim.clock import EPOCH
 from fairlead.sim.commits import EVENTS, NODES, TRANSITIONS, Commit, Commits
 from fairlead.sim.stage import Stage, Violation
@@ -67,19 +68,22 @@ class InTime:
                 # The end of a shutdown is seen by a manager, from elsewhere.
                 is_shutdown = event["spec"]["transitionName"] == NODE_SHUTDOWN.name
                 if status.get("claimStatus") == "Claimed" and "sla" in status and not is_shutdown:
-                    self._check_in_time(key, event["spec"]["bindingNode"], status["sla"])
+                    self._check_in_time(key, self._claimants(event), status["sla"])
 
-    def _check_in_time(self, key: str, node: str, deadline: str) -> None:
-        name = f"agent-{node}"
-        well_since = self._stage.well_since(name)
-        if well_since is None:
+    def _claimants(self, event: dict[str, Any]) -> list[str]:
+        """Whoever may go on with a claim: a node's agent, one of two agents, or one of several managers."""
+        if event["status"].get("driver") == CENTRAL:
+            return [name for name in self._stage.actors if name.startswith("manager-")]
+        agent = f"agent-{event['spec']['bindingNode']}"
+        return [name for name in (agent, f"{agent}-twin") if name in self._stage.actors]
+
+    def _check_in_time(self, key: str, claimants: list[str], deadline: str) -> None:
+        # Whoever claims by a clock that is an hour slow sets a deadline that has long passed, so all must be well.
+        well = [self._stage.well_since(name) for name in claimants]
+        well_since = [since for since in well if since is not None]
+        if len(well_since) < len(well):
             return
-        slack = _SLACK
-        if (twin := self._stage.actors.get(f"{name}-twin")) is not None:
-            slack += _LEASE
-            if not twin.clock.is_about_right:
-                return  # whoever claims by a clock that is an hour slow sets a deadline that has long passed
-            well_since = max(well_since, twin.disturbed_at)
-        limit = max(parse_time(deadline), EPOCH + dt.timedelta(seconds=well_since)) + slack
+        slack = _SLACK if len(claimants) == 1 else _SLACK + _LEASE
+        limit = max(parse_time(deadline), EPOCH + dt.timedelta(seconds=max(well_since))) + slack
         if self._stage.clock.now() > limit:
             self._stage.violate(Violation("4", f"event {key} is still Claimed, and its deadline was {deadline}"))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
+from fairlead.lifecycle.claiming import central_claimant
+from fairlead.sim.cast.drivers import CENTRAL
 from fairlead.sim.commits import EVENTS, Commit, Commits
 from fairlead.sim.stage import Violation
 
 __all__ = ["OwnClaims"]
 
+_CLAIMER: Final = central_claimant("central")
 _FROZEN: Final = ("claimedBy", "claimTime", "nodeUID", "transition", "options", "sla", "startTime", "completionTime")
 
 
@@ -23,7 +26,8 @@ class OwnClaims:
             return
         before = (commit.before or {}).get("status", {})
         after = commit.after.get("status", {})
-        own = f"node/{commit.after['spec']['bindingNode']}"
+        is_remote = after.get("driver") == CENTRAL
+        own = _CLAIMER if is_remote else f"node/{commit.after['spec']['bindingNode']}"
         if after.get("claimedBy", own) != own:
             raise Violation("5", f"event {commit.key} of {own} was claimed by {after['claimedBy']}")
         for field in _FROZEN:
