@@ -21,6 +21,28 @@ def job(**spec: Any) -> dict[str, Any]:
     return {"spec": {"template": template(), **spec}}
 
 
+def success(*rules: dict[str, Any]) -> dict[str, Any]:
+    policy = {"rules": list(rules)}
+    return {"completionMode": "Indexed", "completions": 5, "parallelism": 2, "successPolicy": policy}
+
+
+AT = "spec.successPolicy.rules"
+PARSING = "error parsing succeededIndexes"
+# How indexes may not be named, and what is said of it.
+NO_INDEXES = {
+    "a": 'cannot convert string to integer for index: "a"',
+    "1-": 'cannot convert string to integer for index: ""',
+    "1_0": 'cannot convert string to integer for index: "1_0"',
+    "7": 'too large index: "7"',
+    "1-9": 'too large index: "9"',
+    "2-1": "non-increasing order, previous: 2, current: 1",
+    "3,2": "non-increasing order, previous: 3, current: 2",
+    "1-2-3": (
+        'the fragment "1-2-3" violates the requirement that '
+        "an index interval can have at most two parts separated by '-'"
+    ),
+}
+
 RULES: dict[str, tuple[dict[str, Any], list[str]]] = {
     "pods that never end": (
         {"template": template(restartPolicy="Always")},
@@ -57,6 +79,51 @@ RULES: dict[str, tuple[dict[str, Any], list[str]]] = {
         [
             'spec.completionMode: Unsupported value: "X": supported values: "NonIndexed", "Indexed"',
             'spec.podReplacementPolicy: Unsupported value: "Y": supported values: "Failed", "TerminatingOrFailed"',
+        ],
+    ),
+    "success of what has no indexes": (
+        {"successPolicy": {"rules": [{"succeededCount": 1}]}},
+        ["spec.successPolicy: Invalid value: {}: requires indexed completion mode"],
+    ),
+    "success by no rule": (
+        success(),
+        [f"{AT}: Required value: at least one rules must be specified when the successPolicy is specified"],
+    ),
+    "success by too many rules": (
+        success(*[{"succeededCount": 1}] * 21),
+        [f"{AT}: Too many: 21: must have at most 20 items"],
+    ),
+    "success that cannot be": (
+        success(
+            {},
+            {"succeededCount": -1},
+            {"succeededCount": 6},
+            {"succeededIndexes": "", "succeededCount": 1},
+            {"succeededIndexes": "0,2-3", "succeededCount": 4},
+            {"succeededIndexes": "0,2-3", "succeededCount": 3},
+        ),
+        [
+            f"{AT}[0]: Required value: at least one of succeededCount or succeededIndexes must be specified",
+            f"{AT}[1].succeededCount: Invalid value: -1: must be greater than or equal to 0",
+            (
+                f"{AT}[2].succeededCount: Invalid value: 6: "
+                "must be less than or equal to 5 (the number of specified completions)"
+            ),
+            (
+                f"{AT}[3].succeededCount: Invalid value: 1: must be less than or equal to 0 "
+                "(the number of indexes in the specified succeededIndexes field)"
+            ),
+            (
+                f"{AT}[4].succeededCount: Invalid value: 4: must be less than or equal to 3 "
+                "(the number of indexes in the specified succeededIndexes field)"
+            ),
+        ],
+    ),
+    "success of indexes that are none": (
+        success(*({"succeededIndexes": text} for text in NO_INDEXES)),
+        [
+            f'{AT}[{index}].succeededIndexes: Invalid value: "{text}": {PARSING}: {said}'
+            for index, (text, said) in enumerate(NO_INDEXES.items())
         ],
     ),
     "rules about failures": (

@@ -152,16 +152,6 @@ async def test_the_generation_of_a_priority_stays_one(api: RawApi, namespace: st
     (await api.delete(f"{PRIORITIES}/{namespace}")).expect(200)
 
 
-async def test_an_event_is_kept_beside_what_it_is_about(refused: Refused) -> None:
-    about = {"involvedObject": {"kind": "Pod", "name": "p", "namespace": "elsewhere"}, "reason": "R"}
-    expected = ['involvedObject.namespace: Invalid value: "elsewhere": does not match event.namespace']
-    assert await refused("events.v1", about) == expected
-    about = {"involvedObject": {"kind": "Node", "name": "n"}, "reason": "R"}
-    assert await refused("events.v1", about) == [
-        'involvedObject.namespace: Invalid value: "": does not match event.namespace'
-    ]
-
-
 async def test_a_quota_has_not_been_counted(api: RawApi, namespace: str) -> None:
     body = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "10"}}}
     made = (await api.post(inside(namespace, "resourcequotas.v1"), body, dryRun="All")).expect(201)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 
+from fairlead.api.gvk import GroupKind
 from fairlead.apiserver.registry.events import EVENT_CONVERSION, EVENT_FIELD_ALIASES
 from fairlead.apiserver.registry.resource import Resource, Subresource
 from fairlead.apiserver.registry.strategies.table import strategy_for
@@ -23,7 +24,7 @@ def _resource(known: resources.BuiltinResource) -> Resource:
         name: Subresource(sub.name, sub.kind, sub.group, sub.version, sub.verbs)
         for name, sub in known.subresources.items()
     }
-    return Resource(
+    resource = Resource(
         group=known.group,
         version=known.version,
         plural=known.plural,
@@ -41,6 +42,9 @@ def _resource(known: resources.BuiltinResource) -> Resource:
         field_aliases=EVENT_FIELD_ALIASES if known.group == "events.k8s.io" else {},
         conversion=EVENT_CONVERSION if known.group == "events.k8s.io" else None,
     )
+    if known.group == "events.k8s.io":
+        resource.group_kind = GroupKind("", known.kind)  # what is wrong with one is said of the stored kind
+    return resource
 
 
 def _schema(known: resources.BuiltinResource) -> Node:

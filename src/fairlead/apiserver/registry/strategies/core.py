@@ -1,4 +1,4 @@
-"""The core kinds that are not workloads: namespaces, nodes, configuration, accounts, events."""
+"""The core kinds that are not workloads: namespaces, nodes, configuration, accounts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
     "ConfigMapStrategy",
-    "EventStrategy",
     "NamespaceStrategy",
     "NodeStrategy",
     "SecretStrategy",
@@ -293,51 +292,3 @@ class ServiceAccountStrategy(Strategy):
     """Accounts are data to the server."""
 
     returns_deleted_object: bool = True
-
-
-class EventStrategy(Strategy):
-    """Events, stored once and served under two groups."""
-
-    allow_create_on_update: bool = True
-    selectable = frozenset(
-        {
-            "involvedObject.kind",
-            "involvedObject.namespace",
-            "involvedObject.name",
-            "involvedObject.uid",
-            "involvedObject.apiVersion",
-            "involvedObject.resourceVersion",
-            "involvedObject.fieldPath",
-            "reason",
-            "reportingComponent",
-            "source",
-            "type",
-        }
-    )
-
-    def validate(self, obj: Json) -> list[FieldError]:
-        """An event is kept beside what it is about; what is in no namespace has its events in `default`."""
-        about = (obj.get("involvedObject") or obj.get("regarding") or {}).get("namespace") or ""
-        own = obj["metadata"].get("namespace") or ""
-        # Of events of the newer kind, which have a time, less is asked.
-        expected = {about or "default"} if not obj.get("eventTime") else {"default", "kube-system"}
-        if own in expected or (about and obj.get("eventTime")):
-            return []
-        path = FieldPath("involvedObject", "namespace")
-        return [FieldError.invalid(path, about, "does not match event.namespace")]
-
-    def fields(self, obj: Json) -> dict[str, str]:
-        """What `kubectl describe` looks events up by."""
-        about = obj.get("involvedObject") or {}
-        found = {f"involvedObject.{field}": str(about.get(field) or "") for field in _ABOUT}
-        source = (obj.get("source") or {}).get("component") or obj.get("reportingComponent") or ""
-        return {
-            **found,
-            "reason": obj.get("reason") or "",
-            "reportingComponent": obj.get("reportingComponent") or "",
-            "source": source,
-            "type": obj.get("type") or "",
-        }
-
-
-_ABOUT = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")

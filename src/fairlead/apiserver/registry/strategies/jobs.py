@@ -13,6 +13,7 @@ from fairlead.apiserver.registry.strategies import checks, templates
 from fairlead.apiserver.registry.strategies.cron import schedule_error
 from fairlead.apiserver.registry.strategies.failurepolicy import validate_failure_policy
 from fairlead.apiserver.registry.strategies.podspec import default_pod_spec
+from fairlead.apiserver.registry.strategies.successpolicy import validate_success_policy
 from fairlead.apiserver.registry.strategy import Json, Strategy
 from fairlead.apiserver.schema.defaulting import copy_json
 
@@ -169,6 +170,9 @@ def _validate_job(spec: Json, path: FieldPath) -> list[FieldError]:
     policy = spec.get("podFailurePolicy")
     if policy is not None:
         problems += validate_failure_policy(policy, spec, path.child("podFailurePolicy"))
+    success, completions = spec.get("successPolicy"), spec.get("completions")
+    if success is not None and completions is not None and spec.get("completionMode") == "Indexed":
+        problems += validate_success_policy(success, completions, path.child("successPolicy"))
     allowed = ("Failed",) if policy is not None else ("Failed", "TerminatingOrFailed")
     problems += checks.one_of(spec, path, "podReplacementPolicy", allowed)
     problems += templates.validate_template(spec.get("template") or {}, path.child("template"))
