@@ -9,6 +9,8 @@ import pytest
 from fairlead.testing.rawhttp import RawApi
 from tests.contract.conftest import Refused, inside
 
+Json = dict[str, Any]
+
 CLAIMS = "persistentvolumeclaims.v1"
 VOLUMES = "/api/v1/persistentvolumes"
 CLASSES = "/apis/storage.k8s.io/v1/storageclasses"
@@ -18,6 +20,9 @@ VOLUME: dict[str, Any] = {
     "accessModes": ["ReadWriteOnce"],
     "hostPath": {"path": "/x"},
 }
+SNAPSHOT = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
+OTHER = {"apiGroup": "a.b", "kind": "Other", "name": "o"}
+OTHER_CLAIM = {"kind": "PersistentVolumeClaim", "name": "c"}
 FIXED_CLAIM = (
     "spec: Forbidden: spec is immutable after creation except resources.requests and volumeAttributesClassName "
     "for bound claims"
@@ -51,6 +56,21 @@ FIXED_CLAIM = (
                 'spec.volumeMode: Unsupported value: "X": supported values: "Block", "Filesystem"',
             ],
         ),
+        (
+            {**CLAIM, "dataSourceRef": {"kind": "X", "name": ""}},
+            [
+                f"spec.{field}{problem}"
+                for field in ("dataSource", "dataSourceRef")
+                for problem in (
+                    ".name: Required value",
+                    ": Invalid value: \"X\": must be 'PersistentVolumeClaim' when referencing the default apiGroup",
+                )
+            ],
+        ),
+        (
+            {**CLAIM, "dataSource": SNAPSHOT, "dataSourceRef": OTHER},
+            ["spec: Invalid value: {}: must match dataSourceRef"],
+        ),
     ],
 )
 async def test_a_claim_that_cannot_be(refused: Refused, spec: dict[str, Any], expected: list[str]) -> None:
@@ -67,6 +87,41 @@ async def test_claims_stay_as_they_are(api: RawApi, namespace: str, refused: Ref
     # Whoever binds it says where to, once.
     (await api.patch(f"{path}/c", {"spec": {"volumeName": "v"}})).expect(200)
     assert await refused(CLAIMS, {"spec": {"volumeName": "w"}}, patch="c") == [FIXED_CLAIM]
+    (await api.patch(f"{path}/c", {"metadata": {"finalizers": None}})).expect(200)
+    (await api.delete(f"{path}/c")).expect(200)
+
+
+@pytest.mark.parametrize(
+    ("given", "settled"),
+    [
+        ({"dataSource": OTHER_CLAIM}, {**OTHER_CLAIM, "apiGroup": None}),
+        ({"dataSource": {**OTHER_CLAIM, "apiGroup": ""}}, {**OTHER_CLAIM, "apiGroup": ""}),
+        ({"dataSource": SNAPSHOT}, SNAPSHOT),
+        ({"dataSourceRef": SNAPSHOT}, SNAPSHOT),
+        ({"dataSourceRef": OTHER}, OTHER),
+        # What only the newer form can name, and what is in another namespace.
+        ({"dataSource": OTHER}, None),
+        ({"dataSourceRef": {**OTHER_CLAIM, "namespace": "elsewhere"}}, None),
+    ],
+)
+async def test_what_a_volume_begins_with(api: RawApi, namespace: str, given: Json, settled: Json | None) -> None:
+    body = {"metadata": {"name": "c"}, "spec": {**CLAIM, **given}}
+    spec = (await api.post(inside(namespace, CLAIMS), body, dryRun="All")).expect(201)["spec"]
+    assert (spec.get("dataSource"), spec.get("dataSourceRef")) == (settled, settled)
+
+
+async def test_either_form_of_a_source_stands_for_both(api: RawApi, namespace: str, refused: Refused) -> None:
+    path = inside(namespace, CLAIMS)
+    body: Json = {"metadata": {"name": "c"}, "spec": {**CLAIM, "dataSource": SNAPSHOT}}
+    made = (await api.post(path, body)).expect(201)
+    for field in ("dataSource", "dataSourceRef"):
+        again = (await api.put(f"{path}/c", {**body, "spec": {**CLAIM, field: SNAPSHOT}})).expect(200)
+        assert again["spec"] == made["spec"]
+    (await api.put(f"{path}/c", {**body, "spec": CLAIM})).expect(422)
+    assert await refused(CLAIMS, {"spec": {"dataSource": {"name": "t"}}}, patch="c") == [
+        FIXED_CLAIM,
+        "spec: Invalid value: {}: must match dataSourceRef",
+    ]
     (await api.patch(f"{path}/c", {"metadata": {"finalizers": None}})).expect(200)
     (await api.delete(f"{path}/c")).expect(200)
 

@@ -23,6 +23,8 @@ __all__ = [
 VOLUME_MODES: Final = ("Block", "Filesystem")
 
 _SPEC: Final = FieldPath("spec")
+_SOURCES: Final = ("dataSource", "dataSourceRef")
+_OLD_SOURCES: Final = frozenset({("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot")})
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _FIXED: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
@@ -73,8 +75,12 @@ def validate_claim_spec(spec: Json, path: FieldPath) -> list[FieldError]:
         if spec.get(field):
             problems += checks.complaints(path.child(field), spec[field], names.dns1123_subdomain(spec[field]))
     problems += checks.one_of(spec, path, "volumeMode", VOLUME_MODES)
-    if spec.get("dataSourceRef") is not None:
-        problems += _validate_source(spec["dataSourceRef"], path.child("dataSourceRef"))
+    source, reference = (spec.get(field) for field in _SOURCES)
+    for field, given in zip(_SOURCES, (source, reference), strict=True):
+        if given is not None:
+            problems += _validate_source(given, path.child(field))
+    if source is not None and reference is not None and _local(source) != _local(reference):
+        problems.append(FieldError.invalid(path, {}, "must match dataSourceRef"))
     return problems
 
 
@@ -83,7 +89,36 @@ def _validate_source(source: Json, path: FieldPath) -> list[FieldError]:
     if not source.get("apiGroup") and source.get("kind") != "PersistentVolumeClaim":
         text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
         problems.append(FieldError.invalid(path, source.get("kind") or "", text))
+    if source.get("apiGroup"):
+        group = source["apiGroup"]
+        problems += checks.complaints(path.child("apiGroup"), group, names.dns1123_subdomain(group))
     return problems
+
+
+def _local(reference: Json) -> Json:
+    """What of a reference does not lead to another namespace; the group is written even when there is none."""
+    return {"apiGroup": reference.get("apiGroup"), "kind": reference.get("kind"), "name": reference.get("name")}
+
+
+def _settle_sources(spec: Json, before: Json) -> None:
+    """Have both fields that say what a volume begins with say the same: one is the older form of the other."""
+    source, reference = (spec.get(field) for field in _SOURCES)
+    if reference is not None and reference.get("namespace") and before.get("dataSourceRef") is None:
+        reference = None  # what is in another namespace cannot be had by default
+    had_any = any(before.get(field) is not None for field in _SOURCES)
+    if source is not None and reference is None and not had_any:
+        # The older form never could name anything else, and whoever tried got an empty volume.
+        known = (source.get("apiGroup") or "", source.get("kind") or "") in _OLD_SOURCES
+        source = source if known else None
+    if reference is None and source is not None:
+        reference = _local(source)
+    elif source is None and reference is not None and not reference.get("namespace"):
+        source = _local(reference)
+    for field, settled in zip(_SOURCES, (source, reference), strict=True):
+        if settled is None:
+            spec.pop(field, None)
+        else:
+            spec[field] = {"apiGroup": None, **settled}
 
 
 class PersistentVolumeClaimStrategy(Strategy):
@@ -99,6 +134,12 @@ class PersistentVolumeClaimStrategy(Strategy):
     def prepare_create(self, obj: Json) -> None:
         """A new claim waits for a volume."""
         obj["status"] = {"phase": "Pending"}
+        _settle_sources(obj.setdefault("spec", {}), {})
+
+    def prepare_update(self, obj: Json, old: Json) -> None:
+        """Whoever knows one form of the source only, leaves out the other."""
+        super().prepare_update(obj, old)
+        _settle_sources(obj.setdefault("spec", {}), old.get("spec") or {})
 
     def validate(self, obj: Json) -> list[FieldError]:
         """A new claim."""
@@ -107,7 +148,8 @@ class PersistentVolumeClaimStrategy(Strategy):
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """Claims do not change, so that nobody gets more than was counted when they were made."""
         problems = self.validate(obj)
-        spec, before, status = obj.get("spec") or {}, old.get("spec") or {}, old.get("status") or {}
+        spec, before, status = obj.get("spec") or {}, dict(old.get("spec") or {}), old.get("status") or {}
+        _settle_sources(before, before)  # it may be older than this rule
         if _lasting(spec, before, status) != _lasting(before, before, status):
             problems.append(FieldError.forbidden(_SPEC, _FIXED))
         size, had = (_storage(one.get("resources"), "requests") for one in (spec, before))
