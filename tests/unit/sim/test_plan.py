@@ -42,7 +42,23 @@ def test_scenarios_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("nodes: many", r"nodes"), ("nods: 3", "nods"), ("faults: {rain: 1}", "rain"), ("[", "scenario")],
+    [
+        ("nodes: many", r"Expected `int`, got `str` - at `\$.nodes`"),
+        ("nods: 3", "nods"),
+        ("faults: {rain: 1}", "rain"),
+        ("[", "scenario"),
+        ("nodes: 0", r"Expected `int` >= 1 - at `\$.nodes`"),
+        ("nodes: 99999999", r"Expected `int` <= 1000 - at `\$.nodes`"),
+        ("managers: 0", r"managers"),
+        ("chaos_minutes: -1", r"Expected `float` > 0.0 - at `\$.chaos_minutes`"),
+        ("chaos_minutes: .nan", r"chaos_minutes"),
+        ("chaos_minutes: .inf", r"chaos_minutes"),
+        ("calm_minutes: 0", r"calm_minutes"),
+        ("events_per_minute: -3", r"events_per_minute"),
+        ("network: {request_lost: 5}", r"Expected `float` <= 1.0 - at `\$.network.request_lost`"),
+        ("faults: {pause: -1}", r"faults.pause"),
+        ("faults: {pause: .inf}", r"faults.pause"),
+    ],
 )
 def test_bad_scenarios_are_refused_by_field(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "scenario.yaml"
