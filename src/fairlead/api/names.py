@@ -19,6 +19,7 @@ __all__ = [
     "domain_prefixed_path",
     "env_var_name",
     "http_header_name",
+    "ip_address",
     "label_value",
     "name_is_dns1035_label",
     "name_is_dns_label",
@@ -267,6 +268,17 @@ def path_segment_name(value: str) -> list[str]:
     if value in {".", ".."}:
         return [f"may not be '{value}'"]
     return [f"may not contain '{part}'" for part in ("/", "%") if part in value]
+
+
+def ip_address(value: str) -> list[str]:
+    """An address of either family."""
+    import ipaddress  # which most who look at names never need
+
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    return []
 
 
 def domain_prefixed_path(value: str, path: FieldPath) -> list[FieldError]:

@@ -32,7 +32,7 @@ def default_data_folder(environment: Environment) -> pathlib.Path:
 
 def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     for name in value:
-        if not values.is_address(name) and names.dns1123_subdomain(name.removeprefix("*.")):
+        if names.ip_address(name) and names.dns1123_subdomain(name.removeprefix("*.")):
             raise click.BadParameter(f"{name!r} is neither an address nor a host's name", ctx, parameter)
     return value
 

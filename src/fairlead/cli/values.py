@@ -23,7 +23,6 @@ __all__ = [
     "cidrs",
     "controllers",
     "image",
-    "is_address",
     "label",
     "lifecycle_group",
     "make_folder",
@@ -121,21 +120,10 @@ def selector(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 
 def bind_address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """A callback for what to listen on: an address, or a host's name."""
-    if not is_address(value) and names.dns1123_subdomain(value):
+    if names.ip_address(value) and names.dns1123_subdomain(value):
         said = f"{value!r} is neither an address nor a host's name; 0.0.0.0 and :: are all addresses"
         raise click.BadParameter(said, ctx, parameter)
     return value
-
-
-def is_address(text: str) -> bool:
-    """Whether this is an IP address."""
-    import ipaddress
-
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
 
 
 def make_folder(flag: str, folder: pathlib.Path) -> None:

@@ -43,6 +43,12 @@ def test_path_segments() -> None:
     assert names.name_is_path_segment("a/b%") == ["may not contain '/'", "may not contain '%'"]
 
 
+def test_addresses() -> None:
+    assert names.ip_address("10.9.8.7") == []
+    assert names.ip_address("2001:db8::ffff") == []
+    assert names.ip_address("a.b") == ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+
+
 def test_numbers_and_short_forms() -> None:
     assert names.port_number(0) == ["must be between 1 and 65535, inclusive"]
     assert names.port_number(65535) == []

@@ -7,7 +7,7 @@ import ipaddress
 import itertools
 from collections.abc import Iterator
 
-from fairlead.api import errors
+from fairlead.api import errors, names
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupKind
 from fairlead.apiserver.admission.builtin.service_ports import give_ports, node_ports
@@ -68,9 +68,7 @@ class ServiceAddresses(AdmissionPlugin):
         try:
             inside = ipaddress.ip_address(wanted) in self._network
         except ValueError:
-            problem = FieldError.invalid(
-                path.index(0), wanted, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            )
+            problem = FieldError.invalid(path.index(0), wanted, names.ip_address(wanted)[0])
         else:
             if not inside:
                 problem = FieldError.invalid(

@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 
+from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.apiserver.registry.strategies import checks
 
-__all__ = ["is_address", "validate_address", "validate_endpoint_address", "validate_range"]
-
-
-def is_address(text: str) -> bool:
-    """Whether a text is an address of either family."""
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+__all__ = ["validate_address", "validate_endpoint_address", "validate_range"]
 
 
 def validate_address(text: str, path: FieldPath) -> list[FieldError]:
     """One address."""
-    if is_address(text):
-        return []
-    return [FieldError.invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
+    return checks.complaints(path, text, names.ip_address(text))
 
 
 def validate_range(text: str, path: FieldPath) -> list[FieldError]:

@@ -9,7 +9,7 @@ from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.validation.selectors import validate_label_selector
 from fairlead.apiserver.registry.strategies import checks
-from fairlead.apiserver.registry.strategies.addresses import is_address, validate_range
+from fairlead.apiserver.registry.strategies.addresses import validate_range
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = ["IngressClassStrategy", "IngressStrategy", "NetworkPolicyStrategy"]
@@ -174,7 +174,7 @@ def _validate_ingress_rule(rule: Json, path: FieldPath) -> list[FieldError]:
     problems: list[FieldError] = []
     host = rule.get("host") or ""
     if host:
-        if is_address(host):
+        if not names.ip_address(host):
             problems.append(FieldError.invalid(path.child("host"), host, "must be a DNS name, not an IP address"))
         problems += checks.complaints(path.child("host"), host, _host_messages(host))
     if rule.get("http") is None:

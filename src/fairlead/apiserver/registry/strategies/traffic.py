@@ -8,7 +8,6 @@ from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver.registry.strategies import checks
 from fairlead.apiserver.registry.strategies.addresses import (
-    is_address,
     validate_address,
     validate_endpoint_address,
     validate_range,
@@ -149,7 +148,7 @@ def validate_balancer_status(spec: Json, status: Json) -> list[FieldError]:
             problems.append(FieldError.forbidden(at.child("ipMode"), "may not be specified when `ip` is not set"))
         if name:
             problems += checks.complaints(at.child("hostname"), name, names.dns1123_subdomain(name))
-            if is_address(name):
+            if not names.ip_address(name):
                 text = "must be a DNS name, not an IP address"
                 problems.append(FieldError.invalid(at.child("hostname"), name, text))
     return problems
