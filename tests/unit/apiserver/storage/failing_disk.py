@@ -84,16 +84,16 @@ class Disk(apsw.VFS):
         flags[1] = flags[0]
         return _Handle(self, self.files.setdefault(path, File(bytearray())))
 
-    def xAccess(self, path: str, flags: int) -> bool:  # noqa: N802
+    def xAccess(self, path: str, flags: int) -> bool:  # noqa: N802 - SQLite's name
         del flags
         return path in self.files
 
-    def xDelete(self, path: str, sync: bool) -> None:  # noqa: N802
+    def xDelete(self, path: str, sync: bool) -> None:  # noqa: N802 - SQLite's name
         del sync
         self.work()
         self.files.pop(path, None)
 
-    def xFullPathname(self, name: str) -> str:  # noqa: N802
+    def xFullPathname(self, name: str) -> str:  # noqa: N802 - SQLite's name
         return name
 
 
@@ -104,43 +104,43 @@ class _Handle:
         self._disk = disk
         self._file = file
 
-    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802
+    def xRead(self, amount: int, offset: int) -> bytes:  # noqa: N802 - SQLite's name
         return bytes(self._file.seen[offset : offset + amount])
 
-    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802
+    def xWrite(self, data: bytes, offset: int) -> None:  # noqa: N802 - SQLite's name
         self._disk.work()
         self._file.write(offset, bytes(data))
 
-    def xTruncate(self, size: int) -> None:  # noqa: N802
+    def xTruncate(self, size: int) -> None:  # noqa: N802 - SQLite's name
         self._disk.work()
         self._file.truncate(size)
 
-    def xSync(self, flags: int) -> None:  # noqa: N802
+    def xSync(self, flags: int) -> None:  # noqa: N802 - SQLite's name
         del flags
         self._disk.work()
         self._file.sync()
 
-    def xFileSize(self) -> int:  # noqa: N802
+    def xFileSize(self) -> int:  # noqa: N802 - SQLite's name
         return len(self._file.seen)
 
-    def xLock(self, level: int) -> None:  # noqa: N802
+    def xLock(self, level: int) -> None:  # noqa: N802 - SQLite's name
         """Granted."""
 
-    def xUnlock(self, level: int) -> None:  # noqa: N802
+    def xUnlock(self, level: int) -> None:  # noqa: N802 - SQLite's name
         """Given back."""
 
-    def xCheckReservedLock(self) -> bool:  # noqa: N802
+    def xCheckReservedLock(self) -> bool:  # noqa: N802 - SQLite's name
         return False
 
-    def xFileControl(self, op: int, pointer: int) -> bool:  # noqa: N802
+    def xFileControl(self, op: int, pointer: int) -> bool:  # noqa: N802 - SQLite's name
         del op, pointer
         return False
 
-    def xSectorSize(self) -> int:  # noqa: N802
+    def xSectorSize(self) -> int:  # noqa: N802 - SQLite's name
         return _SECTOR
 
-    def xDeviceCharacteristics(self) -> int:  # noqa: N802
+    def xDeviceCharacteristics(self) -> int:  # noqa: N802 - SQLite's name
         return 0  # it promises nothing
 
-    def xClose(self) -> None:  # noqa: N802
+    def xClose(self) -> None:  # noqa: N802 - SQLite's name
         """Nothing is kept for it."""

@@ -37,7 +37,7 @@ def on_failing_disk(
     disk.files[str(path)] = File(bytearray(path.read_bytes()), path.read_bytes())
     connect = apsw.Connection
 
-    class Connection(connect):  # type: ignore[misc,valid-type]
+    class Connection(connect):  # type: ignore[misc,valid-type] # a variable is no type to mypy
         def __init__(self, filename: str) -> None:
             super().__init__(filename, vfs=disk.name)
             # Without shared memory, which a disk has nothing to do with.
