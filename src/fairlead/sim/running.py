@@ -29,6 +29,7 @@ from fairlead.sim.cast.server import add_server, fresh_disk
 from fairlead.sim.cast.users import Users
 from fairlead.sim.cast.workloads import Workloads
 from fairlead.sim.checkers.acknowledged import Acknowledged
+from fairlead.sim.checkers.budgets import Budgets
 from fairlead.sim.checkers.deeds import Deeds
 from fairlead.sim.checkers.evictions import Evictions
 from fairlead.sim.checkers.failures import Failures
@@ -167,7 +168,8 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     history = History(stage, commits)
     clouds = {platform: SimCloud(stage, platform) for platform in _PLATFORMS}
     vanished = Vanished(stage, commits, clouds)
-    stage.start(add_server(stage, acknowledged.opened, observers=(Ownership(stage, commits), vanished)))
+    observers = (Ownership(stage, commits), Budgets(stage, commits), vanished)
+    stage.start(add_server(stage, acknowledged.opened, observers=observers))
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
     machines = {name: SimMachine(stage, name, number, shutdowns) for number, name in enumerate(nodes)}
     for machine in machines.values():

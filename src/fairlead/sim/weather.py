@@ -11,6 +11,7 @@ from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.cast.server import SERVER
 from fairlead.sim.cast.users import Users
 from fairlead.sim.checkers.leaders import Leaders
+from fairlead.sim.lines import Line
 from fairlead.sim.network import Way
 from fairlead.sim.plan import FAULTS, Deed
 from fairlead.sim.scenario import NetworkFaults
@@ -63,8 +64,8 @@ class Weather:
             "machine_disk_full": self._machine_disk_full,
             "pause": self._pause,
             "partition": self._partition,
-            "driver_partition": lambda chance: self._cut_line(("agent-", "manager-"), chance),
-            "cloud_partition": lambda chance: self._cut_line(("ccm-",), chance),
+            "driver_partition": lambda chance: self._cut_line(self._drivers_line(chance), chance),
+            "cloud_partition": self._cloud_partition,
             "clock_jump": self._clock_jump,
             "cloud_silence": self._cloud_silence,
             "cloud_empty": self._cloud_empty,
@@ -148,9 +149,21 @@ class Weather:
         stage.network.heal(actor.name)
         actor.disturbed_at = stage.loop.time()
 
-    async def _cut_line(self, ends: tuple[str, ...], chance: Randomness) -> None:
+    def _drivers_line(self, chance: Randomness) -> Line:
+        lines = self._stage.lines
+        return lines[chance.choice([name for name in lines if name.startswith(("agent-", "manager-"))])]
+
+    async def _cloud_partition(self, chance: Randomness) -> None:
+        """A manager loses its cloud just when it has something to ask: one of its nodes is not heard of."""
+        cloud = self._cloud(chance)
+        line = cloud.lines[self._actor(f"ccm-{cloud.name}-", chance).name]
+        if cloud.machines:
+            await self._users.doubt_a_node(chance.choice(sorted(cloud.machines)))
+        await self._stage.clock.sleep(chance.uniform(0.0, 6.0))
+        await self._cut_line(line, chance)
+
+    async def _cut_line(self, line: Line, chance: Randomness) -> None:
         stage = self._stage
-        line = stage.lines[chance.choice([name for name in stage.lines if name.startswith(ends)])]
         if line.is_cut:
             return
         seconds = chance.choice(_CUTS)

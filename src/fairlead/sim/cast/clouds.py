@@ -17,7 +17,7 @@ from fairlead.sim.stage import Stage, Violation
 __all__ = ["SimCloud"]
 
 _LATE_SECONDS: Final = (5.0, 40.0)
-_LOST: Final = 0.3  # how often an answer that a cut held back never comes, and nobody says so
+_LOST: Final = 0.6  # how often an answer that a cut held back never comes, and nobody says so
 
 
 class SimCloud(FakeCloud):

@@ -29,7 +29,9 @@ OFFERED: Final[tuple[OfferedTransition, ...]] = (
 
 
 CENTRAL: Final = "example.com/central"
-REMOTE: Final[tuple[OfferedTransition, ...]] = (OfferedTransition(name="remote", start="RemoteStarted", end="RemoteDone"),)
+REMOTE: Final[tuple[OfferedTransition, ...]] = (
+    OfferedTransition(name="remote", start="RemoteStarted", end="RemoteDone"),
+)
 """What is done to machines from elsewhere, by a driver beside the controller manager."""
 
 _LIES: Final = 0.02  # how often a driver names a state that is none of the transition's

@@ -1,0 +1,75 @@
+"""Mistakes about clouds that are wrong, budgets, runtimes that refuse, and nodes that go down under others' hands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.agent.shutdown import conducting
+from fairlead.apiserver.subresources import eviction
+from fairlead.cloud import calls, context
+from fairlead.cloud.controllers import nodelifecycle
+from fairlead.lifecycle import claiming, conditions
+from tests.sim.mutants.registry import mutant
+
+
+@mutant("vanished")
+def believes_that_what_is_left_out_is_gone(patch: pytest.MonkeyPatch) -> None:
+    """The cloud is not asked again about the very machine."""
+
+    async def all_of_them(_self: object, provider_ids: list[str]) -> frozenset[str]:
+        return frozenset(provider_ids)
+
+    patch.setattr(context.CloudContext, "which_are_gone", all_of_them)
+
+
+@mutant("vanished")
+def leaves_nodes_without_machines(patch: pytest.MonkeyPatch) -> None:
+    async def none(*_args: object) -> None:
+        """Nobody deletes anything."""
+
+    patch.setattr(nodelifecycle.NodeLifecycleController, "_delete", none)
+
+
+@mutant("vanished")
+def waits_for_a_cloud_for_ever(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(calls, "_SILENCE_SECONDS", 1e9)
+
+
+@mutant("budgets")
+def evicts_past_the_budget(patch: pytest.MonkeyPatch) -> None:
+    async def free(*_args: object) -> bool:
+        return True
+
+    patch.setattr(eviction, "_ask_budget", free)
+
+
+@mutant("budgets")
+def spends_a_budget_that_is_empty(patch: pytest.MonkeyPatch) -> None:
+    spend = eviction._spend
+
+    def generously(budget: dict[str, Any], name: str, now: str) -> None:
+        budget["status"]["disruptionsAllowed"] = max(1, budget["status"].get("disruptionsAllowed", 0))
+        spend(budget, name, now)
+
+    patch.setattr(eviction, "_spend", generously)
+
+
+@mutant("10", "2")
+def believes_no_node_that_goes_down(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(conditions, "going_down_until", lambda _node: None)
+
+
+@mutant("10", "liveness")
+def lets_go_of_pods_that_the_runtime_would_not_end(patch: pytest.MonkeyPatch) -> None:
+    async def at_once(self: Any, pod: Any) -> None:
+        self._give_up(pod, "failed")
+
+    patch.setattr(conducting.Conductor, "_kill", at_once)
+
+
+@mutant("5", "1")
+def claims_for_whoever_there_is(patch: pytest.MonkeyPatch) -> None:
+    """A claimer from elsewhere goes on with what a node's own agent has claimed."""
+    patch.setattr(claiming, "is_anothers", lambda _event, _claimant: False)
