@@ -136,7 +136,7 @@ class DriverHost:
         self.is_troubled = True
         self._service: Service | None = None
         self._process: Process | None = None
-        self._calls: list[_Call] = []
+        self._calls: dict[_Call, None] = {}  # in the order in which they came
         self._at_work: set[int] = set()  # calls by their number for whoever judges them
 
     async def main(self, life: Life) -> None:
@@ -148,7 +148,7 @@ class DriverHost:
     def died(self, process: Process) -> None:
         """A process is gone: the driver, or somebody who called it. The kernel tells the other end."""
         for call in [call for call in self._calls if call.caller is process]:
-            self._calls.remove(call)
+            del self._calls[call]
             self.line.say(functools.partial(_cancel, call.task))
         if process is not self._process:
             return
@@ -223,11 +223,11 @@ class DriverHost:
         answer: asyncio.Future[_T] = loop.create_future()
         task = loop.start(self._process, self._answered(begin(self._service), answer), name="call")
         call = _Call(current_process(), answer, task)
-        self._calls.append(call)
+        self._calls[call] = None
         try:
             return await answer
         finally:
-            self._calls.remove(call)
+            self._calls.pop(call, None)
             self.line.say(functools.partial(_cancel, task))
 
     async def _answered(self, work: Coroutine[Any, Any, _T], answer: asyncio.Future[_T]) -> None:
