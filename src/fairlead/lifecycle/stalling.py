@@ -15,7 +15,7 @@ from fairlead.api.coordination_v1 import Lease
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus, LifecycleEvent, LifecycleTransition
 from fairlead.api.reserved import FINALIZER_CLAIMED, NAMESPACE_NODE_LEASE
-from fairlead.lifecycle import claiming, deadlines, phases
+from fairlead.lifecycle import claiming, conditions, deadlines, phases
 from fairlead.lifecycle.decisions import Nothing, WaitUntil
 
 __all__ = ["Overdue", "Patience", "Stage", "Surroundings", "explain", "overdue", "reason"]
@@ -117,6 +117,9 @@ def _why_pending(event: LifecycleEvent, around: Surroundings, now: dt.datetime) 
     for other in sorted(around.others, key=claiming.order):
         if other.status.claim_status == ClaimStatus.CLAIMED:
             return f"event {other.name} is carried out on the node first"
+    until = conditions.going_down_until(node)
+    if until is not None and now < until:
+        return "the node is going down"
     return (
         _silence(event, around.lease, now)
         or event.status.message.removeprefix(phases.WAITING)

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from fairlead.api import wire
 from fairlead.api.coordination_v1 import Lease, LeaseSpec
-from fairlead.api.core_v1 import Node
+from fairlead.api.core_v1 import Node, NodeCondition, NodeStatus
 from fairlead.api.lifecycle_v1alpha1 import (
     FrozenTransition,
     LifecycleEvent,
@@ -16,7 +17,7 @@ from fairlead.api.lifecycle_v1alpha1 import (
     LifecycleTransitionSpec,
 )
 from fairlead.api.meta import ObjectMeta
-from fairlead.api.reserved import FINALIZER_CLAIMED
+from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED, NODE_SHUTDOWN
 from fairlead.lifecycle.decisions import Nothing, WaitUntil
 from fairlead.lifecycle.stalling import Overdue, Patience, Stage, Surroundings, explain, overdue
 
@@ -94,6 +95,19 @@ def around(**changes: Any) -> Surroundings:
 
 
 SILENT = Lease(spec=LeaseSpec(holder_identity="agent", lease_duration_seconds=40, renew_time=ago(minutes=5)))
+GOING_DOWN = wire.replace(
+    HERE,
+    status=NodeStatus(
+        conditions=(
+            NodeCondition(
+                type=CONDITION_LIFECYCLE_TRANSITION,
+                status="True",
+                reason=NODE_SHUTDOWN.start,
+                last_transition_time=ago(minutes=9),
+            ),
+        )
+    ),
+)
 FOREIGN = LifecycleTransition(
     metadata=ObjectMeta(name="t"), spec=LifecycleTransitionSpec(start="A", end="B", driver="d", node_name="m")
 )
@@ -125,6 +139,7 @@ CLAIM: dict[str, Any] = {"claim_status": "Claimed", "driver": "d", "transition":
             "agent is silent: it renewed the Lease fairlead-node-lease/n last at 2026-07-01T11:55:00Z",
         ),
         (event(message="waiting: no driver"), around(), "no driver"),
+        (event(), around(node=GOING_DOWN, lease=SILENT), "the node is going down"),
         (event(first_seen_time=NOW), around(), "whoever claims for the node has seen it and not claimed it"),
         (event(**CLAIM), around(), "driver d has not reached the start state A"),
         (event(**CLAIM, start_time=NOW, message="2 pods left"), around(), "the end state B; 2 pods left"),
