@@ -68,11 +68,13 @@ class Shutdowns:
         self._machines[machine.node_name] = machine
 
     def heard(self, machine: SimMachine) -> None:
-        """An agent knows: from now on time counts, over all its lives."""
-        if self._of(machine) is None:
-            node = self._commits.of(NODES).get(machine.node_name)
-            uid = "" if node is None else node["metadata"]["uid"]
-            self._current[machine.node_name] = _Shutdown(self._stage.loop.time(), uid)
+        """An agent knows: from now on time counts, over all its lives; but for one that died with what it heard."""
+        shutdown = self._of(machine)
+        if shutdown is not None and (shutdown.asked or machine.is_disk_full or _is_remembered(machine)):
+            return
+        node = self._commits.of(NODES).get(machine.node_name)
+        uid = "" if node is None else node["metadata"]["uid"]
+        self._current[machine.node_name] = _Shutdown(self._stage.loop.time(), uid)
 
     def asked(self, machine: SimMachine, pod: RunningPod, grace_seconds: float, known: CachedPod | None) -> None:
         """An agent ends a pod."""
@@ -206,6 +208,11 @@ class Shutdowns:
 
     def _break(self, what: str) -> None:
         self._stage.violate(Violation("10", what))
+
+
+def _is_remembered(machine: SimMachine) -> bool:
+    state = SimMemory(machine).load()
+    return state is not None and state.boot_id == machine.boot_id
 
 
 def _reason(node: dict[str, Any]) -> str:
