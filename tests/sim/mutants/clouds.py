@@ -8,13 +8,13 @@ import pytest
 
 from fairlead.agent.shutdown import conducting
 from fairlead.apiserver.subresources import eviction
-from fairlead.cloud import calls, context
+from fairlead.cloud import context
 from fairlead.cloud.controllers import nodelifecycle
 from fairlead.lifecycle import claiming, conditions
 from tests.sim.mutants.registry import mutant
 
 
-@mutant("vanished")
+@mutant("vanished", seed=3)
 def believes_that_what_is_left_out_is_gone(patch: pytest.MonkeyPatch) -> None:
     """The cloud is not asked again about the very machine."""
 
@@ -30,11 +30,6 @@ def leaves_nodes_without_machines(patch: pytest.MonkeyPatch) -> None:
         """Nobody deletes anything."""
 
     patch.setattr(nodelifecycle.NodeLifecycleController, "_delete", none)
-
-
-@mutant("vanished")
-def waits_for_a_cloud_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(calls, "_SILENCE_SECONDS", 1e9)
 
 
 @mutant("budgets")
