@@ -41,7 +41,6 @@ var leftOut = map[string]string{
 	"admissionregistration.k8s.io/v1/mutatingadmissionpolicies":       "not carried out",
 	"admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings": "not carried out",
 	"apiregistration.k8s.io/v1/apiservices":                           "no aggregation",
-	"autoscaling/v1/horizontalpodautoscalers":                         "stored and served as v2 only",
 	"flowcontrol.apiserver.k8s.io/v1/flowschemas":                     "fairness has no configuration here",
 	"flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations":     "fairness has no configuration here",
 	"/v1/nodes/proxy":      "needs a kubelet to connect to",

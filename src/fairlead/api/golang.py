@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import decimal
 import math
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -65,9 +65,10 @@ def print_float(value: float) -> str:
     return f"{'-' if sign else ''}{head}e{'-' if point < 0 else '+'}{abs(point):02d}"
 
 
-def json_text(value: Any) -> str:
-    """`json.Marshal` of a value: compact, keys sorted, HTML characters escaped."""
-    return msgspec.json.encode(_with_floats(value), order="sorted").decode().translate(_JSON_ESCAPES)
+def json_text(value: Any, *, struct: bool = False) -> str:
+    """`json.Marshal` of a value: compact, HTML characters escaped, keys sorted as a map's or in order as a struct's."""
+    order: Literal["sorted"] | None = None if struct else "sorted"
+    return msgspec.json.encode(_with_floats(value), order=order).decode().translate(_JSON_ESCAPES)
 
 
 def _with_floats(value: Any) -> Any:

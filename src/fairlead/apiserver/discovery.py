@@ -29,8 +29,13 @@ Handler = Callable[[Request, UserInfo], Awaitable[Response]]
 _JSON: Final = "application/json"
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _AGGREGATED_VERSIONS: Final = ("v2", "v2beta1")
-# Objects of these are stored as the kind of another group.
-_STORED_AS: Final = {GroupVersionKind("events.k8s.io", "v1", "Event"): GroupVersionKind("", "v1", "Event")}
+# Objects of these are stored as the kind of another group or version.
+_STORED_AS: Final = {
+    GroupVersionKind("events.k8s.io", "v1", "Event"): GroupVersionKind("", "v1", "Event"),
+    GroupVersionKind("autoscaling", "v1", "HorizontalPodAutoscaler"): GroupVersionKind(
+        "autoscaling", "v2", "HorizontalPodAutoscaler"
+    ),
+}
 
 
 class Discovery:

@@ -60,8 +60,10 @@ def table(
     printer = printer_of(resource)
     rows = []
     for obj in objects:
-        row: Json = {"cells": printer.cells(obj, now)}
-        told = printer.conditions(obj) if printer.conditions is not None else []
+        # What is shown of a kind does not depend on the version that it is asked in.
+        stored = obj if resource.conversion is None else resource.stored(obj)
+        row: Json = {"cells": printer.cells(stored, now)}
+        told = printer.conditions(stored) if printer.conditions is not None else []
         if told:
             row["conditions"] = told
         row["object"] = _included(obj, include, version)

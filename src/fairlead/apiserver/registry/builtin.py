@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 
 from fairlead.api.gvk import GroupKind
+from fairlead.apiserver.registry.autoscalers import AUTOSCALER_CONVERSION, default_served
 from fairlead.apiserver.registry.events import EVENT_CONVERSION, EVENT_FIELD_ALIASES
 from fairlead.apiserver.registry.resource import Resource, Subresource
+from fairlead.apiserver.registry.strategies.converted import ConvertedStrategy
 from fairlead.apiserver.registry.strategies.table import strategy_for
 from fairlead.apiserver.schema.model import ANYTHING, Node
 from fairlead.apiserver.types import resources, schemas
@@ -24,13 +26,17 @@ def _resource(known: resources.BuiltinResource) -> Resource:
         name: Subresource(sub.name, sub.kind, sub.group, sub.version, sub.verbs)
         for name, sub in known.subresources.items()
     }
+    strategy = strategy_for(known.group, known.plural, has_status="status" in subresources)
+    older = (known.group, known.version, known.plural) == ("autoscaling", "v1", "horizontalpodautoscalers")
+    if older:
+        strategy = ConvertedStrategy(strategy, AUTOSCALER_CONVERSION, default_served)
     resource = Resource(
         group=known.group,
         version=known.version,
         plural=known.plural,
         kind=known.kind,
         namespaced=known.namespaced,
-        strategy=strategy_for(known.group, known.plural, has_status="status" in subresources),
+        strategy=strategy,
         schema=functools.cache(functools.partial(_schema, known)),
         singular=known.singular,
         list_kind=known.list_kind,
@@ -40,7 +46,7 @@ def _resource(known: resources.BuiltinResource) -> Resource:
         subresources=subresources,
         table="events" if known.group == "events.k8s.io" else "",
         field_aliases=EVENT_FIELD_ALIASES if known.group == "events.k8s.io" else {},
-        conversion=EVENT_CONVERSION if known.group == "events.k8s.io" else None,
+        conversion=AUTOSCALER_CONVERSION if older else EVENT_CONVERSION if known.group == "events.k8s.io" else None,
     )
     if known.group == "events.k8s.io":
         resource.group_kind = GroupKind("", known.kind)  # what is wrong with one is said of the stored kind

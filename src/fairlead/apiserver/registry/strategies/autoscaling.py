@@ -7,6 +7,7 @@ from typing import Any, Final
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.quantity import Quantity, QuantityError
+from fairlead.apiserver.registry.autoscalers import drop_carried
 from fairlead.apiserver.registry.strategies import checks
 from fairlead.apiserver.registry.strategy import Json, Strategy
 from fairlead.apiserver.schema.defaulting import copy_json
@@ -47,6 +48,7 @@ class HorizontalPodAutoscalerStrategy(Strategy):
 
     def default(self, obj: Json) -> None:
         """From one replica on, by processor time."""
+        drop_carried(obj)
         spec = obj.setdefault("spec", {})
         if spec.get("minReplicas") is None:
             spec["minReplicas"] = 1
