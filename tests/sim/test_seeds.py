@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from fairlead.sim.plan import FAULTS, plan
-from fairlead.sim.running import run
+from fairlead.sim.running import Outcome, run
 from fairlead.sim.scenario import Scenario, read_scenario
 
 # Short, so that a few of them fit into every test run; `make sim` plays the long ones.
@@ -21,12 +21,17 @@ ONCE_BROKEN_AT_A_HUNDRED = (1015, 1133, 1148, 1171)
 HUNDRED = pathlib.Path(__file__).with_name("hundred-nodes.yaml")
 
 
+def _told(outcome: Outcome) -> str:
+    return "\n".join(map(str, outcome.history))
+
+
 @pytest.mark.parametrize("seed", [11, 12])
 def test_a_seed_holds_and_is_the_same_twice(seed: int) -> None:
-    first, second = run(seed, SHORT), run(seed, SHORT)
-    assert first.violation is None, "\n".join(first.history)
+    first, second = run(seed, SHORT, is_told=True), run(seed, SHORT, is_told=True)
+    assert first.violation is None, _told(first)
     assert first.history == second.history
     assert first.digest == second.digest
+    assert len(first.history) > 100
     assert first.counts["finished events"] >= 10
     assert first.faults.total() >= 10
 
@@ -50,7 +55,7 @@ def test_a_quiet_world_has_no_faults() -> None:
 @pytest.mark.parametrize("seed", ONCE_BROKEN)
 def test_what_was_broken_holds(seed: int) -> None:
     outcome = run(seed, Scenario())
-    assert outcome.violation is None, "\n".join(outcome.history)
+    assert outcome.violation is None, _told(outcome)
     assert outcome.counts_as_run
 
 
@@ -58,5 +63,5 @@ def test_what_was_broken_holds(seed: int) -> None:
 @pytest.mark.parametrize("seed", ONCE_BROKEN_AT_A_HUNDRED)
 def test_what_was_broken_at_a_hundred_nodes_holds(seed: int) -> None:
     outcome = run(seed, read_scenario(HUNDRED))
-    assert outcome.violation is None, "\n".join(outcome.history)
+    assert outcome.violation is None, _told(outcome)
     assert outcome.counts_as_run

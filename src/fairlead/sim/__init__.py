@@ -6,5 +6,5 @@ the managers, the cloud controllers, their clients, elections, caches and queues
 (`disk`), drivers' machines and clouds (`cast`). Nothing in the components knows.
 
 One seed is one history. `checkers` hold it against the design's invariants while it happens; `running.run` plays a seed
-and says how it ended.
+and says how it ended; `telling` makes words of what led to it.
 """

@@ -7,17 +7,23 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import multiprocessing
+import os
+import signal
 import sys
+import types
+from collections.abc import Callable
 
 from fairlead.base.clock import RealClock
 from fairlead.base.randomness import SystemRandomness
-from fairlead.sim.apart import run_apart, warm_up
+from fairlead.sim.apart import deaf_children, end_children, run_apart, warm_up
 from fairlead.sim.plan import FAULTS
 from fairlead.sim.running import Outcome
 from fairlead.sim.scenario import Scenario
 from fairlead.sim.stage import Violation
 
 __all__ = ["Report", "fresh_seed", "play"]
+
+_Future = concurrent.futures.Future[Outcome]
 
 _MOVES = frozenset(
     {
@@ -48,6 +54,7 @@ class Report:
     counts: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     faults: collections.Counter[str] = dataclasses.field(default_factory=collections.Counter)
     failures: list[Outcome] = dataclasses.field(default_factory=list)
+    is_interrupted: bool = False
 
     def add(self, outcome: Outcome) -> None:
         """One more seed was played."""
@@ -74,6 +81,8 @@ class Report:
             done,
             f"state moves: {len(_MOVES & moves)} of {len(_MOVES)}{', never ' if missing else ''}{', '.join(missing)}",
         ]
+        if self.is_interrupted:
+            lines.append("interrupted: seeds that were under way are not counted")
         return "\n".join(lines)
 
 
@@ -90,29 +99,42 @@ def play(
     seconds: float | None = None,
     jobs: int = 1,
     twice: bool = False,
+    on_failure: Callable[[Outcome], None] = lambda _outcome: None,
 ) -> Report:
-    """Play one seed after the other: so many, or for so long (a seed that has begun is finished).
+    """Play one seed after the other: so many, or for so long (a seed that has begun is finished), or what is less.
 
-    With `twice` each is played again in a process that hashes differently, and must be the same to the last step.
+    With `twice` each is played again in a process that hashes differently, and must be the same to the last step. Who
+    interrupts it gets the report of those that were over by then.
     """
     clock = RealClock()
     began = clock.monotonic()
     report = Report(first_seed)
+    others_children = multiprocessing.active_children()
     with contextlib.ExitStack() as stack:
-        pools = [stack.enter_context(_pool(jobs)) for _ in range(2 if twice else 1)]
-        running: dict[concurrent.futures.Future[Outcome], list[concurrent.futures.Future[Outcome]]] = {}
-        begun = 0
-        while True:
-            over = seconds is not None and clock.monotonic() - began >= seconds
-            while len(running) < jobs and not over and (seeds is None or begun < seeds):
-                first, *others = [pool.submit(run_apart, first_seed + begun, scenario) for pool in pools]
-                running[first] = others
-                begun += 1
-            if not running:
-                break
-            done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
-            for one in done:
-                report.add(_compared(one.result(), [other.result() for other in running.pop(one)]))
+        try:
+            pools = [stack.enter_context(_pool(jobs)) for _ in range(2 if twice else 1)]
+            running: dict[_Future, list[_Future]] = {}
+            begun = 0
+            while True:
+                over = seconds is not None and clock.monotonic() - began >= seconds
+                while len(running) < jobs and not over and (seeds is None or begun < seeds):
+                    with deaf_children():
+                        first, *others = [pool.submit(run_apart, first_seed + begun, scenario) for pool in pools]
+                    running[first] = others
+                    begun += 1
+                if not running:
+                    break
+                done, _ = concurrent.futures.wait(running, return_when=concurrent.futures.FIRST_COMPLETED)
+                for one in done:
+                    outcome = _compared(one.result(), [other.result() for other in running.pop(one)])
+                    report.add(outcome)
+                    if outcome.violation is not None:
+                        on_failure(outcome)
+        except KeyboardInterrupt:
+            report.is_interrupted = True
+            for child in multiprocessing.active_children():
+                if child not in others_children:
+                    child.terminate()
     report.seconds = clock.monotonic() - began
     return report
 
@@ -130,7 +152,14 @@ def _compared(first: Outcome, others: list[Outcome]) -> Outcome:
     return dataclasses.replace(first, violation=Violation("determinism", what))
 
 
+def _leave(_signal: int, _frame: types.FrameType | None) -> None:
+    # Told to by its parent, and not by a pool that would wait for what is under way.
+    end_children()
+    os._exit(1)
+
+
 def _get_ready() -> None:
+    signal.signal(signal.SIGTERM, _leave)
     # What killed processes left behind is taken apart at the end, and complains of it.
     sys.unraisablehook = lambda _what: None
     warm_up()

@@ -214,6 +214,8 @@ class SimTransport:
             await asyncio.sleep(_PATIENCE_SECONDS)
             raise errors.ServerUnreachable("no route to host")
         mishap = network.mishap(request)
+        if mishap and request.method != "GET":
+            network.trace.add(self.party, f"{request}: {mishap}, by the network's fault")
         if mishap == "request lost":
             raise errors.ConnectionBroken("connection reset by peer")
         if mishap.isdecimal():

@@ -53,9 +53,10 @@ class Deed:
     at: float
     kind: str
     seed: int
+    number: int = dataclasses.field(default=0, compare=False)  # among all that the seed stands for, from 1
 
     def __str__(self) -> str:
-        return f"{self.at:9.3f} s  {self.kind}"
+        return f"{self.number:5}  {self.at:9.3f} s  {self.kind}"
 
 
 def plan(seed: int, scenario: Scenario, steps: int | None = None) -> list[Deed]:
@@ -69,7 +70,7 @@ def plan(seed: int, scenario: Scenario, steps: int | None = None) -> list[Deed]:
     rates["event_unwanted"] = scenario.events_per_minute / 10
     rates["thing_touched"] = scenario.things_per_minute
     deeds = [deed for kind, rate in rates.items() for deed in _stream(seed, kind, rate, scenario)]
-    return sorted(deeds)[:steps]
+    return [dataclasses.replace(deed, number=number) for number, deed in enumerate(sorted(deeds), 1)][:steps]
 
 
 def _stream(seed: int, kind: str, per_minute: float, scenario: Scenario) -> list[Deed]:

@@ -50,6 +50,8 @@ from fairlead.sim.loop import LoopStarved, SimLoop
 from fairlead.sim.plan import Deed, plan
 from fairlead.sim.scenario import Scenario
 from fairlead.sim.stage import Life, Stage, Violation
+from fairlead.sim.telling.chronicle import Chronicle
+from fairlead.sim.telling.history import Entry, tell
 from fairlead.sim.weather import Weather
 
 __all__ = ["Outcome", "run"]
@@ -77,7 +79,7 @@ class Outcome:
     virtual_seconds: float
     counts: collections.Counter[str]
     faults: collections.Counter[str]
-    history: tuple[str, ...]
+    history: tuple[Entry, ...]  # of a failure, or where it was asked for
 
     @property
     def counts_as_run(self) -> bool:
@@ -90,17 +92,19 @@ class Outcome:
         died = Violation("no crash", "the simulation itself ended before its end")
         return cls(seed, "", died, 0.0, collections.Counter(), collections.Counter(), ())
 
-    def without_history(self) -> Outcome:
-        """What remains to be said of a seed that held."""
-        return dataclasses.replace(self, history=())
-
 
 def run(
-    seed: int, scenario: Scenario, deeds: Sequence[Deed] | None = None, *, graveyard: list[object] | None = None
+    seed: int,
+    scenario: Scenario,
+    deeds: Sequence[Deed] | None = None,
+    *,
+    is_told: bool = False,
+    graveyard: list[object] | None = None,
 ) -> Outcome:
     """Play one seed. The same seed, scenario and deeds give the same outcome, digest included.
 
-    Without `deeds` they are those that the seed stands for. Who gives a `graveyard` ends soon, and lets the dead and
+    Without `deeds` they are those that the seed stands for. A failure comes with its history, and what `is_told` does,
+    too: in words that are made when all is over. Who gives a `graveyard` ends soon, and lets the dead and
     what they left lie there; otherwise it is taken apart, at the end and not before.
     """
     deeds = plan(seed, scenario) if deeds is None else deeds
@@ -119,7 +123,7 @@ def run(
         finally:
             stage.kill_all()
             loop.close()
-        outcome = _outcome(stage)
+        outcome = _outcome(stage, is_told=is_told)
         del loop, stage
     return outcome
 
@@ -136,7 +140,7 @@ async def _play(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> None
         task.cancel()
 
 
-def _outcome(stage: Stage) -> Outcome:
+def _outcome(stage: Stage, *, is_told: bool) -> Outcome:
     return Outcome(
         seed=stage.seed,
         digest=stage.trace.digest,
@@ -145,12 +149,13 @@ def _outcome(stage: Stage) -> Outcome:
         virtual_seconds=stage.loop.time(),
         counts=stage.counts,
         faults=stage.network.injected,
-        history=tuple(stage.trace.lines),
+        history=tell(stage.trace.facts) if is_told or stage.violation is not None else (),
     )
 
 
 async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> None:
     commits = Commits(stage.loop.time)
+    chronicle = Chronicle(stage.trace, commits)
     _watch_disk(stage, commits)
     liveness = Liveness(stage, commits)
     OneClaim(commits)
@@ -168,7 +173,7 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     history = History(stage, commits)
     clouds = {platform: SimCloud(stage, platform) for platform in _PLATFORMS}
     vanished = Vanished(stage, commits, clouds)
-    observers = (Ownership(stage, commits), Budgets(stage, commits), vanished)
+    observers = (chronicle, Ownership(stage, commits), Budgets(stage, commits), vanished)
     stage.start(add_server(stage, acknowledged.opened, observers=observers))
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
     machines = {name: SimMachine(stage, name, number, shutdowns) for number, name in enumerate(nodes)}
@@ -188,7 +193,7 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     stage.loop.start(stage.loop.world, in_time.audit(), name="audit of claims")
     stage.loop.start(stage.loop.world, workloads.run(), name="workloads")
     weather = Weather(stage, users, leaders, clouds, drivers, machines)
-    await weather.rage(deeds, scenario.network)
+    await weather.rage(deeds, scenario.network, seconds=scenario.chaos_minutes * 60)
     weather.calm()
     calm_since = stage.clock.monotonic()
     end = calm_since + scenario.calm_minutes * 60
@@ -264,6 +269,7 @@ def _watch_disk(stage: Stage, commits: Commits) -> None:
         commits.take(row)
 
     def committed(row: Row) -> None:
+        stage.trace.seal(row.value or row.key.encode())
         # The server must not see what the judges think of it.
         try:
             commits.take(row)

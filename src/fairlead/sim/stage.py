@@ -126,6 +126,7 @@ class Stage:
         process = actor.process
         if process is None or not process.is_alive:
             return
+        self.trace.add(actor.name, f"is to be killed after {steps} steps, or soon")
         self.loop.doom(process, steps, lambda: self.kill(actor))
         self.loop.call_later(_IDLE_SECONDS, self._finish_off, actor, process, context=self.loop.world.context)
 

@@ -16,6 +16,7 @@ from fairlead.sim.network import Way
 from fairlead.sim.plan import FAULTS, Deed
 from fairlead.sim.scenario import NetworkFaults
 from fairlead.sim.stage import Actor, Stage
+from fairlead.sim.trace import LUCK, Trace
 
 __all__ = ["Weather"]
 
@@ -80,8 +81,8 @@ class Weather:
             "thing_touched": users.touch_things,
         }
 
-    async def rage(self, deeds: Sequence[Deed], network: NetworkFaults | None) -> None:
-        """Let it all happen."""
+    async def rage(self, deeds: Sequence[Deed], network: NetworkFaults | None, *, seconds: float) -> None:
+        """Let it all happen. It lasts as long as it was to last, however few the deeds are."""
         stage = self._stage
         stage.network.faults = network
         began = stage.clock.monotonic()
@@ -89,9 +90,12 @@ class Weather:
             await stage.clock.sleep(max(0.0, began + deed.at - stage.clock.monotonic()))
             if deed.kind in FAULTS:
                 stage.network.injected[deed.kind] += 1
-            doing = self._acts[deed.kind](SeededRandomness(deed.seed))
+            with stage.trace.stroke(deed):
+                stage.trace.add(LUCK, deed.kind)
+                doing = self._acts[deed.kind](SeededRandomness(deed.seed))
             if doing is not None:
-                stage.loop.start(stage.loop.world, _finish(doing), name=deed.kind)
+                stage.loop.start(stage.loop.world, _finish(doing, stage.trace, deed), name=deed.kind)
+        await stage.clock.sleep(max(0.0, began + seconds - stage.clock.monotonic()))
 
     def calm(self) -> None:
         """Everything is well from now on: processes run, disks have room, clouds answer."""
@@ -193,35 +197,45 @@ class Weather:
 
     async def _machine_disk_full(self, chance: Randomness) -> None:
         machine = self._machine(chance)
+        seconds = chance.uniform(1.0, 30.0)
+        self._stage.trace.add(machine.node_name, f"the machine's disk is full for {seconds:.1f} s")
         machine.is_disk_full = True
-        await self._stage.clock.sleep(chance.uniform(1.0, 30.0))
+        await self._stage.clock.sleep(seconds)
         machine.is_disk_full = False
 
     def _machine(self, chance: Randomness) -> SimMachine:
         return self._machines[chance.choice(sorted(self._machines))]
 
     async def _disk_full(self, chance: Randomness) -> None:
+        seconds = chance.uniform(0.1, 5.0)
+        self._stage.trace.add("disk", f"is full for {seconds:.1f} s")
         self._stage.disk.is_full = True
-        await self._stage.clock.sleep(chance.uniform(0.1, 5.0))
+        await self._stage.clock.sleep(seconds)
         self._stage.disk.is_full = False
         self._stage.disk.well_since = self._stage.loop.time()
 
     async def _disk_slow(self, chance: Randomness) -> None:
+        seconds = chance.uniform(1.0, 20.0)
+        self._stage.trace.add("disk", f"is slow for {seconds:.1f} s")
         self._stage.disk.slowness = 300.0
-        await self._stage.clock.sleep(chance.uniform(1.0, 20.0))
+        await self._stage.clock.sleep(seconds)
         self._stage.disk.slowness = 1.0
         self._stage.disk.well_since = self._stage.loop.time()
 
     async def _cloud_silence(self, chance: Randomness) -> None:
         cloud = self._cloud(chance)
+        seconds = chance.uniform(1.0, 60.0)
+        self._stage.trace.add(f"cloud-{cloud.name}", f"does not answer for {seconds:.1f} s")
         cloud.is_silent = True
-        await self._stage.clock.sleep(chance.uniform(1.0, 60.0))
+        await self._stage.clock.sleep(seconds)
         cloud.is_silent = False
 
     async def _cloud_empty(self, chance: Randomness) -> None:
         cloud = self._cloud(chance)
+        seconds = chance.uniform(1.0, 60.0)
+        self._stage.trace.add(f"cloud-{cloud.name}", f"knows no machine for {seconds:.1f} s")
         cloud.is_empty = True
-        await self._stage.clock.sleep(chance.uniform(1.0, 60.0))
+        await self._stage.clock.sleep(seconds)
         cloud.is_empty = False
 
     async def _cloud_wrong(self, chance: Randomness) -> None:
@@ -239,8 +253,10 @@ class Weather:
 
     async def _cloud_late(self, chance: Randomness) -> None:
         cloud = self._cloud(chance)
+        seconds = chance.uniform(10.0, 60.0)
+        self._stage.trace.add(f"cloud-{cloud.name}", f"is late for {seconds:.1f} s")
         cloud.is_late = True
-        await self._stage.clock.sleep(chance.uniform(10.0, 60.0))
+        await self._stage.clock.sleep(seconds)
         cloud.is_late = False
 
     def _cloud(self, chance: Randomness) -> SimCloud:
@@ -252,5 +268,6 @@ def _steps(chance: Randomness) -> int:
     return 1 + int(chance.random() ** 2 * _STEPS_MAX)
 
 
-async def _finish(doing: Awaitable[None]) -> None:
-    await doing
+async def _finish(doing: Awaitable[None], trace: Trace, deed: Deed) -> None:
+    with trace.stroke(deed):
+        await doing

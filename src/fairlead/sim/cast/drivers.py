@@ -69,8 +69,8 @@ class Worker(sdk.Driver):
 
     async def start(self, work: sdk.Work) -> None:
         """Enter the start state."""
+        del work
         await self._life.clock.sleep(self._life.randomness.uniform(0.0, 3.0))
-        self._host.stage.trace.add(self._life.name, f"started {work.event_name}")
 
     async def end(self, work: sdk.Work, report: sdk.Report) -> None:
         """Bring the node to the end state."""
@@ -87,7 +87,6 @@ class Worker(sdk.Driver):
         if troubled and chance > 0.95:
             raise DriverRefused("the machine does not obey")
         self._host.marks.ended.add(work.event_uid)
-        self._host.stage.trace.add(self._life.name, f"ended {work.event_name}")
 
 
 class Central(Worker):
@@ -196,6 +195,8 @@ class DriverHost:
         caller = current_process()
 
         async def judged(service: Service) -> Reached:
+            step = f"{'end' if is_end else 'start'} {work.event_name}"
+            self._tell(f"is asked by {caller.name} to {step}")
             self._on_call(work)
             number, reached = self._deeds.begun(work, is_end=is_end, caller=caller, line=self.line), None
             self._at_work.add(number)
@@ -204,12 +205,18 @@ class DriverHost:
             finally:
                 self._at_work.discard(number)
                 self._deeds.over(number, reached)
+                self._tell(f"{'gives up' if reached is None else 'is done'}: {step}")
             if self.is_troubled and self.stage.chance.random() < _LIES:
                 self.stage.counts["driver lies"] += 1
+                self._tell(f"lies about how it was: {step}")
                 return Reached(state="Nonsense", node_name=reached.node_name)
             return reached
 
         return await self._call(judged)
+
+    def _tell(self, what: str) -> None:
+        if current_process().is_alive:
+            self.stage.trace.add(current_process().name, what)
 
     async def _call(self, begin: Callable[[Service], Coroutine[Any, Any, _T]]) -> _T:
         await asyncio.sleep(self.stage.chance.uniform(0.0, 0.001))

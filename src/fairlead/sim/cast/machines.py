@@ -137,6 +137,10 @@ class SimMachine:
         self.is_held = False
         self._word.set()
 
+    def tell(self, what: str) -> None:
+        """Its agent does something to it."""
+        self.stage.trace.add(f"agent-{self.node_name}", what)
+
     def _say(self) -> None:
         if self.ear is not None:
             self.ear.words.put_nowait(self.preparing)
@@ -232,6 +236,7 @@ class SimEar:
     async def next_word(self) -> bool:
         """The next announcement."""
         word = await self.words.get()
+        self._machine.tell("hears that the machine goes down" if word else "hears that the shutdown is called off")
         if word:
             self._machine.judge.heard(self._machine)
         else:
@@ -240,6 +245,7 @@ class SimEar:
 
     async def release(self) -> None:
         """Let the machine go."""
+        self._machine.tell("lets the machine go")
         self._machine.judge.released(self._machine)
         self._machine.release()
 
@@ -266,6 +272,7 @@ class SimRuntime:
         cache = self._machine.cache
         known = None if cache is None else cache.pods.get(pod.uid)
         await self._answer()
+        self._machine.tell(f"ends pod {pod.name}, which has {grace_seconds:.1f} s")
         self._machine.judge.asked(self._machine, pod, grace_seconds, known)
         sandbox = self._machine.kubelet.runtime.stop(pod.uid, grace_seconds, self._clock.now())
         if sandbox is None:

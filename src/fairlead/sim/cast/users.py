@@ -102,6 +102,7 @@ class Users:
             flag = chance.choice(["force", "delete-emptydir-data"])
             metadata["annotations"] = {f"{ANNOTATION_DRAIN_PREFIX}{flag}": "false"}
         spec = {"transitionName": transition, "bindingNode": node}
+        self._stage.trace.add("user", f"wants event {metadata['name']}: {transition} of {node}")
         async with self._tolerant():
             await self._client.of(_EVENTS).create(
                 {"apiVersion": _LIFECYCLE, "kind": "LifecycleEvent", "metadata": metadata, "spec": spec}
@@ -110,6 +111,7 @@ class Users:
     async def delete_an_event(self, chance: Randomness) -> None:
         """Somebody changes their mind."""
         if (name := self._any(EVENTS, chance)) is not None:
+            self._stage.trace.add("user", f"wants event {name} deleted")
             async with self._tolerant():
                 await self._client.of(_EVENTS).delete(name)
 
@@ -131,11 +133,15 @@ class Users:
             if key is None or what < 0.4:
                 self._number += 1
                 metadata = {"name": f"t-{self._number}", "namespace": "default", "finalizers": [_HOLD]}
+                self._stage.trace.add("user", f"wants thing {metadata['name']}")
                 await things.create({"apiVersion": "sim.fairlead.dev/v1", "kind": "Thing", "metadata": metadata})
             elif what < 0.8:
                 grace = chance.choice([None, 0, 1, 5, 30, 30, 300])
+                within = "" if grace is None else f" within {grace} s"
+                self._stage.trace.add("user", f"wants thing {name} deleted{within}")
                 await things.delete(name, namespace="default", grace_period_seconds=grace)
             else:
+                self._stage.trace.add("user", f"lets thing {name} go")
                 await things.patch(name, _NO_FINALIZERS, namespace="default")
 
     async def lose_a_machine(self, chance: Randomness) -> None:

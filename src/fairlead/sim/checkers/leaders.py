@@ -73,7 +73,6 @@ class Leaders:
         was, now = _holder(commit.before), _holder(commit.after)
         if was == now:
             return
-        self._stage.trace.add("commit", f"{commit.revision} lease {commit.key}: {was or 'nobody'} -> {now or 'nobody'}")
         self._stage.counts["handovers"] += 1
         if was and not now:
             # Released by its holder: nobody else may.

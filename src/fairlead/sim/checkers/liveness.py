@@ -1,4 +1,4 @@
-"""Every event comes to its end, and is gone, once everybody is well. Also the record of what became of events."""
+"""Every event comes to its end, and is gone, once everybody is well. Also counts what became of events."""
 
 from __future__ import annotations
 
@@ -22,11 +22,6 @@ class Liveness:
             return
         was = None if commit.before is None else claim_status(commit.before)
         now = None if commit.after is None else claim_status(commit.after)
-        marks: list[str] = []
-        if commit.after is not None:
-            metadata = commit.after["metadata"]
-            marks = [*metadata.get("finalizers", ()), *(["deleting"] if "deletionTimestamp" in metadata else ())]
-        self._stage.trace.add("commit", f"{commit.revision} {commit.key} {was} -> {now} {' '.join(marks)}")
         if was is not now:
             self._stage.counts[f"{was or 'new'} -> {now or 'gone'}"] += 1
         if now in TERMINAL and was not in TERMINAL:
