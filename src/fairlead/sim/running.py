@@ -19,7 +19,7 @@ from fairlead.base.clock import Clock
 from fairlead.base.randomness import SeededRandomness
 from fairlead.drivers.drain.driver import DrainDriver
 from fairlead.drivers.sdk import Driver
-from fairlead.sim.cast.agents import Offer, add_agent
+from fairlead.sim.cast.agents import Offer, add_agent, add_part_time_agent
 from fairlead.sim.cast.clouds import SimCloud
 from fairlead.sim.cast.drivers import DRIVER, OFFERED, Central, DriverHost, Worker, drainer
 from fairlead.sim.cast.kubelets import add_kubelet
@@ -57,7 +57,7 @@ from fairlead.sim.weather import Weather
 __all__ = ["Outcome", "run"]
 
 _ALONE_SECONDS = 60.0  # so long nobody brings back nodes that are gone: who is left has to come to terms with it
-_ISLAND = "island"  # a node without an agent, for whoever claims from elsewhere
+_ISLAND = "island"  # a node whose agent is hardly ever there: whoever claims from elsewhere does
 _PLATFORMS = ("xcloud", "xcloud2")  # one is a prefix of the other: ownership must not confuse them
 
 
@@ -163,7 +163,6 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     finalizers = Finalizers(stage, commits)
     deeds_done = Deeds(stage, commits)
     in_time = InTime(stage, commits)
-    OwnClaims(commits)
     Evictions(stage, commits)
     leaders = Leaders(stage, commits)
     Graces(stage, commits)
@@ -173,8 +172,8 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     history = History(stage, commits)
     clouds = {platform: SimCloud(stage, platform) for platform in _PLATFORMS}
     vanished = Vanished(stage, commits, clouds)
-    observers = (chronicle, Ownership(stage, commits), Budgets(stage, commits), vanished)
-    stage.start(add_server(stage, acknowledged.opened, observers=observers))
+    judges_of_requests = (OwnClaims(stage, commits), Ownership(stage, commits), Budgets(stage, commits), vanished)
+    stage.start(add_server(stage, acknowledged.opened, observers=(chronicle, *judges_of_requests)))
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
     machines = {name: SimMachine(stage, name, number, shutdowns) for number, name in enumerate(nodes)}
     for machine in machines.values():
@@ -189,6 +188,7 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     judges = _DriverJudges(finalizers, deeds_done)
     drivers = _populate_nodes(stage, commits, scenario, machines, judges)
     drivers += _populate_managers(stage, scenario, leaders, clouds, judges)
+    stage.start(add_part_time_agent(stage, _ISLAND))
     stage.loop.start(stage.loop.world, leaders.audit(), name="audit of leaders")
     stage.loop.start(stage.loop.world, in_time.audit(), name="audit of claims")
     stage.loop.start(stage.loop.world, workloads.run(), name="workloads")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from fairlead.sim.cast.drivers import DriverHost
 from fairlead.sim.cast.machines import SHUTDOWN, SimEar, SimMachine, SimMemory, SimPodCache, SimRuntime
 from fairlead.sim.stage import Actor, Life, Stage
 
-__all__ = ["Offer", "add_agent"]
+__all__ = ["Offer", "add_agent", "add_part_time_agent"]
 
 Offer = tuple[str, DriverHost, Sequence[OfferedTransition]]
 
@@ -64,6 +65,21 @@ def add_agent(
             if machine is not None:
                 scope.start(_keep(client, machine, life, agent), name="shutdown")
             await agent.run()
+
+    return stage.add(name, main)
+
+
+def add_part_time_agent(stage: Stage, node_name: str) -> Actor:
+    """An agent that is there for some seconds now and then, and has no drivers: it is only in others' way."""
+    name = f"agent-{node_name}"
+
+    async def main(life: Life) -> None:
+        await life.clock.sleep(life.randomness.uniform(10.0, 60.0))
+        options = AgentOptions(node_name=node_name, identity=name, on_overrun=stage.exit_on_overrun(name))
+        agent = Agent(stage.client(life), options, _NoSockets(), DiscardedMetrics())
+        with contextlib.suppress(TimeoutError):
+            async with life.clock.timeout(life.randomness.uniform(5.0, 40.0)):
+                await agent.run()
 
     return stage.add(name, main)
 
