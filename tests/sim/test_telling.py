@@ -58,6 +58,20 @@ def test_several_seeds_name_the_first_one_before_they_begin(scenario: str) -> No
     assert told.output.startswith("from seed 3 on\n2 seeds from 3: 0 broken, ")
 
 
+def test_a_broken_seed_among_several_is_told_and_explained(tmp_path: pathlib.Path) -> None:
+    hasty = tmp_path / "hasty.yaml"
+    hasty.write_text(f"{FILE}calm_minutes: 0.01\n")  # nobody could come to an end by then
+    asked = ["--seed", "3", "--seeds", "2", "--jobs", "2", "--scenario", str(hasty)]
+    told = CliRunner().invoke(command, asked, standalone_mode=False)
+    assert told.return_value == 1, told.output
+    first, *lines = told.output.splitlines()
+    assert first == "from seed 3 on"
+    broken = [line.partition(":")[0] for line in lines if " BROKEN liveness: event " in line]
+    assert sorted(broken) == ["seed 3", "seed 4"]
+    assert "2 seeds from 3: 2 broken, 0 with enough going on" in lines
+    assert f"again: sim --seed {broken[0].removeprefix('seed ')} --scenario {hasty}" in lines
+
+
 @pytest.mark.parametrize(
     ("asked", "words"),
     [

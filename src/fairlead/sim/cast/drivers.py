@@ -202,10 +202,16 @@ class DriverHost:
             self._at_work.add(number)
             try:
                 reached = await begin(service)
+                self._tell(f"is done: {step}")
+            except asyncio.CancelledError:
+                self._tell(f"is stopped: {step}")
+                raise
+            except Exception as error:
+                self._tell(f"fails to {step}: {error}")
+                raise
             finally:
                 self._at_work.discard(number)
                 self._deeds.over(number, reached)
-                self._tell(f"{'gives up' if reached is None else 'is done'}: {step}")
             if self.is_troubled and self.stage.chance.random() < _LIES:
                 self.stage.counts["driver lies"] += 1
                 self._tell(f"lies about how it was: {step}")

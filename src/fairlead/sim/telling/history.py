@@ -19,7 +19,7 @@ from fairlead.sim.trace import LUCK, Fact
 __all__ = ["Entry", "names_in", "tell"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*")
-_LIFE: Final = re.compile(r"_\d+$")  # of a holder's identity: which life of a process it is
+_LIFE: Final = re.compile(r"(?<=\w)[#_]\d+\b")  # which life of a process it is: agent-1#2, and a holder's manager-1_2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Entry:
 
 def names_in(text: str) -> frozenset[str]:
     """Every word that may be a name: of a party without the number of its life, of an object without its namespace."""
-    return frozenset(_LIFE.sub("", found.rstrip(".")) for found in _NAME.findall(text))
+    return frozenset(found.rstrip(".") for found in _NAME.findall(_LIFE.sub("", text)))
 
 
 def tell(facts: Sequence[Fact]) -> tuple[Entry, ...]:

@@ -67,7 +67,6 @@ def test_names() -> None:
         "node-1",
         "manager-0",
         "agent-n",
-        "3",
         "default",
         "web-1",
     }
