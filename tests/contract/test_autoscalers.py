@@ -188,6 +188,36 @@ async def test_what_was_measured(api: RawApi, namespace: str) -> None:
     (await api.delete(newer)).expect(200)
 
 
+def applied(version: str, **spec: Any) -> Json:
+    return {"apiVersion": f"autoscaling/{version}", "kind": "HorizontalPodAutoscaler", **autoscaler("s", **spec)}
+
+
+async def test_owners_in_one_version_are_seen_in_the_other(api: RawApi, namespace: str) -> None:
+    older, newer = f"{inside(namespace, V1)}/s", f"{inside(namespace, V2)}/s"
+    (await api.apply(older, applied("v1", targetCPUUtilizationPercentage=50), "one")).expect(201)
+    status = (await api.apply(newer, applied("v2", metrics=[cpu(60)]), "two")).expect(409)
+    assert status["message"] == (
+        'Apply failed with 1 conflict: conflict with "one": .spec.targetCPUUtilizationPercentage'
+    )
+    # Who agrees owns it as well, and what one gives up the other keeps.
+    (await api.apply(newer, applied("v2", metrics=[cpu(50)]), "two")).expect(200)
+    left = (await api.apply(older, applied("v1"), "one")).expect(200)
+    assert left["spec"]["targetCPUUtilizationPercentage"] == 50
+    status = (await api.apply(older, applied("v1", targetCPUUtilizationPercentage=60), "one")).expect(409)
+    assert [cause["field"] for cause in status["details"]["causes"]] == [".spec.metrics"]
+    # A plain write takes it from whoever had it.
+    changed = (await api.patch(older, {"spec": {"targetCPUUtilizationPercentage": 44}}, fieldManager="three")).expect(
+        200
+    )
+    owned = {entry["manager"]: set(entry["fieldsV1"]["f:spec"]) for entry in changed["metadata"]["managedFields"]}
+    assert owned == {
+        "one": {"f:maxReplicas", "f:scaleTargetRef"},
+        "two": {"f:maxReplicas", "f:scaleTargetRef"},
+        "three": {"f:targetCPUUtilizationPercentage"},
+    }
+    (await api.delete(newer)).expect(200)
+
+
 async def test_a_watch_sees_what_came_through_the_other_version(api: RawApi, namespace: str) -> None:
     older, newer = inside(namespace, V1), inside(namespace, V2)
     version = (await api.get(older)).expect(200)["metadata"]["resourceVersion"]

@@ -55,7 +55,7 @@ class Objects:
         key = (resource.group, resource.version, resource.plural)
         found = self._equivalents.get(key)
         if found is None:
-            others = (one for one in self.catalog if one.table == resource.table and one is not resource)
+            others = (one for one in self.catalog.sharing(resource.table) if one is not resource)
             found = self._equivalents[key] = tuple(others)
         return found
 

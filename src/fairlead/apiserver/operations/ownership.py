@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fairlead.api import errors
+from fairlead.apiserver.admission.versions import convert
 from fairlead.apiserver.operations.core import Core, Json, WriteOptions
 from fairlead.apiserver.patch.apply import managers
 from fairlead.apiserver.patch.apply.elements import MalformedFieldsError
 from fairlead.apiserver.patch.apply.tracking import track_update
+from fairlead.apiserver.patch.apply.versions import Version
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.schema.conformance import Unfit, conform
-from fairlead.apiserver.schema.model import Node
 
 __all__ = ["apply_existing", "apply_new", "managed_fields", "mend", "track"]
 
@@ -111,8 +113,21 @@ def _reset_fields(resource: Resource, subresource: str) -> Json | None:
     return _SPEC if subresource == "status" else _STATUS
 
 
-def _versions(core: Core, resource: Resource) -> dict[str, Node] | None:
-    """The schemas of a kind's other versions: a manager's entry is in the version it wrote in."""
-    if not resource.is_custom:
+def _versions(core: Core, resource: Resource) -> dict[str, Version] | None:
+    """The versions that a kind is served in: a manager's entry is in the one it wrote in."""
+    if resource.is_custom:
+        others = core.catalog.versions(resource.group, resource.plural)
+        return {served.api_version: Version(served.schema()) for served in others}
+    if not resource.shared:
         return None
-    return {served.api_version: served.schema() for served in core.catalog.versions(resource.group, resource.plural)}
+    return {
+        served.api_version: Version(served.schema(), None if served is resource else _conversion(resource, served))
+        for served in core.catalog.sharing(resource.table)
+    }
+
+
+def _conversion(source: Resource, target: Resource) -> Callable[[Json], Json]:
+    def shown(obj: Json) -> Json:
+        return convert(obj, source, target)
+
+    return shown

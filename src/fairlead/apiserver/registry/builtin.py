@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+from typing import Final
 
-from fairlead.api.gvk import GroupKind
+from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.apiserver.registry.autoscalers import AUTOSCALER_CONVERSION, default_served
 from fairlead.apiserver.registry.events import EVENT_CONVERSION, EVENT_FIELD_ALIASES
 from fairlead.apiserver.registry.resource import Resource, Subresource
@@ -14,6 +15,12 @@ from fairlead.apiserver.schema.model import ANYTHING, Node
 from fairlead.apiserver.types import resources, schemas
 
 __all__ = ["builtin_resources"]
+
+# What is stored in the form of another version, or of another group.
+_CONVERSIONS: Final = {
+    GroupVersionKind("events.k8s.io", "v1", "Event"): EVENT_CONVERSION,
+    GroupVersionKind("autoscaling", "v1", "HorizontalPodAutoscaler"): AUTOSCALER_CONVERSION,
+}
 
 
 def builtin_resources() -> list[Resource]:
@@ -27,9 +34,9 @@ def _resource(known: resources.BuiltinResource) -> Resource:
         for name, sub in known.subresources.items()
     }
     strategy = strategy_for(known.group, known.plural, has_status="status" in subresources)
-    older = (known.group, known.version, known.plural) == ("autoscaling", "v1", "horizontalpodautoscalers")
-    if older:
-        strategy = ConvertedStrategy(strategy, AUTOSCALER_CONVERSION, default_served)
+    conversion = _CONVERSIONS.get(known.gvk)
+    if conversion is AUTOSCALER_CONVERSION:
+        strategy = ConvertedStrategy(strategy, conversion, default_served)
     resource = Resource(
         group=known.group,
         version=known.version,
@@ -46,7 +53,8 @@ def _resource(known: resources.BuiltinResource) -> Resource:
         subresources=subresources,
         table="events" if known.group == "events.k8s.io" else "",
         field_aliases=EVENT_FIELD_ALIASES if known.group == "events.k8s.io" else {},
-        conversion=AUTOSCALER_CONVERSION if older else EVENT_CONVERSION if known.group == "events.k8s.io" else None,
+        conversion=conversion,
+        shared=any(known.kind == gvk.kind for gvk in _CONVERSIONS),
     )
     if known.group == "events.k8s.io":
         resource.group_kind = GroupKind("", known.kind)  # what is wrong with one is said of the stored kind

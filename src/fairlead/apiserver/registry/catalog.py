@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from fairlead.apiserver.registry.resource import Resource
 
@@ -15,6 +15,7 @@ class Catalog:
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
         self._resources: dict[tuple[str, str, str], Resource] = {}
         self._by_kind: dict[tuple[str, str, str], Resource] = {}
+        self._by_table: dict[str, dict[tuple[str, str, str], Resource]] = {}
         self._listeners: list[Callable[[], None]] = []
         self.generation = 0
         for resource in resources:
@@ -22,7 +23,9 @@ class Catalog:
 
     def add(self, resource: Resource) -> None:
         """Serve a resource, in place of one of the same name."""
-        self._resources[resource.group, resource.version, resource.plural] = resource
+        key = resource.group, resource.version, resource.plural
+        self._resources[key] = resource
+        self._by_table.setdefault(resource.table, {})[key] = resource
         self._by_kind[resource.group, resource.version, resource.kind] = resource
         self._changed()
 
@@ -31,6 +34,10 @@ class Catalog:
         gone = self._resources.pop((group, version, plural), None)
         if gone is not None:
             self._by_kind.pop((gone.group, gone.version, gone.kind), None)
+            left = self._by_table[gone.table]
+            del left[group, version, plural]
+            if not left:
+                del self._by_table[gone.table]
             self._changed()
 
     def get(self, group: str, version: str, plural: str) -> Resource | None:
@@ -48,7 +55,11 @@ class Catalog:
 
     def of_table(self, table: str) -> Resource | None:
         """A resource that keeps its objects in a table; any of its versions."""
-        return next((resource for resource in self._resources.values() if resource.table == table), None)
+        return next(iter(self.sharing(table)), None)
+
+    def sharing(self, table: str) -> Collection[Resource]:
+        """Every resource that keeps its objects in a table."""
+        return self._by_table.get(table, {}).values()
 
     def versions(self, group: str, plural: str) -> list[Resource]:
         """Every served version of a resource."""

@@ -77,6 +77,7 @@ class Resource:
     field_aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)  # selector names of this version
     is_ending: bool = False  # its definition is being deleted: no new objects
     conversion: Conversion | None = None  # for a kind that is stored in another version's form
+    shared: bool = False  # a built-in kind that is served in more than one form
     shape: Shape | None = None  # for a custom kind, which may be stored by another version or schema
     table: str = ""  # where objects are kept; versions of one kind share a table
     head: bytes = b""

@@ -8,7 +8,7 @@ result vs. live: fields that change and belong to others are conflicts, unless t
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+import functools
 from typing import Any
 
 import msgspec
@@ -22,7 +22,14 @@ from fairlead.apiserver.patch.apply.fieldset import FieldSet
 from fairlead.apiserver.patch.apply.managers import Identity, Managed
 from fairlead.apiserver.patch.apply.merging import merge, remove_fields
 from fairlead.apiserver.patch.apply.relations import rooted
-from fairlead.apiserver.patch.apply.tracking import UNTRACKED, compare_tracked, disown, record_update
+from fairlead.apiserver.patch.apply.tracking import (
+    UNTRACKED,
+    compare_tracked,
+    disown,
+    record_update,
+    tracked_changes,
+)
+from fairlead.apiserver.patch.apply.versions import Versions
 from fairlead.apiserver.patch.depth import ensure_depth
 from fairlead.apiserver.patch.equality import same_json
 from fairlead.apiserver.schema.model import Node
@@ -42,7 +49,12 @@ class _Request(msgspec.Struct, frozen=True):
     api_version: str
     now: dt.datetime
     reset_fields: FieldSet
-    versions: Mapping[str, Node] | None
+    versions: Versions | None
+
+    def version_node(self, version: str) -> Node:
+        """The schema of the version that an entry is written in."""
+        known = (self.versions or {}).get(version)
+        return self.node if known is None or known.shown is None else rooted(known.node)
 
 
 def apply(
@@ -57,7 +69,7 @@ def apply(
     now: dt.datetime,
     subresource: str = "",
     reset_fields: FieldSet | None = None,
-    versions: Mapping[str, Node] | None = None,
+    versions: Versions | None = None,
 ) -> tuple[Json, list[Json]]:
     """The object after the apply, `managedFields` included, and those `managedFields`.
 
@@ -81,7 +93,7 @@ def apply(
     managed = {
         identity: {**found, "fieldsV1": after} if after is not found["fieldsV1"] else found
         for identity, found in managed.items()
-        for after in (reconciled(request.node, found["fieldsV1"]),)
+        for after in (reconciled(request.version_node(found["apiVersion"]), found["fieldsV1"]),)
     }
     result, managed = _merge_and_own(request, start, applied, managed, force=force)
     if manager == last_applied.MANAGER:
@@ -128,27 +140,19 @@ def _merge_and_own(
     merged = merge(request.node, live, applied)
     claims = {**managed, request.identity: {"apiVersion": request.api_version, "fieldsV1": fields}}
     given_up = {} if last is None else _given_up(request.node, merged, last["fieldsV1"], claims)
+    if given_up:
+        given_up = fieldset.difference(given_up, _owned_elsewhere(request, merged, given_up, claims))
     result = remove_fields(request.node, merged, given_up) if given_up else merged
     marked = remove_fields(request.node, merged, given_up, mark_emptied=True) if given_up else merged
-    changes = compare_tracked(request.node, live, marked, request.reset_fields)
-    conflicts = find_conflicts(claims, fieldset.union(changes.modified, changes.added), request.identity)
+    changes = tracked_changes(request.api_version, request.node, live, marked, request.reset_fields, request.versions)
+    conflicts = find_conflicts(claims, changes, request.identity)
     if conflicts and not force:
         if request.identity.manager == last_applied.MANAGER:
             allowed = last_applied.fields_in_force(request.node, live, request.api_version)
             conflicts = [found for found in conflicts if not fieldset.has(allowed, found.path)]
         if conflicts:
             raise conflict_error(conflicts)
-    after = disown(
-        managed,
-        changes,
-        request.node,
-        live,
-        marked,
-        request.api_version,
-        keep=request.identity,
-        reset_fields=request.reset_fields,
-        versions=request.versions,
-    )
+    after = disown(managed, changes, keep=request.identity)
     same = same_json(live, result)
     owned = fieldset.difference(fields, UNTRACKED)
     after = {identity: found for identity, found in after.items() if identity != request.identity}
@@ -171,6 +175,25 @@ def _given_up(node: Node, merged: Json, last: FieldSet, claims: Managed) -> Fiel
     left = _present(node, _marked(node, merged, fieldset.difference(present, kept)))
     # ...and what went along without having been the last apply's comes back too.
     return fieldset.intersection(fieldset.difference(present, left), last)
+
+
+def _owned_elsewhere(request: _Request, merged: Json, given_up: FieldSet, claims: Managed) -> FieldSet:
+    """Of the fields to take out, those that are another's by the name that they have in another version."""
+    others = [
+        (version, found["fieldsV1"])
+        for found in claims.values()
+        for version in ((request.versions or {}).get(found["apiVersion"]),)
+        if found["apiVersion"] != request.api_version and version is not None and version.shown is not None
+    ]
+    kept: FieldSet = {}
+    for path in fieldset.paths(given_up) if others else ():
+        only = functools.reduce(lambda below, element: {element: below}, reversed(path), FieldSet())
+        rest = remove_fields(request.node, merged, only)
+        for version, fields in others:
+            seen = compare_tracked(version.node, version.show(merged), version.show(rest))
+            if fieldset.intersection(fields, fieldset.union(seen.removed, seen.modified)):
+                kept = fieldset.union(kept, only)
+    return kept
 
 
 def _present(node: Node, value: Json) -> FieldSet:

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from fairlead.api import errors
 from fairlead.apiserver.patch.apply import elements, fieldset
-from fairlead.apiserver.patch.apply.fieldset import FieldSet
 from fairlead.apiserver.patch.apply.managers import Identity, Managed
+from fairlead.apiserver.patch.apply.versions import Changes
 
 __all__ = ["Conflict", "conflict_error", "find_conflicts"]
 
@@ -24,12 +24,15 @@ class Conflict(NamedTuple):
         return "".join(elements.describe(element) for element in self.path)
 
 
-def find_conflicts(managed: Managed, changed: FieldSet, applier: Identity) -> list[Conflict]:
-    """The changed fields that others own, by owner and path."""
+def find_conflicts(managed: Managed, changes: Changes, applier: Identity) -> list[Conflict]:
+    """The changed fields that others own, by owner and path, each in the terms of its owner's version."""
     return [
         Conflict(owner, path)
         for owner in sorted(managed)
         if owner != applier
+        for seen in (changes.of(managed[owner]["apiVersion"]),)
+        if seen is not None
+        for changed in (fieldset.union(seen.modified, seen.added),)
         for path in fieldset.paths(fieldset.intersection(managed[owner]["fieldsV1"], changed))
     ]
 

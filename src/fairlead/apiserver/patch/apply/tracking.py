@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 from typing import Any
 
 from fairlead.api.time import format_time
@@ -14,9 +13,10 @@ from fairlead.apiserver.patch.apply.extraction import new_fields
 from fairlead.apiserver.patch.apply.fieldset import FieldSet
 from fairlead.apiserver.patch.apply.managers import Identity, Managed
 from fairlead.apiserver.patch.apply.relations import child, rooted
+from fairlead.apiserver.patch.apply.versions import Changes, Versions
 from fairlead.apiserver.schema.model import Node
 
-__all__ = ["UNTRACKED", "compare_tracked", "disown", "record_update", "track_update"]
+__all__ = ["UNTRACKED", "compare_tracked", "disown", "record_update", "track_update", "tracked_changes"]
 
 Json = dict[str, Any]
 
@@ -49,13 +49,13 @@ def track_update(
     subresource: str = "",
     *,
     reset_fields: FieldSet | None = None,
-    versions: Mapping[str, Node] | None = None,
+    versions: Versions | None = None,
 ) -> list[Json]:
     """The `managedFields` of `new`, which replaces `live` (None: it is created), after a change by `manager`.
 
     `reset_fields` are those the server resets after this write (the status in a write to the main resource, all but
-    the status in one to the status): nobody gets to own them by it. `versions` are the schemas of all served versions
-    of the kind; entries of a version that is gone are dropped. Without it all versions are taken to be alike.
+    the status in one to the status): nobody gets to own them by it. `versions` are all served versions of the
+    kind; entries of a version that is gone are dropped. Without it all versions are taken to be alike.
 
     A list that did not change is returned as it was found, the very same object.
     """
@@ -109,17 +109,28 @@ def record_update(
     now: dt.datetime,
     *,
     reset_fields: FieldSet | None = None,
-    versions: Mapping[str, Node] | None = None,
+    versions: Versions | None = None,
 ) -> Managed:
     """The entries after a change: what changed belongs to `identity` now. The same object if nothing did."""
-    changes = compare_tracked(node, before, after, reset_fields)
-    others = disown(managed, changes, node, before, after, api_version, reset_fields=reset_fields, versions=versions)
-    taken = fieldset.union(changes.modified, changes.added)
+    changes = tracked_changes(api_version, node, before, after, reset_fields, versions)
+    others = disown(managed, changes)
+    taken = fieldset.union(changes.own.modified, changes.own.added)
     if not taken:
         return others
     previous = others.get(identity)
     fields = taken if previous is None else fieldset.union(previous["fieldsV1"], taken)
     return {**others, identity: managers.entry(identity, api_version, fields, format_time(now))}
+
+
+def tracked_changes(
+    api_version: str, node: Node, before: Json, after: Json, reset_fields: FieldSet | None, versions: Versions | None
+) -> Changes:
+    """What changed among the fields that can be owned, in the terms of any version."""
+
+    def compared(schema: Node, old: Json, new: Json) -> Comparison:
+        return compare_tracked(schema, old, new, reset_fields)
+
+    return Changes(compared, api_version, node, before, after, versions)
 
 
 def compare_tracked(node: Node, before: Json, after: Json, reset_fields: FieldSet | None = None) -> Comparison:
@@ -147,39 +158,25 @@ def _tracked(value: Json) -> Json:
     return result
 
 
-def disown(
-    managed: Managed,
-    changes: Comparison,
-    node: Node,
-    before: Json,
-    after: Json,
-    api_version: str,
-    *,
-    keep: Identity | None = None,
-    reset_fields: FieldSet | None = None,
-    versions: Mapping[str, Node] | None = None,
-) -> Managed:
+def disown(managed: Managed, changes: Changes, *, keep: Identity | None = None) -> Managed:
     """The entries without what changed hands or is gone, except in the entry to keep. Empty entries vanish.
 
     An entry written through another version speaks of that version's fields, so it is compared in its terms.
     """
-    by_version = {api_version: changes}
     result: Managed = {}
     touched = False
     for identity, found in managed.items():
         if identity == keep:
             result[identity] = found
             continue
-        version = found["apiVersion"]
-        if version not in by_version:
-            schema = node if versions is None else versions.get(version)
-            if schema is None:
-                touched = True
-                continue
-            by_version[version] = changes if schema is node else compare_tracked(schema, before, after, reset_fields)
-        removed, modified, added = by_version[version]
+        seen = changes.of(found["apiVersion"])
+        if seen is None:
+            touched = True
+            continue
         fields = found.get("fieldsV1") or {}
-        rest = fieldset.difference(fieldset.difference(fieldset.difference(fields, modified), added), removed)
+        rest = fieldset.difference(
+            fieldset.difference(fieldset.difference(fields, seen.modified), seen.added), seen.removed
+        )
         if rest is fields and fields:
             result[identity] = found
         else:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from fairlead.apiserver.patch.apply import fieldset
 from fairlead.apiserver.patch.apply.managers import with_managed_fields
 from fairlead.apiserver.patch.apply.tracking import compare_tracked, track_update
+from fairlead.apiserver.patch.apply.versions import Version
 from fairlead.apiserver.schema.model import ANYTHING, compile_schema
 
 Json = dict[str, Any]
@@ -169,8 +170,8 @@ def test_entries_of_a_version_that_is_gone_are_dropped() -> None:
     old = with_managed_fields(live, [live["metadata"]["managedFields"][0] | {"apiVersion": "v1beta1"}])
     new = config_map({"a": "1", "b": "2"})
     assert set(owners(updated(old, new, "two"))) == {"one", "two"}
-    assert set(owners(updated(old, new, "two", versions={"v1": CONFIG_MAP}))) == {"two"}
-    both = {"v1": CONFIG_MAP, "v1beta1": ANYTHING}
+    assert set(owners(updated(old, new, "two", versions={"v1": Version(CONFIG_MAP)}))) == {"two"}
+    both = {"v1": Version(CONFIG_MAP), "v1beta1": Version(ANYTHING)}
     assert set(owners(updated(old, new, "two", versions=both))) == {"one", "two"}
 
 
