@@ -1,4 +1,4 @@
-"""Mistakes about clouds that are wrong, budgets, runtimes that refuse, and nodes that go down under others' hands."""
+"""Mistakes about clouds that are wrong, budgets, and nodes that go down under others' hands."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent.shutdown import conducting
 from fairlead.apiserver.subresources import eviction
 from fairlead.cloud import context
 from fairlead.cloud.controllers import nodelifecycle
+from fairlead.controllers import claimer
 from fairlead.lifecycle import claiming, conditions
 from tests.sim.mutants.registry import mutant
 
@@ -56,15 +56,6 @@ def believes_no_node_that_goes_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(conditions, "going_down_until", lambda _node: None)
 
 
-@mutant("10", "liveness")
-def lets_go_of_pods_that_the_runtime_would_not_end(patch: pytest.MonkeyPatch) -> None:
-    async def at_once(self: Any, pod: Any) -> None:
-        self._give_up(pod, "failed")
-
-    patch.setattr(conducting.Conductor, "_kill", at_once)
-
-
-@mutant("5", "1")
-def claims_for_whoever_there_is(patch: pytest.MonkeyPatch) -> None:
-    """A claimer from elsewhere goes on with what a node's own agent has claimed."""
-    patch.setattr(claiming, "is_anothers", lambda _event, _claimant: False)
+@mutant("5")
+def claims_in_the_name_of_a_nodes_agent(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(claimer, "_CLAIMANT", claiming.node_claimant("island"))
