@@ -170,6 +170,8 @@ def _explain(outcome: Outcome, deeds: Sequence[Deed], asked: _Asked) -> int:
         return _shrink(outcome, deeds, asked)
     if not asked.is_told:
         _what_matters(outcome)
+    if outcome.violation is not None and outcome.violation.rule == "determinism":
+        asked = asked._replace(flags=(*asked.flags, "--twice"), is_shrunk=True)
     click.echo(f"\nagain: {_again(outcome.seed, asked, deeds)}")
     if not asked.is_shrunk:
         click.echo("--shrink looks for the few strokes that are enough")

@@ -78,7 +78,9 @@ class WorkQueue(Generic[_K]):
             return
         if self._shut_down:
             return
-        due = self._clock.monotonic() + delay_seconds
+        # Later than what counts as due, or whoever asks for a rounding error more time would get the key back at once,
+        # again and again, without a moment passing.
+        due = self._clock.monotonic() + max(delay_seconds, 2 * _EARLY_SECONDS)
         if due < self._due.get(key, float("inf")):
             self._due[key] = due
             heapq.heappush(self._delayed, (due, next(self._order), key))

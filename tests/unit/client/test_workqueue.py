@@ -44,6 +44,19 @@ async def test_done_without_a_new_add_leaves_nothing() -> None:
     assert len(queue) == 0
 
 
+@pytest.mark.parametrize("seconds", [1e-14, 1e-7, 1e-6])
+async def test_a_delay_lets_time_pass_however_short_it_is(seconds: float) -> None:
+    clock = VirtualClock()
+    queue = make(clock)
+    queue.add_after("a", seconds)
+    async with tasks.TaskScope("test") as scope:
+        getting = scope.start(queue.get(), name="get")
+        await clock.settle()
+        assert not getting.done()
+        await clock.advance(1.0)
+        assert await getting == "a"
+
+
 async def test_a_failed_block_is_done_too() -> None:
     queue = make()
     queue.add("a")
