@@ -44,7 +44,6 @@ class _Kept(Strategy):
 
 _Makes = Callable[[], Strategy]
 _shown_last = functools.partial(_Kept, shown_last=True)
-_counted = functools.partial(_Kept, status=True, counted=True)
 
 _OWN: Mapping[tuple[str, str], _Makes] = {
     ("", "namespaces"): core.NamespaceStrategy,
@@ -88,8 +87,6 @@ _OWN: Mapping[tuple[str, str], _Makes] = {
     ("certificates.k8s.io", "certificatesigningrequests"): certificates.CertificateSigningRequestStrategy,
     ("", "limitranges"): limits.LimitRangeStrategy,
     ("", "resourcequotas"): limits.ResourceQuotaStrategy,
-    ("flowcontrol.apiserver.k8s.io", "flowschemas"): _counted,
-    ("flowcontrol.apiserver.k8s.io", "prioritylevelconfigurations"): _counted,
     ("node.k8s.io", "runtimeclasses"): rules.RuntimeClassStrategy,
     ("resource.k8s.io", "deviceclasses"): functools.partial(_shown_last, counted=True),
     ("resource.k8s.io", "resourceclaims"): functools.partial(_shown_last, status=True),
