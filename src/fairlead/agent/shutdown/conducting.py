@@ -151,7 +151,7 @@ class Conductor:
                 _log.info("a group of pods ends", priority=periods[stage.index].priority, pods=len(members))
                 self._course.change(msgspec.structs.replace(self._course.state, stage=stage))
             by_uid = {pod.uid: pod for pod in running}
-            await self._end_group(stage, [(by_uid[pod.uid], pod) for pod in members])
+            await self._end_group(stage, [by_uid[pod.uid] for pod in members])
         async with tasks.TaskScope("shutdown/refused") as scope:
             for pod in self._refused.values():
                 scope.start(self._kill(pod), name=f"{pod.namespace}/{pod.name}")
@@ -229,12 +229,9 @@ class Conductor:
         except API_ERRORS as error:
             _log.warning("pods end without the API knowing it first", error=str(error) or "no time")
 
-    async def _end_group(self, stage: Stage, members: Sequence[tuple[RunningPod, EndingPod]]) -> None:
+    async def _end_group(self, stage: Stage, members: Sequence[RunningPod]) -> None:
         async with tasks.TaskScope("shutdown/group", on_exit=tasks.OnExit.CANCEL) as scope:
-            ending = {
-                scope.start(self._end(stage, pod, facts), name=f"{pod.namespace}/{pod.name}"): pod
-                for pod, facts in members
-            }
+            ending = {scope.start(self._end(stage, pod), name=f"{pod.namespace}/{pod.name}"): pod for pod in members}
             # A killed container takes a moment to be gone; that moment is not taken from the next group.
             try:
                 async with self._clock.timeout(max(0.5, stage.ends - self._course.elapsed + 0.5)):
@@ -246,12 +243,13 @@ class Conductor:
             _log.error("a pod did not end in its time", pod=f"{pod.namespace}/{pod.name}")
             self._give_up(pod, "abandoned")
 
-    async def _end(self, stage: Stage, pod: RunningPod, facts: EndingPod) -> None:
+    async def _end(self, stage: Stage, pod: RunningPod) -> None:
         periods = self._course.state.periods
-        own_group = periods[shutdown_plan.group_of(periods, facts.priority)].seconds
-        known = self._cache.pods.get(pod.uid)
-        hooks = {} if known is None else known.pre_stop
         while True:
+            # As it is known now: more may have been heard of the pod since the group was made up.
+            known, facts = self._cache.pods.get(pod.uid), self._facts(pod)
+            own_group = periods[shutdown_plan.group_of(periods, facts.priority)].seconds
+            hooks = {} if known is None else known.pre_stop
             grace = stage.grace_left(facts, self._course.elapsed, own_group)
             _log.info("ending a pod", pod=f"{pod.namespace}/{pod.name}", grace_seconds=round(grace, 3))
             try:

@@ -192,3 +192,18 @@ async def test_a_runtime_that_is_away_when_a_pods_time_is_over_is_asked_again(
     await here.wait(lambda: not here.machine.is_held)
     assert await here.status("low") == status
     assert here.clock.monotonic() - here.machine.began <= 42
+
+
+async def test_what_is_heard_of_a_pod_at_the_last_moment_counts(here: NodeWorld) -> None:
+    """Its group was made up before, and is announced: the API takes its time."""
+    late = await here.pod("late", grace=5, needs=99)
+    await here.pod("low", needs=1)
+    life = here.start()
+    await here.clock.advance(1)
+    heard = life.keeper.cache._pods.pop(late.uid)
+    life.swallow()
+    here.machine.go_down()
+    await here.clock.advance(1)
+    life.keeper.cache._pods[late.uid] = heard
+    await here.wait(lambda: not here.machine.is_held)
+    assert "2 TERM late 5" in here.machine.log
