@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -246,3 +247,36 @@ def test_looks_again_when_a_deleted_pod_is_waited_for_no_more() -> None:
     made = planned([item], options=options)
     assert made.look_again == NOW + 51 * SECOND
     assert planned([item], options=options, now=NOW + 51 * SECOND).is_over
+
+
+def test_looks_again_at_the_first_of_several_moments_and_never_at_this_very_one() -> None:
+    soon, late = pod("a", deleted=NOW + 3 * SECOND, grace=3), pod("b", deleted=NOW + 30 * SECOND, grace=30)
+    assert planned([late, soon]).look_again == NOW + 8 * SECOND
+    assert planned([soon], now=NOW + 8 * SECOND).look_again is None
+
+
+def test_a_request_is_looked_at_when_its_time_has_come() -> None:
+    item = pod("a")
+    attempts = {item.uid: Attempt(cause=Cause.REQUESTED, since=NOW, retry_at=NOW + 5 * SECOND)}
+    assert planned([item], attempts, now=NOW + 4 * SECOND).ask == ()
+    assert names(planned([item], attempts, now=NOW + 5 * SECOND).ask) == ["a"]
+
+
+def test_without_a_priority_a_pod_is_in_the_group_of_zero() -> None:
+    options = DrainOptions(priority_groups=(0, 1))
+    assert names(planned([pod("none"), pod("one", priority=1)], options=options).ask) == ["none"]
+    assert names(planned([pod("below", priority=-1), pod("none")], options=options).ask) == ["below"]
+
+
+@pytest.mark.parametrize(
+    ("item", "exempt"),
+    [
+        (pod(), False),
+        (pod(ready=False), True),
+        (pod(deleted=NOW, grace=1), True),
+        (pod(phase=PodPhase.PENDING), True),
+        (pod(phase=PodPhase.SUCCEEDED), True),
+    ],
+)
+def test_which_pods_no_budget_concerns(item: Pod, exempt: bool) -> None:
+    assert is_exempt(item) is exempt
