@@ -49,7 +49,7 @@ def writes_over_whatever_is_there(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Api, "update_status", careless)
 
 
-@mutant("1", "no crash", seed=76)
+@mutant("1", "no crash", seed=101)
 def claims_a_shutdown_beside_another(patch: pytest.MonkeyPatch) -> None:
     """It does not look at what else is claimed, nor wait for its own engine."""
     claim = recording.Record.claim

@@ -58,7 +58,7 @@ def ignores_the_file(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(machines.SimMemory, "load", lambda _self: None)
 
 
-@mutant("10", seed=2)
+@mutant("10", seed=11)
 def counts_from_the_beginning_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     recover = shutdown_recovery.recover
 
