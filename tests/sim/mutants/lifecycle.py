@@ -181,7 +181,7 @@ def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(drivers.Worker, "end", for_ever)
 
 
-@mutant("4", "liveness", seed=56)
+@mutant("4", "liveness", seed=19)
 def never_wakes_for_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decisions, "_wait", lambda _status, why: decisions.Nothing(why))
     patch.setattr(execution, "_seconds_until", lambda *_args: None)
