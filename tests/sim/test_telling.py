@@ -217,8 +217,10 @@ def has_children(pid: int) -> bool:
 
 def interrupted(asked: list[str], sign: str, *, stream: str, is_group: bool) -> tuple[int, str, str]:
     """Send Ctrl-C as soon as a line with the sign is there; the exit code and what was printed."""
+    # Who runs in the background of a shell has been told to ignore Ctrl-C, and so would its children.
+    heeding = ["env", "--default-signal=INT", *asked]
     with subprocess.Popen(
-        asked, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        heeding, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         out, err = process.stdout, process.stderr
         assert out is not None
