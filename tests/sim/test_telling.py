@@ -225,15 +225,19 @@ def interrupted(asked: list[str], sign: str, *, stream: str, is_group: bool) -> 
         out, err = process.stdout, process.stderr
         assert out is not None
         assert err is not None
-        seen = ""
-        while sign not in seen:
-            line = (out if stream == "stdout" else err).readline()
-            assert line, seen
-            seen += line
-        while not has_children(process.pid):
-            time.sleep(0.02)
-        (os.killpg if is_group else os.kill)(process.pid, signal.SIGINT)
-        rest, rest_of_errors = process.communicate(timeout=60)
+        try:
+            seen = ""
+            while sign not in seen:
+                line = (out if stream == "stdout" else err).readline()
+                assert line, seen
+                seen += line
+            while not has_children(process.pid):
+                time.sleep(0.02)
+            (os.killpg if is_group else os.kill)(process.pid, signal.SIGINT)
+            rest, rest_of_errors = process.communicate(timeout=60)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)  # it would play for days
+            raise
         _wait_gone(process.pid)
     return process.returncode, seen + rest, rest_of_errors
 
