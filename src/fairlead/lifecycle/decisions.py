@@ -293,7 +293,8 @@ def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, fact
     is_ours = event.spec.transition_name != NODE_SHUTDOWN.name
     going_down = _going_down_until(event, node, now)
     if going_down is not None:
-        return WaitUntil(min(going_down, status.sla or going_down), _GOING_DOWN)
+        # A deadline that the driver has kept may lie behind: there is nothing more to wait for in that.
+        return WaitUntil(min(one for one in (going_down, status.sla) if one is not None and now < one), _GOING_DOWN)
     if is_ours and status.start_time is not None and conditions.is_lost(frozen, node):
         return Publish(_outstanding(event, frozen.start, node, facts))
     has_driver = (frozen.start, frozen.end) in facts.drivers.get(status.driver, frozenset())

@@ -6,10 +6,8 @@ import datetime as dt
 
 import pytest
 
-from fairlead.api import wire
-from fairlead.api.core_v1 import NodeCondition
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
-from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
+from fairlead.api.reserved import NODE_SHUTDOWN
 from fairlead.lifecycle import claiming, phases
 from fairlead.lifecycle import decisions as d
 from fairlead.lifecycle.facts import Settings
@@ -26,26 +24,12 @@ def world(*, sla: str | None = None) -> World:
     return made
 
 
-def say(here: World, reason: str = NODE_SHUTDOWN.start) -> None:
-    """As the node's keeper of shutdowns does."""
-    assert here.node is not None
-    said = NodeCondition(
-        type=CONDITION_LIFECYCLE_TRANSITION, status="True", reason=reason, last_transition_time=here.now
-    )
-    here.node = wire.replace(here.node, status=wire.replace(here.node.status, conditions=(said,)))
-
-
-def take_back(here: World) -> None:
-    assert here.node is not None
-    here.node = wire.replace(here.node, status=wire.replace(here.node.status, conditions=()))
-
-
 @pytest.mark.parametrize(
     ("reason", "believed"), [(NODE_SHUTDOWN.start, HOUR), (NODE_SHUTDOWN.end, dt.timedelta(minutes=2))]
 )
 def test_nothing_is_claimed_there_and_the_event_says_why(reason: str, believed: dt.timedelta) -> None:
     here = world()
-    say(here, reason)
+    here.say_of_shutdown(reason)
     assert isinstance(here.step("e"), d.MarkSeen)
     assert here.events["e"].status.message == f"{phases.WAITING}the node is going down"
     assert here.step("e") == d.WaitUntil(START + believed, "the node is going down")
@@ -56,9 +40,9 @@ def test_nothing_is_claimed_there_and_the_event_says_why(reason: str, believed: 
 
 def test_when_it_is_taken_back_the_event_goes_on() -> None:
     here = world()
-    say(here)
+    here.say_of_shutdown(NODE_SHUTDOWN.start)
     here.settle()
-    take_back(here)
+    here.say_of_shutdown("")
     assert isinstance(here.step("e"), d.Claim)
 
 
@@ -73,11 +57,11 @@ def test_what_is_under_way_says_nothing_and_begins_nothing(steps: int, is_answer
     if is_answered:
         here.answer("e")
     calls, reasons = list(here.calls), list(here.reasons)
-    say(here)
+    here.say_of_shutdown(NODE_SHUTDOWN.start)
     if here.events["e"].claim_status is ClaimStatus.CLAIMED:
         here.settle()
         assert (here.calls, here.reasons) == (calls, reasons)
-    take_back(here)
+    here.say_of_shutdown("")
     while here.events and here.events["e"].claim_status is ClaimStatus.CLAIMED:
         here.step("e")
         here.answer("e")
@@ -87,7 +71,7 @@ def test_what_is_under_way_says_nothing_and_begins_nothing(steps: int, is_answer
 def test_a_deadline_is_not_prolonged_by_it() -> None:
     here = world(sla="60s")
     here.step("e")
-    say(here)
+    here.say_of_shutdown(NODE_SHUTDOWN.start)
     here.settle()
     decision = here.decide("e")
     assert isinstance(decision, d.WaitUntil)
@@ -99,7 +83,7 @@ def test_a_deadline_is_not_prolonged_by_it() -> None:
 
 def test_whoever_claims_for_many_nodes_leaves_the_lease_to_the_nodes_own_agent() -> None:
     here = world()
-    say(here)
+    here.say_of_shutdown(NODE_SHUTDOWN.start)
     assert here.node is not None
     offered = here.transitions["reboot"]
     drivers = {DRIVER: frozenset({(offered.spec.start, offered.spec.end)})}
@@ -107,3 +91,17 @@ def test_whoever_claims_for_many_nodes_leaves_the_lease_to_the_nodes_own_agent()
         here.node, here.events.values(), here.transitions, drivers, claimant="claimer/central", keep=HOUR
     )
     assert since == START + HOUR
+
+
+def test_a_driver_that_has_kept_its_deadline_is_not_waited_for_by_it() -> None:
+    """The end was reached in time, and cannot be said while the node goes down; the deadline passes meanwhile."""
+    here = world(sla="60s")
+    while not isinstance(here.step("e"), d.EndDriver):
+        here.answer("e")
+    here.answer("e")
+    here.say_of_shutdown(NODE_SHUTDOWN.start)
+    here.now += 61 * SECOND
+    assert here.decide("e") == d.WaitUntil(START + HOUR, "the node is going down")
+    here.say_of_shutdown("")
+    here.settle()
+    assert here.statuses["uid-e"][-1] is ClaimStatus.SUCCEEDED

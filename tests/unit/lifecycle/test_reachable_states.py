@@ -11,7 +11,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from fairlead.api import wire
 from fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES, TERMINAL, ClaimStatus
-from fairlead.api.reserved import FINALIZER_CLAIMED
+from fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
 from fairlead.lifecycle import invariants
 from fairlead.lifecycle.facts import Settings
 from tests.unit.lifecycle.world import DRIVER, World, event, node, transition
@@ -100,6 +100,10 @@ class Lifecycle(RuleBasedStateMachine):
         self.nodes += 1
         self.world.node = node(f"node-uid-{self.nodes}")
 
+    @rule(reason=st.sampled_from([NODE_SHUTDOWN.start, NODE_SHUTDOWN.end, "", ""]))
+    def machine_goes_down_or_comes_back(self, reason: str) -> None:
+        self.world.say_of_shutdown(reason)
+
     @rule(there=st.sampled_from([True, True, False]))
     def node_goes_or_comes(self, there: bool) -> None:
         if not there:
@@ -156,6 +160,7 @@ class Lifecycle(RuleBasedStateMachine):
             return
         world.holds_lease = True
         world.node = world.node or node("node-uid-last")
+        world.say_of_shutdown("")
         world.offer(*TRANSITIONS)
         for _ in range(4 * len(world.events) + 4):
             world.settle()

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import assert_never
 
 from fairlead.api import wire
-from fairlead.api.core_v1 import Node
+from fairlead.api.core_v1 import Node, NodeCondition
 from fairlead.api.lifecycle_v1alpha1 import (
     ClaimStatus,
     LifecycleEvent,
@@ -16,7 +16,7 @@ from fairlead.api.lifecycle_v1alpha1 import (
     LifecycleTransitionSpec,
 )
 from fairlead.api.meta import ObjectMeta
-from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED
+from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED, NODE_SHUTDOWN
 from fairlead.lifecycle import claiming, conditions, invariants
 from fairlead.lifecycle import decisions as d
 from fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Refused, Run, Settings, Started
@@ -137,6 +137,20 @@ class World:
     def lose(self, name: str) -> None:
         """It is gone, and its claimant stops the driver that may be at work for it."""
         self.runs.pop(self.events.pop(name).uid, None)
+
+    def say_of_shutdown(self, reason: str) -> None:
+        """As the node's keeper of shutdowns does; an empty reason takes back what it has said."""
+        if self.node is None:
+            return
+        current = self.node.condition(CONDITION_LIFECYCLE_TRANSITION)
+        if not reason and (current is None or current.reason not in {NODE_SHUTDOWN.start, NODE_SHUTDOWN.end}):
+            return
+        kept = tuple(one for one in self.node.status.conditions if one.type != CONDITION_LIFECYCLE_TRANSITION)
+        said = NodeCondition(
+            type=CONDITION_LIFECYCLE_TRANSITION, status="True", reason=reason, last_transition_time=self.now
+        )
+        status = wire.replace(self.node.status, conditions=(*kept, said) if reason else kept)
+        self.node = wire.replace(self.node, status=status)
 
     def crash(self) -> None:
         self.runs = {}
