@@ -11,7 +11,18 @@ import msgspec
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.apiserver.storage.interface import Row
 
-__all__ = ["EVENTS", "LEASES", "NODES", "PODS", "THINGS", "TRANSITIONS", "Commit", "Commits", "claim_status"]
+__all__ = [
+    "EVENTS",
+    "LEASES",
+    "NODES",
+    "PODS",
+    "THINGS",
+    "TRANSITIONS",
+    "Commit",
+    "Commits",
+    "claim_status",
+    "is_ready",
+]
 
 EVENTS = "lifecycleevents.lifecycle.k8s.io"
 LEASES = "leases.coordination.k8s.io"
@@ -27,6 +38,12 @@ _WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, THINGS, TRANSITIONS})
 def claim_status(event: Json) -> ClaimStatus:
     """Where a stored event stands."""
     return ClaimStatus(event.get("status", {}).get("claimStatus") or "Pending")
+
+
+def is_ready(obj: Json | None) -> bool:
+    """Whether a stored node or pod says so of itself."""
+    conditions = () if obj is None else obj.get("status", {}).get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from fairlead.base.randomness import Randomness, SeededRandomness
-from fairlead.sim.cast.clouds import SimCloud
+from fairlead.sim.cast.clouds import SimCloud, Trouble
 from fairlead.sim.cast.drivers import DriverHost
 from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.cast.server import SERVER
@@ -68,10 +68,10 @@ class Weather:
             "driver_partition": lambda chance: self._cut_line(self._drivers_line(chance), chance),
             "cloud_partition": self._cloud_partition,
             "clock_jump": self._clock_jump,
-            "cloud_silence": self._cloud_silence,
-            "cloud_empty": self._cloud_empty,
+            "cloud_silence": lambda chance: self._cloud_trouble(Trouble.SILENT, 1.0, chance),
+            "cloud_empty": lambda chance: self._cloud_trouble(Trouble.EMPTY, 1.0, chance),
             "cloud_wrong": self._cloud_wrong,
-            "cloud_late": self._cloud_late,
+            "cloud_late": lambda chance: self._cloud_trouble(Trouble.LATE, 10.0, chance),
             "machine_gone": users.lose_a_machine,
             "node_recreated": users.recreate_a_node,
             "finalizer_removed": users.remove_a_finalizer,
@@ -105,7 +105,7 @@ class Weather:
         stage.disk.is_full = False
         stage.disk.slowness = 1.0
         for cloud in self._clouds.values():
-            cloud.is_silent = cloud.is_empty = cloud.is_late = False
+            cloud.troubles.clear()
             cloud.forgotten.clear()
             cloud.said_off.clear()
         for line in stage.lines.values():
@@ -222,21 +222,13 @@ class Weather:
         self._stage.disk.slowness = 1.0
         self._stage.disk.well_since = self._stage.loop.time()
 
-    async def _cloud_silence(self, chance: Randomness) -> None:
+    async def _cloud_trouble(self, trouble: Trouble, at_least_seconds: float, chance: Randomness) -> None:
         cloud = self._cloud(chance)
-        seconds = chance.uniform(1.0, 60.0)
-        self._stage.trace.add(f"cloud-{cloud.name}", f"does not answer for {seconds:.1f} s")
-        cloud.is_silent = True
+        seconds = chance.uniform(at_least_seconds, 60.0)
+        self._stage.trace.add(f"cloud-{cloud.name}", f"{trouble.value} for {seconds:.1f} s")
+        cloud.troubles.add(trouble)
         await self._stage.clock.sleep(seconds)
-        cloud.is_silent = False
-
-    async def _cloud_empty(self, chance: Randomness) -> None:
-        cloud = self._cloud(chance)
-        seconds = chance.uniform(1.0, 60.0)
-        self._stage.trace.add(f"cloud-{cloud.name}", f"knows no machine for {seconds:.1f} s")
-        cloud.is_empty = True
-        await self._stage.clock.sleep(seconds)
-        cloud.is_empty = False
+        cloud.troubles.discard(trouble)
 
     async def _cloud_wrong(self, chance: Randomness) -> None:
         """It leaves out a machine that is there, or says that it is shut down; and its node is not ready just then."""
@@ -250,14 +242,6 @@ class Weather:
         await self._users.doubt_a_node(name)
         await self._stage.clock.sleep(chance.uniform(5.0, 60.0))
         wrong.discard(name)
-
-    async def _cloud_late(self, chance: Randomness) -> None:
-        cloud = self._cloud(chance)
-        seconds = chance.uniform(10.0, 60.0)
-        self._stage.trace.add(f"cloud-{cloud.name}", f"is late for {seconds:.1f} s")
-        cloud.is_late = True
-        await self._stage.clock.sleep(seconds)
-        cloud.is_late = False
 
     def _cloud(self, chance: Randomness) -> SimCloud:
         return self._clouds[chance.choice(sorted(self._clouds))]

@@ -28,6 +28,8 @@ Offer = tuple[str, DriverHost, Sequence[OfferedTransition]]
 
 
 class _NoSockets:
+    """Drivers are in the directory from the start: nobody registers, so nobody is ever called by a path."""
+
     def registration(self, path: str) -> RegistrationChannel:
         raise NotImplementedError(path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -14,10 +15,19 @@ from fairlead.sim.lines import Line
 from fairlead.sim.loop import current_process
 from fairlead.sim.stage import Stage, Violation
 
-__all__ = ["SimCloud"]
+__all__ = ["SimCloud", "Trouble"]
 
+_SOON_SECONDS: Final = (0.0, 0.5)
 _LATE_SECONDS: Final = (5.0, 40.0)
 _LOST: Final = 0.6  # how often an answer that a cut held back never comes, and nobody says so
+
+
+class Trouble(enum.Enum):
+    """What is wrong with a whole cloud, in words for people."""
+
+    SILENT = "does not answer"
+    EMPTY = "knows no machine"
+    LATE = "is late"
 
 
 class SimCloud(FakeCloud):
@@ -28,9 +38,7 @@ class SimCloud(FakeCloud):
         self._stage = stage
         self._platform = platform
         self.lines: dict[str, Line] = {}  # by the name of the manager at the other end
-        self.is_silent = False
-        self.is_empty = False
-        self.is_late = False
+        self.troubles: set[Trouble] = set()
         self.said_off: set[str] = set()  # names of machines that it calls shut down, and are not
         self.back_at: dict[str, float] = {}  # by name: when a machine that was gone was there again
 
@@ -44,7 +52,7 @@ class SimCloud(FakeCloud):
         """Machines by id, unless it has a bad day."""
         self._judge(query.provider_id for query in queries)
         await self._reached()
-        found = {} if self.is_empty else await super().describe(queries)
+        found = {} if Trouble.EMPTY in self.troubles else await super().describe(queries)
         if self.said_off:
             found = {
                 query: dataclasses.replace(one, shutdown=one.shutdown or query.node_name in self.said_off)
@@ -69,12 +77,13 @@ class SimCloud(FakeCloud):
         except TimeoutError as error:
             raise CloudUnavailable("connection timed out") from error
         self.calls.clear()  # nobody reads them here
-        if self.is_silent:
+        if Trouble.SILENT in self.troubles:
             raise CloudError("the cloud does not answer")
 
     async def _heard(self) -> None:
         """The answer arrives, which may be old by then; or never does."""
-        await self._stage.clock.sleep(self._stage.chance.uniform(*(_LATE_SECONDS if self.is_late else (0.0, 0.5))))
+        takes = _LATE_SECONDS if Trouble.LATE in self.troubles else _SOON_SECONDS
+        await self._stage.clock.sleep(self._stage.chance.uniform(*takes))
         line = self._line()
         if line.is_cut and self._stage.chance.random() < _LOST:
             self._stage.counts["cloud answers lost"] += 1

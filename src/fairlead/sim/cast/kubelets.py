@@ -13,7 +13,7 @@ from fairlead.client.client import Client
 from fairlead.client.informer import Handler, Informer
 from fairlead.hollow.kubelet import Remove, Report, Wait
 from fairlead.sim.cast.machines import SimMachine
-from fairlead.sim.commits import NODES, Commits
+from fairlead.sim.commits import NODES, Commits, is_ready
 from fairlead.sim.stage import Actor, Life, Stage
 
 __all__ = ["add_kubelet"]
@@ -110,8 +110,7 @@ class _Kubelet:
         if node is None or not machine.has_power:
             return
         status = node.get("status", {})
-        ready = any(one["type"] == "Ready" and one["status"] == "True" for one in status.get("conditions", ()))
-        if ready and status.get("nodeInfo", {}).get("bootID") == machine.boot_id:
+        if is_ready(node) and status.get("nodeInfo", {}).get("bootID") == machine.boot_id:
             return
         said = {
             "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],

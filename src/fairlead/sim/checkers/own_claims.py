@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead.apiserver.app import Observer
-from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.routing import RequestInfo
 from fairlead.lifecycle.claiming import central_claimant, node_claimant
 from fairlead.sim.cast.drivers import CENTRAL
+from fairlead.sim.checkers.granted import GrantedRequests
 from fairlead.sim.commits import EVENTS, Commit, Commits
 from fairlead.sim.stage import Stage, Violation
 
@@ -21,7 +19,7 @@ _RESOURCE: Final = EVENTS.partition(".")[0]
 _WRITES: Final = frozenset({"update", "patch", "delete"})
 
 
-class OwnClaims(Observer):
+class OwnClaims(GrantedRequests[str]):
     """Watches who claims, that what a claim has frozen stays, and that no agent writes to a claim of somebody else."""
 
     def __init__(self, stage: Stage, commits: Commits) -> None:
@@ -29,28 +27,20 @@ class OwnClaims(Observer):
         self._commits = commits
         commits.listeners.append(self._committed)
 
-    def begin(self, request: Request, info: RequestInfo) -> object:
+    def asked(self, who: str, info: RequestInfo) -> str | None:
         """What an agent is about to do to a claim that is not its own."""
-        user = request.trusted_user
-        if info.resource != _RESOURCE or info.verb not in _WRITES or user is None or not user.name.startswith("agent-"):
+        if info.resource != _RESOURCE or info.verb not in _WRITES or not who.startswith("agent-"):
             return None
         event = self._commits.of(EVENTS).get(info.name)
         status = {} if event is None else event.get("status", {})
         if event is None or status.get("claimStatus") != "Claimed":
             return None
         is_own = status.get("claimedBy") == node_claimant(event["spec"]["bindingNode"])
-        return (
-            None if is_own else f"{user.name} may {info.verb} event {info.name}, claimed by {status.get('claimedBy')}"
-        )
+        return None if is_own else f"{who} may {info.verb} event {info.name}, claimed by {status.get('claimedBy')}"
 
-    def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
-        """Known already."""
-
-    def end(self, token: object, response: Response) -> Response:
-        """Judge what was granted."""
-        if isinstance(token, str) and response.status < 300:
-            self._stage.violate(Violation("5", token))
-        return response
+    def granted(self, what: str) -> None:
+        """It never may be."""
+        self._stage.violate(Violation("5", what))
 
     def _committed(self, commit: Commit) -> None:
         if commit.table != EVENTS or commit.after is None:

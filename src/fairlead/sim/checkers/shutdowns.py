@@ -11,7 +11,7 @@ from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from fairlead.lifecycle.shutdown_plan import group_of, latest_end
 from fairlead.lifecycle.shutdown_status import TAINT
 from fairlead.sim.cast.machines import PERIODS, SimMachine, SimMemory
-from fairlead.sim.commits import NODES, PODS, Commit, Commits
+from fairlead.sim.commits import NODES, PODS, Commit, Commits, is_ready
 from fairlead.sim.stage import Stage, Violation
 
 __all__ = ["Shutdowns"]
@@ -202,7 +202,7 @@ class Shutdowns:
         now = self._stage.loop.time()
         if shutdown.kubelet_stopped_at is None:
             shutdown.kubelet_stopped_at = now
-        is_news = _is_ready(commit.after) and not _is_ready(commit.before)
+        is_news = is_ready(commit.after) and not is_ready(commit.before)
         if is_news and now - shutdown.kubelet_stopped_at > _IN_FLIGHT_SECONDS:
             raise Violation("10", f"node {commit.key} says that it is ready, and is going down")
 
@@ -229,11 +229,6 @@ def _said(node: dict[str, Any] | None) -> tuple[str, str]:
 
 def _is_tainted(node: dict[str, Any]) -> bool:
     return any(taint["key"] == TAINT.key for taint in node.get("spec", {}).get("taints", ()))
-
-
-def _is_ready(node: dict[str, Any] | None) -> bool:
-    conditions = () if node is None else node.get("status", {}).get("conditions", ())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def _finished(pod: dict[str, Any]) -> bool:

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fairlead.api.time import parse_time
-from fairlead.apiserver.app import Observer
-from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.routing import RequestInfo
 from fairlead.sim.cast.clouds import SimCloud
+from fairlead.sim.checkers.granted import GrantedRequests
 from fairlead.sim.clock import EPOCH
-from fairlead.sim.commits import NODES, Commits
+from fairlead.sim.commits import NODES, Commits, is_ready
 from fairlead.sim.stage import Stage, Violation
 
 __all__ = ["Vanished"]
@@ -22,8 +20,8 @@ _AT_ONCE_SECONDS: Final = 330.0  # so long a node that vanished counts against t
 _PATIENCE_SECONDS: Final = 330.0
 
 
-class Vanished(Observer):
-    """Sees requests as the audit log does, and knows which machines there really are."""
+class Vanished(GrantedRequests[tuple[str, dict[str, Any]]]):
+    """Knows which machines there really are."""
 
     def __init__(self, stage: Stage, commits: Commits, clouds: Mapping[str, SimCloud]) -> None:
         self._stage = stage
@@ -31,32 +29,24 @@ class Vanished(Observer):
         self._clouds = clouds
         self._taken_at: dict[str, float] = {}  # by cloud: when its manager last deleted a node
 
-    def begin(self, request: Request, info: RequestInfo) -> object:
-        """Which node a manager is about to delete, as it is stored now."""
-        user = request.trusted_user
-        if info.resource != NODES or info.verb != "delete" or user is None or not user.name.startswith("ccm-"):
+    def asked(self, who: str, info: RequestInfo) -> tuple[str, dict[str, Any]] | None:
+        """Whose manager is about to delete a node, and the node as it is stored now."""
+        if info.resource != NODES or info.verb != "delete" or not who.startswith("ccm-"):
             return None
         node = self._commits.of(NODES).get(info.name)
-        return None if node is None else (user.name.split("-")[1], node)
+        return None if node is None else (who.split("-")[1], node)
 
-    def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
-        """Known already."""
-
-    def end(self, token: object, response: Response) -> Response:
-        """Judge what was granted."""
-        if isinstance(token, tuple) and response.status < 300:
-            self._judge(*token)
-        return response
-
-    def _judge(self, platform: str, node: dict[str, Any]) -> None:
+    def granted(self, what: tuple[str, dict[str, Any]]) -> None:
+        """Its machine must be gone."""
+        platform, node = what
         self._stage.counts["nodes taken away"] += 1
         self._taken_at[platform] = self._stage.loop.time()
         cloud, name = self._clouds[platform], node["metadata"]["name"]
         # One that was brought back may still seem gone to whoever asked before that; the same node is there again.
         born = (parse_time(node["metadata"]["creationTimestamp"]) - EPOCH).total_seconds()
         if name in cloud.machines and cloud.back_at[name] <= born + 1.0:
-            what = f"the manager of {platform} takes node {name} away, and its machine is there"
-            self._stage.violate(Violation("vanished", what))
+            said = f"the manager of {platform} takes node {name} away, and its machine is there"
+            self._stage.violate(Violation("vanished", said))
 
     def are_due(self, calm_seconds: float) -> bool:
         """In the calm: whether nodes whose machines are gone are still to be taken away. Not for ever."""
@@ -77,9 +67,4 @@ class Vanished(Observer):
         taken_at = self._taken_at.get(platform, -_AT_ONCE_SECONDS)
         if len(missing) != 1 or len(own) < 2 or self._stage.loop.time() - taken_at < _AT_ONCE_SECONDS:
             return []
-        return [] if _is_ready(missing[0]) else [missing[0]["metadata"]["name"]]
-
-
-def _is_ready(node: dict[str, Any]) -> bool:
-    conditions = node.get("status", {}).get("conditions", ())
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+        return [] if is_ready(missing[0]) else [missing[0]["metadata"]["name"]]
