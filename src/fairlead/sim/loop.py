@@ -75,6 +75,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self._stopping = False  # BaseEventLoop's own, which its `stop` sets
         self._numbers = itertools.count()
+        self.task_numbers = itertools.count()
         self._timers: list[tuple[float, int, asyncio.TimerHandle, contextvars.Context]] = []
         self._cancelled_timers = 0
         self._runnable: list[Process] = []
@@ -167,7 +168,7 @@ class SimLoop(asyncio.BaseEventLoop):
     ) -> asyncio.Task[_T]:
         """Start a task; its process remembers it."""
         process = _current.get(self.world) if context is None else context.get(_current, self.world)
-        make = process.task_factory or _plain_task
+        make = process.task_factory or _numbered_task
         task: asyncio.Task[_T] = make(self, work, **({} if context is None else {"context": context}))
         if name is not None:
             task.set_name(str(name))
@@ -182,7 +183,7 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def get_task_factory(self) -> Any:
         """Of the process that asks."""
-        return _current.get(self.world).task_factory
+        return _current.get(self.world).task_factory or _numbered_task
 
     def _make_ready(self, handle: asyncio.Handle, context: contextvars.Context) -> None:
         process = context.get(_current, self.world)
@@ -251,5 +252,17 @@ class SimLoop(asyncio.BaseEventLoop):
         """Nobody sleeps who would have to be woken."""
 
 
-def _plain_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-    return asyncio.Task(work, loop=loop, **options)
+class _NumberedTask(asyncio.Task[Any]):
+    """A task whose place in a set goes by when it was made, and not by where in memory: sets of tasks are cancelled."""
+
+    def __init__(self, work: Any, *, loop: asyncio.AbstractEventLoop, number: int, **options: Any) -> None:
+        self._number = number  # before anything can put it into a set
+        super().__init__(work, loop=loop, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+def _numbered_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    assert isinstance(loop, SimLoop)  # noqa: S101 - whose factory this is
+    return _NumberedTask(work, loop=loop, number=next(loop.task_numbers), **options)
