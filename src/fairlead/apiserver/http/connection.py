@@ -1,9 +1,8 @@
 """One client connection: HTTP/1.1 over a transport, parsed by llhttp, answered by one task.
 
 Written here rather than taken from a server framework because this is where most of a small request's time goes, and
-where a watch's life is decided (docs/decisions/http-server.md). What a client can make us hold is bounded: a head of
-64 KiB, a body of 3 MiB and that only once somebody with a right to send it reads it, one request waiting behind the one
-being answered, and what the transport buffers before it says stop.
+where a watch's life is decided (docs/decisions/http-server.md). `Flow` decides when to read and what to hold; this
+class reports to it what happens, and carries out what follows.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 import httptools
 
 from fairlead.apiserver.http import head
+from fairlead.apiserver.http.flow import MAX_HEAD_BYTES, Flow, Phase, Wait
 from fairlead.apiserver.http.incoming import Incoming
 from fairlead.apiserver.http.messages import Query, Request, Response
 from fairlead.base import logs
@@ -26,17 +26,19 @@ __all__ = ["Connection", "Handler", "Site"]
 
 Handler = Callable[[Request], Awaitable[Response]]
 
-_MAX_HEAD_BYTES = 64 * 1024
-# As kube-apiserver's: so long may a request's head take, so long its body.
-_HEAD_SECONDS = 32.0
-_BODY_SECONDS = 60.0
-# So long a connection without a request is kept; longer than clients keep theirs, so that they hang up first.
-_IDLE_SECONDS = 300.0
-# So long a client may take to read the end of what it was sent.
-_CLOSE_SECONDS = 5.0
-# A body that nobody reads (yet) is not taken off the network beyond this.
-_BODY_AHEAD_BYTES = 64 * 1024
+_PATIENCE_SECONDS = {
+    Wait.SERVER: float("inf"),
+    # As kube-apiserver's: so long may a request's head take, so long its body.
+    Wait.HEAD: 32.0,
+    Wait.BODY: 60.0,
+    # Longer than clients keep an idle connection, so that they hang up first.
+    Wait.NEXT: 300.0,
+    Wait.GOODBYE: 5.0,
+}
 _UNSENT_BYTES = 64 * 1024
+# The parser cannot be stopped between two requests, so it gets no more than this at once.
+_SLICE_BYTES = 4 * 1024
+_BODY_SLICE_BYTES = 64 * 1024
 _NO_QUERY = Query({})
 
 _log = logs.get_logger(__name__)
@@ -62,29 +64,28 @@ class Site:
     def cut_overdue(self) -> None:
         """Hang up on those who take too long."""
         for connection in list(self.connections):
-            if connection.ends_at < self.now:
-                connection.abort()
+            connection.cut_overdue()
 
 
 class Connection(asyncio.Protocol):
     """Receives requests and answers them one after another, in order."""
 
     def __init__(self, site: Site) -> None:
-        self.ends_at = site.now + _HEAD_SECONDS
+        self.ends_at = site.now + _PATIENCE_SECONDS[Wait.HEAD]
         self._site = site
+        self._flow = Flow()
         self._parser: Any = httptools.HttpRequestParser(self)
         self._transport: Any = None  # uvloop's transports are of no class of asyncio's
         self._task: asyncio.Task[None] | None = None
         self._receiving = Incoming()
-        self._in_head = False  # a request has begun and its head is not complete
-        self._head_bytes = 0
+        self._unparsed = b""
         self._waiting: collections.deque[Incoming] = collections.deque()
-        self._answering: Incoming | None = None
         self._arrival: asyncio.Future[None] | None = None
-        self._held_back = False  # the client has filled its buffers; we send nothing until it reads
         self._room: asyncio.Future[None] | None = None
         self._reading = True
-        self._deaf = False  # what arrives now is thrown away
+        self._waits: tuple[Wait, int] = (Wait.HEAD, 0)
+        self._stall_seconds = 0.0  # so long the client may read nothing of the present response
+        self._unsent_bytes = 0
         self._certificate: bytes | None = None
         self._address = ""
 
@@ -109,7 +110,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone; whatever it waited for need not be answered."""
         del exc
-        self._deaf = True
+        self._flow.end()
+        self._unparsed = b""
         self._site.connections.discard(self)
         if not self._site.connections:
             self._site.empty.set()
@@ -118,71 +120,141 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
-        if self._deaf:
-            return
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserUpgrade:
-            self._deaf = True  # it wants to speak something else from here on; it gets one more answer
-            return
-        except httptools.HttpParserError:
-            self._refuse(head.HEAD_TOO_LARGE if self._head_bytes > _MAX_HEAD_BYTES else head.BAD_REQUEST)
-            return
-        if self._in_head:
-            # A head that does not end: the parser keeps what it has of it.
-            self._head_bytes += len(data)
-            if self._head_bytes > _MAX_HEAD_BYTES:
-                self._refuse(head.HEAD_TOO_LARGE)
-        self._hold_reading()
+        if self._unparsed:
+            self._unparsed += data
+        elif not self._flow.deaf:
+            self._unparsed = data
+        self._follow()
 
     def pause_writing(self) -> None:
         """The client does not read."""
-        self._held_back = True
+        self._flow.held_back = True
+        self._follow()
 
     def resume_writing(self) -> None:
         """It reads again."""
-        self._held_back = False
+        self._flow.held_back = False
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
+        self._follow()
 
     # ---- the parser's side
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
         self._receiving = Incoming()
-        self._in_head = True
-        self.ends_at = self._site.now + _HEAD_SECONDS
+        self._flow.head_began()
 
     def on_url(self, url: bytes) -> None:
         """The target, or a piece of it."""
         self._receiving.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header."""
-        self._receiving.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+        """One header. What comes after the body is a trailer, not a header: no handler may take it for one."""
+        if self._flow.phase is Phase.HEAD:
+            self._receiving.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
 
     def on_headers_complete(self) -> None:
         """The head is there: it can be answered, the body is read when it is asked for."""
         incoming = self._receiving
-        self._head_bytes = len(incoming.target) + sum(len(name) + len(value) for name, value in incoming.headers)
-        if self._head_bytes > _MAX_HEAD_BYTES:
+        size = len(incoming.target) + sum(len(name) + len(value) for name, value in incoming.headers)
+        if size > MAX_HEAD_BYTES:
+            self._flow.head_bytes = size
             raise ValueError("the head is too large")  # the parser hands it on as an error of its own
         incoming.method = self._parser.get_method().decode("latin-1")
         incoming.keep_alive = self._parser.should_keep_alive()
         incoming.chunks_understood = self._parser.get_http_version() == "1.1"
-        self._in_head = False
-        self._head_bytes = 0
-        self.ends_at = self._site.now + _BODY_SECONDS
+        declared = 0
+        for name, value in incoming.headers:
+            if name == "content-length":
+                declared = int(value)  # the parser has refused what is no number, and a second one
+            elif name == "expect":
+                incoming.expects_continue = value.lower() == "100-continue"
+        self._flow.head_ended(declared)
+        incoming.too_large = self._flow.dropping
         self._queue(incoming)
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
-        self._receiving.add(body)
+        if self._flow.body_arrived(len(body)):
+            self._receiving.add(body)
+        else:
+            self._receiving.drop()
+
+    def on_chunk_header(self) -> None:
+        """The size of a chunk."""
+        self._flow.chunk_began()
 
     def on_message_complete(self) -> None:
         """The request is there as a whole."""
-        self.ends_at = float("inf")
+        self._flow.body_ended()
         self._receiving.finish()
+
+    # ---- carrying out what follows
+
+    def _follow(self) -> None:
+        """Parse what may be parsed, read or stop reading, and set the deadline. Called after every event."""
+        flow = self._flow
+        if self._unparsed:
+            self._parse()
+        if self._transport.is_closing():
+            return
+        if flow.reading is not self._reading:
+            self._reading = flow.reading
+            if self._reading:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+        waits = (flow.waits_for, flow.requests)
+        if waits != self._waits:
+            self._waits = waits
+            self._wait()
+        if flow.may_close:
+            self._transport.close()
+
+    def _parse(self) -> None:
+        flow = self._flow
+        data = memoryview(self._unparsed)
+        start = 0
+        while start < len(data) and flow.parsing:
+            end = start + (_BODY_SLICE_BYTES if flow.phase is Phase.BODY else _SLICE_BYTES)
+            self._parse_slice(data[start:end])
+            start = end
+        # A copy, so that the bytes before are let go.
+        self._unparsed = b"" if flow.deaf or start >= len(data) else bytes(data[start:])
+        flow.unparsed_bytes = len(self._unparsed)
+
+    def _parse_slice(self, data: memoryview) -> None:
+        flow = self._flow
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            flow.broke(refused=False)  # it wants to speak something else from here on; it gets one more answer
+            return
+        except httptools.HttpParserError:
+            self._refuse(head.HEAD_TOO_LARGE if flow.too_large else head.BAD_REQUEST)
+            return
+        flow.slice_parsed(len(data))
+        if flow.too_large:
+            # A head or a trailer that does not end: the parser keeps what it has of it.
+            self._refuse(head.HEAD_TOO_LARGE)
+
+    def _wait(self) -> None:
+        """Let the deadline begin of what the server now waits for."""
+        wait = self._waits[0]
+        if wait is Wait.ROOM:
+            self._unsent_bytes = self._transport.get_write_buffer_size()
+        seconds = self._stall_seconds if wait is Wait.ROOM else _PATIENCE_SECONDS[wait]
+        self.ends_at = self._site.now + seconds
+
+    def cut_overdue(self) -> None:
+        """Hang up if the client takes too long. One that reads, however slowly, has its time anew."""
+        if self.ends_at >= self._site.now:
+            return
+        if self._waits[0] is Wait.ROOM and self._transport.get_write_buffer_size() < self._unsent_bytes:
+            self._wait()
+            return
+        self.abort()
 
     # ---- answering
 
@@ -207,7 +279,10 @@ class Connection(asyncio.Protocol):
 
     def _refuse(self, answer: bytes) -> None:
         """What comes cannot be understood as a request: say so once everything before it is answered, and hang up."""
-        self._deaf = True
+        if self._flow.ended:
+            self._flow.broke(refused=False)
+            return
+        self._flow.broke(refused=True)
         self._receiving.fail()
         self._queue(Incoming(refusal=answer))
 
@@ -219,12 +294,12 @@ class Connection(asyncio.Protocol):
                     self._transport.write(incoming.refusal)
                     return
                 response = await self._site.handler(self._request(incoming))
-                await self._respond(incoming, response)
-                if not incoming.keep_alive or not incoming.complete or self._deaf:
+                closing = self._begin_response(incoming, response)
+                await self._respond(incoming, response, closing=closing)
+                if closing:
                     return
-                self._answering = None
-                if not self._in_head:
-                    self.ends_at = self._site.now + _IDLE_SECONDS
+                self._flow.answered()
+                self._follow()
         finally:
             self._close()
 
@@ -235,9 +310,10 @@ class Connection(asyncio.Protocol):
                 await self._arrival
             finally:
                 self._arrival = None
-        self._answering = self._waiting.popleft()
-        self._hold_reading()
-        return self._answering
+        incoming = self._waiting.popleft()
+        self._flow.taken()
+        self._follow()
+        return incoming
 
     def _request(self, incoming: Incoming) -> Request:
         target = incoming.target.decode("latin-1")
@@ -245,14 +321,13 @@ class Connection(asyncio.Protocol):
             # An absolute target, as a proxy would be sent; whose name it carries does not matter here.
             target = "/" + target.partition("://")[2].partition("/")[2]
         path, _, query = target.partition("?")
-        headers = dict(incoming.headers)
-        incoming.begin(headers, self._send_continue, self._hold_reading)
+        incoming.begin(self._send_continue, self._want_body)
         return Request(
             method=incoming.method,
             path=urllib.parse.unquote(path) if "%" in path else path,
             query=Query(urllib.parse.parse_qs(query, keep_blank_values=True)) if query else _NO_QUERY,
             target=target,
-            headers=headers,
+            headers=dict(incoming.headers),
             read_body=incoming.read,
             peer_certificate=self._certificate,
             client_address=self._address,
@@ -262,20 +337,31 @@ class Connection(asyncio.Protocol):
     def _send_continue(self) -> None:
         self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    async def _respond(self, incoming: Incoming, response: Response) -> None:
-        closing = not incoming.keep_alive or not incoming.complete or self._deaf or self._site.stopping
+    def _want_body(self) -> None:
+        self._flow.body_wanted()
+        self._follow()
+
+    def _begin_response(self, incoming: Incoming, response: Response) -> bool:
+        """The handler is done; whether its response is the last one on this connection."""
+        self._stall_seconds = response.stall_seconds
+        if not incoming.complete:
+            incoming.drop()
+        self._flow.response_began()
+        self._follow()
+        streamed = not isinstance(response.body, bytes | list)
+        if streamed and not incoming.chunks_understood:
+            return True
+        return not (incoming.keep_alive and incoming.complete and self._flow.may_go_on) or self._site.stopping
+
+    async def _respond(self, incoming: Incoming, response: Response, *, closing: bool) -> None:
         body = response.body
         if isinstance(body, list):
             body = b"".join(body)
         if isinstance(body, bytes):
             top = head.encode(response, self._site.date, closing=closing, length=len(body))
             self._transport.write(top if incoming.method == "HEAD" else top + body)
-            if self._held_back:
-                self.ends_at = self._site.now + _BODY_SECONDS
-                await self._drain()
+            await self._drain()
             return
-        if not incoming.chunks_understood:
-            incoming.keep_alive, closing = False, True
         try:
             chunked = incoming.chunks_understood
             self._transport.write(head.encode(response, self._site.date, closing=closing, chunked=chunked))
@@ -283,7 +369,7 @@ class Connection(asyncio.Protocol):
                 return
             async for piece in body:
                 self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-                if self._held_back:
+                if self._flow.held_back:
                     await self._drain()
             self._transport.write(b"0\r\n\r\n" if chunked else b"")
         finally:
@@ -292,30 +378,11 @@ class Connection(asyncio.Protocol):
                 await close()
 
     async def _drain(self) -> None:
-        while self._held_back:
+        while self._flow.held_back:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
 
-    def _hold_reading(self) -> None:
-        """Take bytes off the network only while somebody will want them."""
-        receiving = self._receiving
-        ahead = len(self._waiting) > 1 or (receiving.size > _BODY_AHEAD_BYTES and not receiving.wanted)
-        if ahead is self._reading and not self._deaf and not self._transport.is_closing():
-            self._reading = not ahead
-            if ahead:
-                self._transport.pause_reading()
-            else:
-                self._transport.resume_reading()
-
     def _close(self) -> None:
-        self._deaf = True
-        answered = self._answering
-        if answered is not None and not answered.complete:
-            # It is still sending. Were the connection closed under it, it might never see why it was refused.
-            self.ends_at = self._site.now + _CLOSE_SECONDS
-            if not self._reading and not self._transport.is_closing():
-                self._reading = True
-                self._transport.resume_reading()
-            return
-        self.ends_at = self._site.now + _CLOSE_SECONDS
-        self._transport.close()
+        """End the connection. A client that still sends reads first why it was refused, if it does so in time."""
+        self._flow.end()
+        self._follow()

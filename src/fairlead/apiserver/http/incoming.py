@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from fairlead.api import errors
 from fairlead.apiserver.http.messages import MAX_BODY_BYTES
@@ -16,19 +16,19 @@ class Incoming:
 
     __slots__ = (
         "_ask",
-        "_expects",
+        "_body",
         "_news",
-        "_pieces",
         "_want",
         "chunks_understood",
         "complete",
+        "expects_continue",
+        "failed",
         "headers",
         "keep_alive",
         "method",
         "refusal",
-        "size",
         "target",
-        "wanted",
+        "too_large",
     )
 
     def __init__(self, refusal: bytes = b"") -> None:
@@ -37,24 +37,31 @@ class Incoming:
         self.headers: list[tuple[str, str]] = []
         self.keep_alive = True
         self.chunks_understood = True
+        self.expects_continue = False
         self.complete = False
-        self.size = 0  # of the body so far
-        self.wanted = False  # somebody reads the body
+        self.failed = False  # the rest of the body will never be understood
+        self.too_large = False
         self.refusal = refusal  # the answer to what is no request at all
-        self._pieces: list[bytes] = []
+        # Most bodies come in one piece, which is kept as it is. Small pieces would cost many times what they hold.
+        self._body: bytes | bytearray = b""
         self._news: asyncio.Future[None] | None = None
-        self._expects = False
         self._ask: Callable[[], None] = _nothing
         self._want: Callable[[], None] = _nothing
 
     def add(self, piece: bytes) -> None:
-        """A piece of the body; beyond the limit it is counted and dropped."""
-        self.size += len(piece)
-        if self.size <= MAX_BODY_BYTES:
-            self._pieces.append(piece)
-        else:
-            self._pieces.clear()
-            self._tell()
+        """Keep a piece of the body."""
+        if not self._body:
+            self._body = piece
+            return
+        if isinstance(self._body, bytes):
+            self._body = bytearray(self._body)
+        self._body += piece
+
+    def drop(self) -> None:
+        """The body is larger than anything may be: keep nothing of it."""
+        self.too_large = True
+        self._body = b""
+        self._tell()
 
     def finish(self) -> None:
         """The body is complete."""
@@ -63,33 +70,30 @@ class Incoming:
 
     def fail(self) -> None:
         """The rest will never be understood."""
-        if self._news is not None and not self._news.done():
-            self._news.set_exception(errors.BadRequest("the body of the request is malformed"))
+        self.failed = not self.complete
+        self._tell()
 
-    def begin(self, headers: Mapping[str, str], ask: Callable[[], None], want: Callable[[], None]) -> None:
+    def begin(self, ask: Callable[[], None], want: Callable[[], None]) -> None:
         """The handler is about to be called. ``ask`` sends 100 Continue, ``want`` has the rest of the body taken in."""
-        self._expects = headers.get("expect", "").lower() == "100-continue"
-        declared = headers.get("content-length", "")
-        if declared.isdecimal() and int(declared) > MAX_BODY_BYTES:
-            self.size = max(self.size, MAX_BODY_BYTES + 1)
-            self._pieces.clear()
         self._ask, self._want = ask, want
 
     async def read(self) -> bytes:
         """The whole body; 413 when it is larger than anything may be."""
-        while not self.complete and self.size <= MAX_BODY_BYTES:
-            if self._expects:
-                self._expects = False
+        while not (self.complete or self.failed or self.too_large):
+            if self.expects_continue:
+                self.expects_continue = False
                 self._ask()
-            self.wanted = True
-            self._want()
             self._news = asyncio.get_running_loop().create_future()
+            # This may take in what is already here, and with it complete the body.
+            self._want()
             await self._news
-        if self.size > MAX_BODY_BYTES:
+        if self.too_large:
             raise errors.request_entity_too_large(f"limit is {MAX_BODY_BYTES}")
-        if len(self._pieces) > 1:
-            self._pieces = [b"".join(self._pieces)]
-        return self._pieces[0] if self._pieces else b""
+        if self.failed:
+            raise errors.BadRequest("the body of the request is malformed")
+        if isinstance(self._body, bytearray):
+            self._body = bytes(self._body)
+        return self._body
 
     def _tell(self) -> None:
         if self._news is not None and not self._news.done():

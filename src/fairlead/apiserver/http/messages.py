@@ -9,12 +9,24 @@ import msgspec
 
 from fairlead.api import errors
 
-__all__ = ["MAX_BODY_BYTES", "Json", "Query", "Request", "Response", "json_response", "status_response"]
+__all__ = [
+    "MAX_BODY_BYTES",
+    "STALL_SECONDS",
+    "Json",
+    "Query",
+    "Request",
+    "Response",
+    "json_response",
+    "status_response",
+]
 
 Json = dict[str, Any]
 
 # As Kubernetes: no object, patch or set of options may be larger.
 MAX_BODY_BYTES = 3 << 20
+
+# A client that reads nothing of what it was sent for this long is gone.
+STALL_SECONDS = 60.0
 
 _FALSE = frozenset({"0", "false"})
 
@@ -85,6 +97,8 @@ class Response(msgspec.Struct):
     body: bytes | list[bytes] | AsyncIterator[bytes] = b""
     content_type: str = "application/json"
     headers: list[tuple[str, str]] = []
+    # The connection is cut when the client has read nothing of the response for so long.
+    stall_seconds: float = STALL_SECONDS
 
 
 def json_response(value: Any, status: int = 200) -> Response:

@@ -8,7 +8,10 @@ from typing import Self
 
 import pytest
 
-from fairlead.apiserver.http.messages import Request, Response
+from fairlead.api import errors
+from fairlead.apiserver.http.connection import Connection
+from fairlead.apiserver.http.flow import Wait
+from fairlead.apiserver.http.messages import Request, Response, status_response
 from fairlead.apiserver.http.server import HttpServer, listen
 from fairlead.base.clock import VirtualClock
 from fairlead.base.tasks import OnExit, TaskScope
@@ -35,6 +38,14 @@ class Body:
         self.closed.set()
 
 
+LARGE = 50_000_000
+
+
+async def endless() -> AsyncIterator[bytes]:
+    while True:
+        yield b"x" * 100_000
+
+
 class Server:
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -48,7 +59,14 @@ class Server:
         self.seen.append(f"{request.method} {request.target}")
         if request.path == "/watch":
             return Response(200, self.body)
-        body = await request.read_body()
+        if request.path == "/large":
+            return Response(200, b"x" * LARGE, stall_seconds=20)
+        if request.path == "/endless":
+            return Response(200, endless(), stall_seconds=20)
+        try:
+            body = await request.read_body()
+        except errors.ApiError as error:
+            return status_response(error)
         return Response(200, request.path.encode() + b":" + body)
 
     async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -173,3 +191,70 @@ async def test_a_stream_is_closed_when_only_its_head_is_asked_for(server: Server
     await reader.readuntil(b"\r\n\r\n")
     await server.body.closed.wait()
     writer.close()
+
+
+async def connection_of(server: Server) -> Connection:
+    """The server's side of the only connection, once its client's buffers are full."""
+    (connection,) = server.http._site.connections
+    while connection._waits[0] is not Wait.ROOM:
+        await server.clock.advance(0)
+    return connection
+
+
+@pytest.mark.parametrize("path", ["/large", "/endless"])
+async def test_a_client_that_reads_nothing_is_hung_up_on(server: Server, path: str) -> None:
+    reader, writer = await server.connect()
+    writer.write(f"GET {path} HTTP/1.1\r\nhost: h\r\n\r\n".encode())
+    await reader.readuntil(b"\r\n\r\n")
+    await connection_of(server)
+    await server.clock.advance(15)
+    assert server.http._site.connections
+    await server.clock.advance(10)
+    await server.http._site.empty.wait()
+    writer.close()
+
+
+async def test_a_client_that_reads_slowly_is_not(server: Server) -> None:
+    reader, writer = await server.connect()
+    writer.write(b"GET /large HTTP/1.1\r\nhost: h\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")
+    connection = await connection_of(server)
+    read = 0
+    for _ in range(4):
+        unsent = connection._transport.get_write_buffer_size()
+        await server.clock.advance(5)
+        while connection._transport.get_write_buffer_size() == unsent:
+            read += len(await reader.readexactly(65_536))
+        await server.clock.advance(10)
+        assert connection in server.http._site.connections
+    assert len(await reader.readexactly(LARGE - read)) == LARGE - read
+    writer.write(b"GET /a HTTP/1.1\r\nhost: h\r\n\r\n")
+    assert await answer(reader) == (200, b"/a:")
+    writer.close()
+
+
+async def test_a_body_that_breaks_off_before_it_is_read_is_answered(server: Server) -> None:
+    reader, writer = await server.connect()
+    writer.write(b"POST /a HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\nno size\r\n")
+    code, _ = await answer(reader)
+    assert code == 400
+    writer.close()
+
+
+async def test_the_answers_before_what_is_no_request_are_given(server: Server) -> None:
+    reader, writer = await server.connect()
+    writer.write(b"GET /a HTTP/1.1\r\nhost: h\r\n\r\nGET /b HTTP/1.1\r\nhost: h\r\n\r\nnonsense\r\n\r\n")
+    assert await answer(reader) == (200, b"/a:")
+    assert await answer(reader) == (200, b"/b:")
+    code, _ = await answer(reader)
+    assert code == 400
+    writer.close()
+
+
+async def test_a_reader_of_a_stream_that_sent_more_and_hangs_up_is_noticed(server: Server) -> None:
+    """What it sent behind its request is kept, up to a bound, while the stream goes on."""
+    reader, writer = await server.connect()
+    writer.write(b"GET /watch HTTP/1.1\r\nhost: h\r\n\r\n" + b"GET /a HTTP/1.1\r\nhost: h\r\n\r\n" * 100)
+    await reader.readuntil(b"first\n")
+    writer.close()
+    await server.body.closed.wait()
