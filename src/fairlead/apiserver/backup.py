@@ -8,8 +8,10 @@ from pathlib import Path
 
 from fairlead.apiserver.launch import DATABASE
 from fairlead.apiserver.security.pki.keyring import PKI
+from fairlead.apiserver.storage.copies import copy_database, read_enclosed
+from fairlead.apiserver.storage.database import lock_database
 from fairlead.apiserver.storage.interface import CorruptLog, NotOurs, StorageError
-from fairlead.apiserver.storage.sqlite import copy_database, lock_database, read_enclosed
+from fairlead.apiserver.storage.wal import wal_path
 from fairlead.base.files import write_atomically
 
 __all__ = ["back_up", "restore"]
@@ -33,11 +35,13 @@ def restore(file: Path, folder: Path) -> bool:
     A folder that has keys keeps them: they are the ones that its clients know.
     """
     target = folder / DATABASE
-    if target.exists():
-        raise StorageError(
-            f"{target} exists, and a restore never overwrites data: "
-            "stop the server, move the file aside (with its -wal and -shm files), then try again"
-        )
+    # A write-ahead log that was left behind would be read as a part of what is restored.
+    for taken in (target, wal_path(target)):
+        if taken.exists():
+            raise StorageError(
+                f"{taken} exists, and a restore never overwrites data: stop the server, "
+                "move the file aside (with its -wal, -shm and -acknowledged files), then try again"
+            )
     with _named(file):
         keys = read_enclosed(file)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -50,7 +50,7 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         with _flag("--audit-log-path", settings.audit_log_path):
             audit = AuditLog(settings.audit_log_path, world.clock) if settings.audit_log_path else None
         url = f"https://{_host(settings.bind_address)}:{listener.getsockname()[1]}"
-        disk: Log = MemoryLog() if settings.in_memory else SqliteLog(settings.data_folder / DATABASE)
+        disk: Log = MemoryLog() if settings.in_memory else _open_log(settings)
         server = ApiServer(
             disk,
             world,
@@ -76,6 +76,10 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         listener.close()
         if audit is not None:
             audit.close()
+
+
+def _open_log(settings: Settings) -> SqliteLog:
+    return SqliteLog(settings.data_folder / DATABASE, accept_loss_since=settings.accept_loss_since)
 
 
 async def _run(server: ApiServer, http: HttpServer, on_ready: Callable[[], None]) -> None:

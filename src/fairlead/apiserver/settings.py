@@ -40,6 +40,7 @@ class Settings(msgspec.Struct, frozen=True):
     gates: FeatureGates | None = None
     controllers: Sequence[str] = ("*",)  # as kube-controller-manager's flag: names, -names, * for all
     compaction_seconds: float = COMPACTION_SECONDS
+    accept_loss_since: int | None = None  # a revision: what was acknowledged after it may be lost
 
     lifecycle_group: str = reserved.LIFECYCLE_GROUP
 
@@ -59,6 +60,8 @@ class Settings(msgspec.Struct, frozen=True):
             raise SettingsError(f"--lifecycle-api-group: {self.lifecycle_group!r} is not one of {', '.join(groups)}")
         if self.data_folder.exists() and not self.data_folder.is_dir():
             raise SettingsError(f"--data-dir: {self.data_folder} is a file; name a folder")
+        if self.in_memory and self.accept_loss_since is not None:
+            raise SettingsError("--accept-data-loss-since: a server with --in-memory reads no data; name one of both")
         if self.kubeconfig_out is not None and self.kubeconfig_out.is_dir():
             raise SettingsError(f"--kubeconfig-out: {self.kubeconfig_out} is a folder; name a file")
 

@@ -85,6 +85,12 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     callback=options.duration,
     help="How often history is forgotten that was old already the last time.",
 )
+@click.option(
+    "--accept-data-loss-since",
+    type=click.IntRange(min=0),
+    metavar="REVISION",
+    help="Start although acknowledged writes are lost: those after REVISION, which the refused start named.",
+)
 @values.lifecycle_group
 @click.option("--permit-port-sharing", is_flag=True, help="Set SO_REUSEPORT on the listening socket.")
 @options.feature_gates
@@ -104,6 +110,7 @@ def command(
     in_memory: bool,
     controllers: str,
     compaction_interval: float,
+    accept_data_loss_since: int | None,
     lifecycle_api_group: str,
     permit_port_sharing: bool,
     feature_gates: FeatureGates,
@@ -133,6 +140,7 @@ def command(
         gates=feature_gates,
         controllers=[name.strip() for name in controllers.split(",") if name.strip()],
         compaction_seconds=compaction_interval,
+        accept_loss_since=accept_data_loss_since,
         lifecycle_group=lifecycle_api_group,
     )
     settings.check()

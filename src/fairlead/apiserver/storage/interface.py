@@ -55,7 +55,7 @@ class Log(Protocol):
         ...
 
     async def compact(self, revision: int, superseded: Sequence[int]) -> None:
-        """Drop the named rows and remember that history before ``revision`` is gone."""
+        """Drop the named rows and remember that history before ``revision`` is gone. No row dropped is newer."""
         ...
 
     async def close(self) -> None:

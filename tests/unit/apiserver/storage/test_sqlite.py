@@ -8,8 +8,10 @@ import stat
 import apsw
 import pytest
 
+from fairlead.apiserver.storage.copies import copy_database, read_enclosed
+from fairlead.apiserver.storage.database import require_writable
 from fairlead.apiserver.storage.interface import CorruptLog, DiskFull, Row, StorageError
-from fairlead.apiserver.storage.sqlite import SqliteLog, copy_database, read_enclosed, require_writable
+from fairlead.apiserver.storage.sqlite import SqliteLog
 
 
 @pytest.fixture
