@@ -18,6 +18,7 @@ from fairlead.api import crdrules, reserved
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
 from fairlead.api.meta import KubeObject
 from fairlead.api.parts import Part
+from fairlead.api.yamltext import writing
 
 __all__ = ["crd", "crds", "manifests", "openapi_schema"]
 
@@ -96,12 +97,9 @@ def openapi_schema(kind: type[KubeObject]) -> dict[str, Any]:
 
 def manifests(group: str = reserved.LIFECYCLE_GROUP) -> dict[str, str]:
     """The text of each manifest file, by its path below deploy/crds/."""
-    import yaml  # only who writes manifests needs it
-
     header = "# Made from the types in fairlead.api by hack/crds/generate.py; change those instead.\n"
     return {
-        f"{group}/{resource.plural}.yaml": header
-        + yaml.safe_dump(_definition(resource, group), sort_keys=False, width=110, allow_unicode=True)
+        f"{group}/{resource.plural}.yaml": header + writing.write(_definition(resource, group), width=110)
         for resource in _RESOURCES
     }
 

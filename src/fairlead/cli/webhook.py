@@ -152,8 +152,7 @@ def manifests(
         raise click.UsageError("--image runs the webhook in the cluster, --url says that it runs elsewhere; name one")
     if not resources and not accounts:
         raise click.UsageError("say what it is for: --resource, --evictions-of, or both")
-    import yaml
-
+    from fairlead.api.yamltext import writing
     from fairlead.webhook import manifests as made
 
     named = [_resource(text) for text in resources]
@@ -175,7 +174,7 @@ def manifests(
             else []
         ),
     ]
-    click.echo(yaml.safe_dump_all(documents, sort_keys=False), nl=False)
+    click.echo(writing.write_all(documents), nl=False)
 
 
 def _resource(text: str) -> GroupResource:

@@ -8,7 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from fairlead.base import yaml_errors
+from fairlead.api.yamltext import reading
 from fairlead.client import errors
 
 __all__ = [
@@ -143,15 +143,13 @@ def parse(path: pathlib.Path) -> Kubeconfig:
     Raises:
         KubeconfigError: unreadable, not YAML, or a field of the wrong type.
     """
-    import yaml  # only a process that really reads a kubeconfig pays for it
-
     try:
-        document = yaml.safe_load(path.read_bytes())
+        document = reading.read(path.read_bytes())
     except OSError as error:
         raise errors.KubeconfigError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except yaml.YAMLError as error:
-        place = yaml_errors.where(error)
-        raise errors.KubeconfigError(f"is not valid YAML{place and f' in {place}'}", path=path) from error
+    except reading.YamlError as error:
+        # Not in the parser's words, nor with its error behind it: both may quote a secret.
+        raise errors.KubeconfigError(f"is not valid YAML{error.where and f' in {error.where}'}", path=path) from None
     if document is None:
         document = {}
     try:

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import yaml
 
-from fairlead.base import yaml_errors
+from fairlead.api.yamltext import reading
 
 __all__ = ["Faults", "NetworkFaults", "Scenario", "ScenarioError", "read_scenario"]
 
@@ -85,8 +84,6 @@ def read_scenario(path: Path) -> Scenario:
         ScenarioError: it is not one.
     """
     try:
-        return msgspec.convert(yaml.safe_load(path.read_text("utf-8")) or {}, Scenario)
-    except yaml.YAMLError as error:
-        raise ScenarioError(f"--scenario {path}: {yaml_errors.problem(error)}") from error
-    except (OSError, UnicodeDecodeError, msgspec.ValidationError) as error:
+        return msgspec.convert(reading.read(path.read_bytes()) or {}, Scenario)
+    except (OSError, reading.YamlError, msgspec.ValidationError) as error:
         raise ScenarioError(f"--scenario {path}: {error}") from error

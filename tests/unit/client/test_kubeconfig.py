@@ -57,7 +57,7 @@ def test_everything_of_a_cluster(tmp_path: pathlib.Path) -> None:
                     "tls-server-name": "kubernetes",
                     "proxy-url": "http://proxy:3128",
                 },
-                user={"as": "jane", "as-uid": "7", "as-groups": ["a"], "as-user-extra": {"x": ["y"]}},
+                user={"as": "jane", "as-uid": "7", "as-groups": ["a"], "as-user-extra": {"x": ["z"]}},
             ),
         )
     )
@@ -66,7 +66,7 @@ def test_everything_of_a_cluster(tmp_path: pathlib.Path) -> None:
     assert access.certificate_authority == b"PEM"
     assert access.tls_server_name == "kubernetes"
     assert access.proxy_url == "http://proxy:3128"
-    assert access.impersonation == Impersonation(user="jane", uid="7", groups=("a",), extra={"x": ("y",)})
+    assert access.impersonation == Impersonation(user="jane", uid="7", groups=("a",), extra={"x": ("z",)})
 
 
 def test_relative_paths_count_from_the_file(tmp_path: pathlib.Path) -> None:
@@ -165,7 +165,7 @@ def without(key: str) -> dict[str, Any]:
         (without("clusters"), "contexts[dev].context.cluster: there is no cluster 'c'; known clusters: none"),
         (without("users"), "contexts[dev].context.user: there is no user 'u'; known users: none"),
         (without("contexts"), "current-context: there is no context 'dev'; known contexts: none"),
-        ("clusters: [", "is not valid YAML in line 1"),
+        ("clusters: [", "is not valid YAML in line 2, column 1"),
         ("- a", "expected `object`, got `array`"),
         (document(cluster={"server": 5}), "clusters[0].cluster.server: expected `str`, got `int`"),
         (document(cluster={"server": ""}), "clusters[c].cluster.server: must not be empty"),

@@ -11,9 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
-from fairlead.base import yaml_errors
+from fairlead.api.yamltext import reading
 from fairlead.lifecycle.shutdown_config import BadShutdownConfig, ShutdownConfig, read_shutdown_config
 
 __all__ = ["AgentConfig", "kubelet_is_configured", "read_config"]
@@ -52,11 +50,9 @@ def read_config(path: Path, *, gate_is_on: bool = True, system: str = sys.platfo
         BadShutdownConfig: something in it is wrong; the message names the file and the field.
     """
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise BadShutdownConfig([f"{path}: is not valid YAML: {yaml_errors.problem(error)}"]) from error
-    except UnicodeDecodeError as error:
-        raise BadShutdownConfig([f"{path}: is no text in UTF-8"]) from error
+        tree = reading.read(path.read_bytes())
+    except reading.YamlError as error:
+        raise BadShutdownConfig([f"{path}: is not valid YAML: {error}"]) from error
     except OSError as error:
         raise BadShutdownConfig([f"{path}: cannot be read: {error.strerror or error}"]) from error
     if tree is None:
@@ -85,9 +81,9 @@ def read_config(path: Path, *, gate_is_on: bool = True, system: str = sys.platfo
 def kubelet_is_configured(path: Path) -> bool:
     """Whether a kubelet's configuration file has it end pods itself. One that cannot be read does not say so."""
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+        tree = reading.read(path.read_bytes())
         return isinstance(tree, dict) and read_shutdown_config(tree).enabled
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, BadShutdownConfig):
+    except (OSError, reading.YamlError, BadShutdownConfig):
         return False
 
 

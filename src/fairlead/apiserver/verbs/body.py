@@ -10,6 +10,7 @@ import msgspec
 from fairlead.api import errors
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupKind, GroupVersionKind
+from fairlead.api.yamltext import reading
 from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.http.messages import Json, Request
 from fairlead.apiserver.patch.depth import MAX_DEPTH, ensure_depth
@@ -19,7 +20,6 @@ from fairlead.apiserver.schema.model import Node
 from fairlead.apiserver.schema.pruning import prune
 from fairlead.apiserver.types import protobuf
 from fairlead.apiserver.verbs.call import Call
-from fairlead.apiserver.verbs.yaml_text import read_yaml
 
 __all__ = [
     "JSON",
@@ -40,6 +40,7 @@ JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 _ACCEPTED = (JSON, YAML, PROTOBUF)
+_YAML_EVENTS = 10_000
 _YAML_PROBLEMS = "yaml: unmarshal errors:"
 
 
@@ -96,16 +97,21 @@ def decode_json(data: bytes, kind: str) -> Json:
 
 
 def decode_yaml(data: bytes, kind: str) -> Body:
-    """A YAML document, read safely, as JSON."""
+    """The first document of a YAML text as JSON, read as kube-apiserver reads it; it does not look at others."""
     if data.lstrip()[:1] == b"{":
         # JSON is YAML, and most clients send it under that name; reading it as what it is costs a thousandth.
         with contextlib.suppress(msgspec.DecodeError, RecursionError, ValueError):
             value = msgspec.json.decode(data)
             if not duplicate_fields(data, value):
                 return Body(_as_object(value, kind))
-    value, repeated = read_yaml(data)
-    problems = ("\n  ".join((_YAML_PROBLEMS, *repeated)),) if repeated else ()
-    return Body(_as_object(value, kind), problems)
+    try:
+        document = reading.Reading(data)
+        while not document.advance(_YAML_EVENTS):
+            pass
+    except reading.YamlError as error:
+        raise errors.BadRequest(f"error converting YAML to JSON: yaml: {error}") from error
+    problems = ("\n  ".join((_YAML_PROBLEMS, *document.repeated)),) if document.repeated else ()
+    return Body(_as_object(document.value, kind), problems)
 
 
 def told_apart(problems: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api import errors
+from fairlead.api.yamltext import writing
 from fairlead.apiserver import printers
 from fairlead.apiserver.http.messages import Json, Request, Response
 from fairlead.apiserver.operations.core import Outcome
@@ -205,7 +206,5 @@ def _pretty(call: Call, body: bytes) -> bytes:
 
 def _encode(form: Form, value: Json) -> bytes:
     if form.media == _YAML:
-        import yaml  # rarely asked for
-
-        return yaml.safe_dump(value, sort_keys=True, default_flow_style=False, allow_unicode=True).encode()
+        return writing.write(value, sort_keys=True).encode()
     return msgspec.json.encode(value)

@@ -129,11 +129,10 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
         client = _connect(invocation, flags)
         process.run(lambda: _uninstall(client, plan, flags["timeout"]))
         return
-    import yaml
-
+    from fairlead.api.yamltext import writing
     from fairlead.cli.install import bundle
 
-    click.echo(yaml.safe_dump_all(bundle.manifests(plan), sort_keys=False, width=110, allow_unicode=True), nl=False)
+    click.echo(writing.write_all(bundle.manifests(plan), width=110), nl=False)
 
 
 async def _uninstall(client: Client, plan: Plan, patience_seconds: float) -> None:

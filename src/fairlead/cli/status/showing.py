@@ -10,6 +10,7 @@ from typing import Any
 
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.api.time import format_time
+from fairlead.api.yamltext import writing
 from fairlead.cli.status.looking import Platform, Seen, Sight
 from fairlead.lifecycle.overview import EventOverview, NodeOverview
 
@@ -57,10 +58,7 @@ def as_json(sight: Sight) -> str:
 
 def as_yaml(sight: Sight) -> str:
     """All of it, for programs and people."""
-    import yaml
-
-    text: str = yaml.safe_dump(_data(sight), sort_keys=False)
-    return text
+    return writing.write(_data(sight))
 
 
 def span(length: dt.timedelta) -> str:

@@ -29,7 +29,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import msgspec
 
 from fairlead.api.core_v1 import NodeAddress
-from fairlead.base import yaml_errors
+from fairlead.api.yamltext import reading
 from fairlead.cloud.errors import CloudUnavailable, ForeignId, ProviderError
 from fairlead.cloud.ownership import PlatformError, parse_platforms, platform_of_provider_id
 from fairlead.cloud.provider import Instance, InstanceQuery, Instances, ProviderSettings
@@ -63,14 +63,8 @@ class _Inventory:
     """What one content of the file says."""
 
     def __init__(self, text: str) -> None:
-        import yaml
-
-        # The loader in C is ten times as fast, where the library has it.
-        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
-            file = msgspec.convert(yaml.load(text, Loader=loader), _File)  # noqa: S506 - safe, both of them
-        except yaml.YAMLError as error:
-            raise ValueError(yaml_errors.problem(error)) from error
+            file = msgspec.convert(reading.read(text), _File)
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from error
         self.platforms = parse_platforms(file.platforms)
