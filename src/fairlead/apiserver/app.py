@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from fairlead.api import errors, selectors
+from fairlead.api import errors
 from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.dispatch import Dispatcher
 from fairlead.apiserver.http.messages import Request, Response, json_response, status_response
@@ -31,16 +31,6 @@ PathHandler = Callable[[Request, UserInfo], Awaitable[Response]]
 
 
 _HUNG_UP = 499  # what is noted when there is nobody left to answer
-
-
-def _field_selector(request: Request) -> selectors.FieldMatcher | None:
-    text = request.query.get("fieldSelector")
-    if not text:
-        return None
-    try:
-        return selectors.parse_field_selector(text)
-    except selectors.SelectorError:
-        return None  # the verb refuses it; until then it selects nothing in particular
 
 
 class Authenticator(Protocol):
@@ -114,10 +104,10 @@ class Application(msgspec.Struct):
             user = self.impersonate(request, caller)
             for observer, token in zip(self.observers, tokens, strict=True):
                 observer.identified(token, caller, user)
-            self._authorize(request, info, user)
+            self.authorizer.require(info.attributes(user))
             if info.is_resource:
                 return await self.dispatcher.answer(request, info, user)
-            return await self._answer_path(request, user)
+            return await self._answer_path(request, info, user)
         except errors.ApiError as error:
             return status_response(error)
         except StoreStopped:
@@ -132,32 +122,19 @@ class Application(msgspec.Struct):
                 errors.InternalError("an error on the server has prevented the request from succeeding")
             )
 
-    def _authorize(self, request: Request, info: RequestInfo, user: UserInfo) -> None:
-        fields = _field_selector(request) if info.verb in {"list", "watch", "deletecollection"} else None
-        attributes = Attributes(
-            user=user,
-            verb=info.verb,
-            path=info.path,
-            resource=info.resource,
-            group=info.group,
-            version=info.version,
-            subresource=info.subresource,
-            namespace=info.namespace,
-            # Who asks for a collection but selects one name asks for that object.
-            name=info.name or (fields.exact("metadata.name") if fields is not None else None) or "",
-            fields=fields,
-        )
-        self.authorizer.require(attributes)
-
-    async def _answer_path(self, request: Request, user: UserInfo) -> Response:
-        path = request.path.rstrip("/") or "/"
-        if path == "/":
-            return json_response({"paths": sorted({*self.paths, *self.dispatcher.roots()})})
-        handler = self.paths.get(path)
+    async def _answer_path(self, request: Request, info: RequestInfo, user: UserInfo) -> Response:
+        # Looked up as it was authorised, slashes and all: the rights to `/metrics/` are none to `/metrics`.
+        path = info.path
+        handler = self._list_paths if path == "/" else self.paths.get(path)
         if handler is None:
             handler = next((found for prefix, found in self.prefixes.items() if path.startswith(prefix)), None)
         if handler is None:
             raise errors.NotFound("the server could not find the requested resource", details={})
-        if request.method not in {"GET", "HEAD", "POST"}:
-            raise errors.MethodNotSupported(f"the server does not allow {request.method} on {path}")
+        if request.method not in {"GET", "HEAD"}:
+            message = "the server does not allow this method on the requested resource"
+            raise errors.MethodNotSupported(message, details={})
         return await handler(request, user)
+
+    async def _list_paths(self, _request: Request, _user: UserInfo) -> Response:
+        listed = {known for known in self.paths if not known.endswith("/")}
+        return json_response({"paths": sorted(listed | self.dispatcher.roots())})

@@ -29,10 +29,11 @@ class Attributes(msgspec.Struct, frozen=True):
     user: UserInfo
     verb: str  # get list watch create update patch delete deletecollection; get, post... for a bare path
     path: str
-    resource: str = ""  # plural; empty for a bare path
+    resource: str = ""  # plural
     group: str = ""
     version: str = ""
     subresource: str = ""
     namespace: str = ""
     name: str = ""
     fields: FieldMatcher | None = None  # what a list, watch or deletecollection selects by
+    is_resource: bool = True  # False for a bare path; a resource's name may be empty (/api/v1//pods)

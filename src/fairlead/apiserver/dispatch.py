@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from fairlead.api import errors
+from fairlead.api import errors, golang
 from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.http.messages import Request, Response, status_response
 from fairlead.apiserver.operations.core import Core
@@ -29,8 +29,12 @@ class Handlers(msgspec.Struct, frozen=True):
     asked: Mapping[str, Handler] = {}  # kinds that are asked and answered, never stored (reviews), by table
 
 
-_SERVED_AS_OBJECT = frozenset({"get", "update", "patch"})
-_OF_COLLECTIONS = frozenset({"create", "list", "deletecollection"})
+# By method. A subresource may be posted to; objects themselves may not.
+_VERBS_OF_COLLECTIONS = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
+_VERBS_OF_OBJECTS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+_OF_COLLECTIONS = frozenset({"list", "create", "deletecollection"})
+_OF_OBJECTS = frozenset({"get", "update", "patch", "delete"})
+_ACROSS_NAMESPACES = frozenset({"list", "watch"})
 
 # As kube-apiserver. The number is ours: Python's http.client gives up at a hundred headers.
 _MAX_WARNINGS_CHARACTERS = 4096
@@ -63,10 +67,10 @@ class Dispatcher:
     def find(self, info: RequestInfo) -> Resource:
         """The resource a request names, or the error that says it is not served."""
         resource = self._core.catalog.get(info.group, info.version, info.resource)
-        if resource is None:
-            raise errors.NotFound("the server could not find the requested resource", details={})
-        if info.namespace and not resource.namespaced and info.resource != "namespaces":
-            raise errors.NotFound("the server could not find the requested resource", details={})
+        # Reading the path trims slashes; those that are served begin with one only.
+        if resource is None or info.path.startswith("//") or info.root != ("apis" if info.group else "api"):
+            raise _not_served()
+        (_check_custom if resource.is_custom else _check_builtin)(info, resource)
         return resource
 
     async def answer(self, request: Request, info: RequestInfo, user: UserInfo) -> Response:
@@ -85,31 +89,76 @@ class Dispatcher:
         return response
 
     async def _run(self, call: Call) -> Response:
-        info, resource = call.info, call.resource
+        info, resource, handlers = call.info, call.resource, self._handlers
         if info.subresource:
-            return await self._run_subresource(call)
-        if resource.namespaced and not info.namespace and info.verb not in {"list", "watch"}:
-            raise _not_allowed()
-        if info.verb == "create" and resource.table in self._handlers.asked:
-            return await self._handlers.asked[resource.table](call)
-        if info.verb not in resource.verbs:
-            raise errors.method_not_supported(resource.group_resource, info.verb)
-        verb = self._handlers.verbs.get(info.verb)
-        if verb is None or (info.verb != "watch" and bool(info.name) == (info.verb in _OF_COLLECTIONS)):
-            raise _not_allowed()  # what is done to a collection is not done to an object, nor the other way round
-        return await verb(call)
+            own = handlers.subresources
+            handler = own.get((resource.plural, info.subresource)) or own.get(("*", info.subresource))
+            return await (handler or handlers.verbs[info.verb])(call)
+        if info.verb == "create" and resource.table in handlers.asked:
+            return await handlers.asked[resource.table](call)
+        return await handlers.verbs[info.verb](call)
 
-    async def _run_subresource(self, call: Call) -> Response:
-        info, resource = call.info, call.resource
-        if info.subresource not in resource.subresources:
-            raise errors.NotFound("the server could not find the requested resource", details={})
-        own = self._handlers.subresources
-        handler = own.get((resource.plural, info.subresource)) or own.get(("*", info.subresource))
-        if handler is not None:
-            return await handler(call)
-        if info.verb not in _SERVED_AS_OBJECT or info.verb not in resource.subresources[info.subresource].verbs:
-            raise errors.method_not_supported(resource.group_resource, info.verb)
-        return await self._handlers.verbs[info.verb](call)
+
+def _check_builtin(info: RequestInfo, resource: Resource) -> None:
+    """NotFound for a path that kube-apiserver has no route for, MethodNotSupported for a method without one."""
+    served = _served_verbs(info, resource)
+    if not served:
+        raise _not_served()
+    verbs = _VERBS_OF_COLLECTIONS if len(info.parts) == 1 else _VERBS_OF_OBJECTS
+    if ("watch" if info.verb_in_path and info.method == "GET" else verbs.get(info.method)) not in served:
+        raise _not_allowed()
+    if len(info.parts) > 1:
+        _check_name(info.parts[1])
+    if info.in_namespace and not info.namespace and info.verb not in _ACROSS_NAMESPACES:
+        raise errors.BadRequest("Namespace parameter required.")
+
+
+def _served_verbs(info: RequestInfo, resource: Resource) -> frozenset[str]:
+    """What is served at the path of a request for a built-in kind."""
+    depth = len(info.parts)
+    across = resource.namespaced and not info.in_namespace  # the objects of all namespaces
+    if (info.in_namespace and not resource.namespaced) or (across and depth > 1):
+        return frozenset()
+    if depth > 2:
+        found = resource.subresources.get(info.subresource)
+        if found is None or info.verb_in_path or (depth > 3 and info.subresource != "proxy"):
+            return frozenset()
+        return frozenset(found.verbs)
+    if info.verb_in_path:
+        return frozenset({"watch"} & set(resource.verbs)) if info.verb == "watch" else frozenset()
+    possible = _OF_OBJECTS if depth == 2 else _ACROSS_NAMESPACES if across else _OF_COLLECTIONS
+    return possible & set(resource.verbs)
+
+
+def _check_name(name: str) -> None:
+    """BadRequest for what no object can be called."""
+    if not name:
+        raise errors.BadRequest("name must be provided")
+    if name in {".", ".."}:
+        raise errors.BadRequest(f"Name parameter invalid: {golang.quote(name)}: may not be '{name}'")
+    if "%" in name:
+        raise errors.BadRequest(f"Name parameter invalid: {golang.quote(name)}: may not contain '%'")
+
+
+def _check_custom(info: RequestInfo, resource: Resource) -> None:
+    """As kube-apiserver answers for custom resources, which have no routes; only what it reads of the path counts."""
+    if bool(info.namespace) != resource.namespaced and not (resource.namespaced and info.verb in _ACROSS_NAMESPACES):
+        raise _not_served()
+    if info.subresource and info.subresource not in resource.subresources:
+        raise errors.not_found(resource.group_resource, info.name)
+    served = resource.subresources[info.subresource].verbs if info.subresource else resource.verbs
+    if info.verb not in served:
+        raise errors.method_not_supported(resource.group_resource, info.verb)
+    if info.verb_in_path and info.method != "GET":
+        raise _not_allowed()
+    if info.verb in {"get", "update", "patch", "delete"}:
+        _check_name(info.name)
+    if len(info.parts) > 1 and info.verb == "create":
+        raise _not_allowed()  # kube-apiserver creates what the body names, whatever name was authorised
+
+
+def _not_served() -> errors.NotFound:
+    return errors.NotFound("the server could not find the requested resource", details={})
 
 
 def _not_allowed() -> errors.MethodNotSupported:

@@ -145,7 +145,11 @@ def _token_paths(tokens: ServiceAccountTokens, url: str) -> dict[str, PathHandle
     async def configuration(_request: Request, _user: UserInfo) -> Response:
         return json_response(tokens.discovery(f"{url}/openid/v1/jwks"))
 
-    return {"/openid/v1/jwks": keys, "/.well-known/openid-configuration": configuration}
+    return {
+        path: handler
+        for name, handler in (("/openid/v1/jwks", keys), ("/.well-known/openid-configuration", configuration))
+        for path in (name, f"{name}/")
+    }
 
 
 def _follow_policy(core: Core, policy: Policy) -> None:

@@ -27,7 +27,8 @@ class Health:
 
     def paths(self) -> dict[str, PathHandler]:
         """The exact paths this answers."""
-        return {"/healthz": self._answer, "/livez": self._answer, "/readyz": self._answer, "/version": self._version}
+        checks = dict.fromkeys(("/healthz", "/livez", "/readyz"), self._answer)
+        return {**checks, "/version": self._version, "/version/": self._version}
 
     def prefixes(self) -> dict[str, PathHandler]:
         """Single checks, below the paths."""
@@ -37,7 +38,7 @@ class Health:
         return self._ready if path.startswith("/readyz") else self._live
 
     async def _answer(self, request: Request, _user: UserInfo) -> Response:
-        path = request.path.rstrip("/")
+        path = request.path
         excluded = set(request.query.all("exclude"))
         lines = []
         failed = False
@@ -60,7 +61,7 @@ class Health:
         return Response(200, body.encode(), "text/plain; charset=utf-8", [("x-content-type-options", "nosniff")])
 
     async def _single(self, request: Request, _user: UserInfo) -> Response:
-        name = request.path.rstrip("/").rpartition("/")[2]
+        name = request.path.split("/", 2)[2]
         check = self._checks(request.path).get(name)
         if check is None:
             raise errors.NotFound("the server could not find the requested resource", details={})

@@ -19,6 +19,7 @@ from fairlead.apiserver.http import head
 from fairlead.apiserver.http.flow import MAX_HEAD_BYTES, Flow, Phase, Wait
 from fairlead.apiserver.http.incoming import Incoming
 from fairlead.apiserver.http.messages import Query, Request, Response
+from fairlead.apiserver.http.target import decode_path, is_well_formed
 from fairlead.base import logs
 from fairlead.base.tasks import TaskSet
 
@@ -161,6 +162,8 @@ class Connection(asyncio.Protocol):
         if size > MAX_HEAD_BYTES:
             self._flow.head_bytes = size
             raise ValueError("the head is too large")  # the parser hands it on as an error of its own
+        if not is_well_formed(incoming.target):
+            raise ValueError("the target has an escape that is none")
         incoming.method = self._parser.get_method().decode("latin-1")
         incoming.keep_alive = self._parser.should_keep_alive()
         incoming.chunks_understood = self._parser.get_http_version() == "1.1"
@@ -324,7 +327,7 @@ class Connection(asyncio.Protocol):
         incoming.begin(self._send_continue, self._want_body)
         return Request(
             method=incoming.method,
-            path=urllib.parse.unquote(path) if "%" in path else path,
+            path=decode_path(path),
             query=Query(urllib.parse.parse_qs(query, keep_blank_values=True)) if query else _NO_QUERY,
             target=target,
             headers=dict(incoming.headers),

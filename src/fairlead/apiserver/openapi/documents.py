@@ -45,7 +45,7 @@ class OpenApi:
 
     def answer(self, request: Request) -> Response:
         """Answer a request for a document, or for the index of them."""
-        match request.path.rstrip("/"):
+        match request.path:
             case "/openapi/v2":
                 return self._answer_v2(request)
             case "/openapi/v3":
@@ -83,7 +83,7 @@ class OpenApi:
     def _answer_v3(self, request: Request) -> Response:
         _accepts(request, (_JSON,))
         self._refresh()
-        path = request.path.rstrip("/").removeprefix("/openapi/v3/")
+        path = request.path.removeprefix("/openapi/v3/")
         names = {root(group, version).removeprefix("/"): (group, version) for group, version in self._group_versions()}
         if path not in names:
             raise errors.NotFound("the server could not find the requested resource", details={})

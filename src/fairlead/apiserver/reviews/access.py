@@ -122,7 +122,7 @@ def _check_question(call: Call, review: Json, spec: Json) -> None:
 def _attributes(spec: Json, user: UserInfo) -> Attributes:
     about: Mapping[str, Any] | None = spec.get("nonResourceAttributes")
     if about is not None:
-        return Attributes(user=user, verb=about.get("verb") or "", path=about.get("path") or "")
+        return Attributes(user, about.get("verb") or "", about.get("path") or "", is_resource=False)
     about = spec.get("resourceAttributes") or {}
     return Attributes(
         user=user,

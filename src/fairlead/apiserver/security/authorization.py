@@ -71,7 +71,7 @@ def forbidden(attributes: Attributes, reason: str = "") -> errors.Forbidden:
 
 def _sentence(attributes: Attributes) -> str:
     who = f"User {golang.quote(attributes.user.name)} cannot {attributes.verb}"
-    if not attributes.resource:
+    if not attributes.is_resource:
         return f"{who} path {golang.quote(attributes.path)}"
     resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
     what = f"resource {golang.quote(resource)} in API group {golang.quote(attributes.group)}"

@@ -40,7 +40,7 @@ class RuleSet:
     def allows(self, attributes: Attributes) -> bool:
         """Whether a rule allows the request."""
         verb = attributes.verb
-        if not attributes.resource:
+        if not attributes.is_resource:
             return any(_includes(verbs, verb) for verbs in self._paths.get(attributes.path, ())) or any(
                 _includes(verbs, verb) and attributes.path.startswith(prefix) for prefix, verbs in self._prefixes
             )

@@ -18,8 +18,6 @@ BINDING = GroupVersionKind("", "v1", "Binding")
 
 async def bind(call: Call) -> Response:
     """POST pods/NAME/binding."""
-    if call.info.verb != "create":
-        raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
     binding = await read_object(call, BINDING, schemas.node(BINDING))
     if (binding.get("metadata") or {}).get("name") != call.info.name:
         raise errors.BadRequest("name in URL does not match name in Binding object")

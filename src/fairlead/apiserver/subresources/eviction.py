@@ -28,8 +28,6 @@ _CONFLICT_ATTEMPTS = 20
 
 async def evict(call: Call) -> Response:
     """POST: delete the pod if its budget allows it."""
-    if call.info.verb != "create":
-        raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
     eviction = await read_object(call, EVICTION, schemas.node(EVICTION), also=("policy/v1beta1",))
     if (eviction.get("metadata") or {}).get("name") != call.info.name:
         raise errors.BadRequest("name in URL does not match name in Eviction object")

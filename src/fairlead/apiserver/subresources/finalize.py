@@ -18,10 +18,9 @@ __all__ = ["finalize"]
 
 async def finalize(call: Call) -> Response:
     """PUT: replace the namespace's finalizers; without any left, a deleted namespace goes."""
-    if call.info.verb != "update":
-        raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
     form = presentation.negotiate(call.request)
     body = await read_object(call)
+    call.check_named(body)
     finalizers = (body.get("spec") or {}).get("finalizers")
 
     async def mutation(current: Json) -> Json:

@@ -35,9 +35,9 @@ async def scale(call: Call) -> Response:
         if entry is None:
             raise errors.not_found(resource.group_resource, call.info.name)
         return presentation.one_object(call, form, _scale_of(resource.decode(entry), paths))
-    if call.info.verb not in {"update", "patch"}:
-        raise errors.method_not_supported(resource.group_resource, call.info.verb)
     body = await read_object(call, SCALE, schemas.node(SCALE)) if call.info.verb == "update" else None
+    if body is not None:
+        call.check_named(body)
     change = None if body is not None else await _read_patch(call)
     applies = body is None and _media(call) == patch_verb.APPLY_PATCH
 

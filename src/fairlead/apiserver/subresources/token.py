@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from fairlead.api import errors
 from fairlead.api.gvk import GroupVersionKind
 from fairlead.apiserver.dispatch import Handler
 from fairlead.apiserver.http.messages import Response, json_response
@@ -30,8 +29,6 @@ def token_handler(issuer: TokenIssuer) -> Handler:
     """The handler of POST serviceaccounts/NAME/token."""
 
     async def handle(call: Call) -> Response:
-        if call.info.verb != "create":
-            raise errors.method_not_supported(call.resource.group_resource, call.info.verb)
         body = await read_object(call, _REQUEST, schemas.node(_REQUEST))
         # A kubelet gets tokens only for pods of its own; others may have rules, too.
         await admit_posted(call, _REQUEST, body, call.write_options("CreateOptions"))

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import msgspec
 
+from fairlead.api import errors
 from fairlead.apiserver.attributes import Attributes, UserInfo
-from fairlead.apiserver.http.messages import Request
+from fairlead.apiserver.http.messages import Json, Request
 from fairlead.apiserver.operations.core import Core, WriteOptions
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.routing import RequestInfo
@@ -32,19 +33,18 @@ class Call(msgspec.Struct, eq=False):
 
     def require_create(self) -> None:
         """Forbidden unless the user may create, too: what asks for a change may come upon nothing to change."""
-        info = self.info
-        self.require(
-            Attributes(
-                user=self.user,
-                verb="create",
-                path=info.path,
-                resource=info.resource,
-                group=info.group,
-                version=info.version,
-                namespace=info.namespace,
-                name=info.name,
+        asked = self.info.attributes(self.user)
+        self.require(msgspec.structs.replace(asked, verb="create", subresource="", fields=None))
+
+    def check_named(self, obj: Json) -> None:
+        """BadRequest for the body of a PUT that is about another object than its path."""
+        wanted, name = self.info.name, (obj.get("metadata") or {}).get("name")
+        if not name:
+            raise errors.BadRequest(
+                f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
             )
-        )
+        if name != wanted:
+            raise errors.BadRequest(f"the name of the object ({name}) does not match the name on the URL ({wanted})")
 
     def write_options(self, wire_kind: str, *, dry_run: bool | None = None) -> WriteOptions:
         """How this request wants its write done."""

@@ -33,7 +33,6 @@ def read_selection(call: Call) -> Selection:
         if aliases:
             fields = fields.transform(lambda field, value: (aliases.get(field, field), value))
         _check_fields(call.resource, fields)
-        name = name or fields.exact("metadata.name") or ""
         indexed = _indexable(fields)
         if fields.empty:
             fields = None

@@ -22,15 +22,7 @@ async def update(call: Call) -> Response:
     obj = await read_object(call)
     resource = call.resource
     name = call.info.name
-    metadata = obj.get("metadata") or {}
-    if not metadata.get("name"):
-        raise errors.BadRequest(
-            f"the name of the object ({name} based on URL) was undeterminable: name must be provided"
-        )
-    if metadata["name"] != name:
-        raise errors.BadRequest(
-            f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
-        )
+    call.check_named(obj)
     if resource.strategy.allow_create_on_update and not call.info.subresource:
         key = resource.key(call.info.namespace, name)
         if call.core.store.newest(resource.table, key) is None:

@@ -50,12 +50,12 @@ def test_objects_are_made_anew_each_time() -> None:
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version", "/version/"])
 def test_anonymous_may_see_health_and_version(authorization: Authorization, path: str) -> None:
-    assert authorization.authorize(Attributes(ANONYMOUS, "get", path)) is None
+    assert authorization.authorize(Attributes(ANONYMOUS, "get", path, is_resource=False)) is None
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/metrics", "/openapi/v2", "/openid/v1/jwks", "/healthz/etcd", "/"])
 def test_anonymous_may_see_no_more(authorization: Authorization, path: str) -> None:
-    assert authorization.authorize(Attributes(ANONYMOUS, "get", path)) is not None
+    assert authorization.authorize(Attributes(ANONYMOUS, "get", path, is_resource=False)) is not None
     assert authorization.authorize(Attributes(ANONYMOUS, "list", path, resource="pods")) is not None
 
 
@@ -109,7 +109,7 @@ def test_defaults(
 
 @pytest.mark.parametrize("path", ["/api", "/apis/apps/v1", "/openapi/v3", "/version"])
 def test_who_is_known_may_discover(authorization: Authorization, path: str) -> None:
-    assert authorization.authorize(Attributes(ALICE, "get", path)) is None
+    assert authorization.authorize(Attributes(ALICE, "get", path, is_resource=False)) is None
 
 
 @pytest.mark.parametrize(

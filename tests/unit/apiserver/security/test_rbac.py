@@ -170,7 +170,7 @@ def test_masters_need_no_role() -> None:
             {"name": "w", "kind": "pods"},
         ),
         (
-            Attributes(ANONYMOUS, "get", "/api"),
+            Attributes(ANONYMOUS, "get", "/api", is_resource=False),
             'forbidden: User "system:anonymous" cannot get path "/api"',
             {},
         ),

@@ -24,7 +24,9 @@ def rule(verbs: str, resources: str = "", groups: str = "", names: str = "", url
 
 
 def ask(verb: str, resource: str = "", group: str = "", name: str = "", sub: str = "", path: str = "/x") -> Attributes:
-    return Attributes(USER, verb, path, resource=resource, group=group, name=name, subresource=sub)
+    return Attributes(
+        USER, verb, path, resource=resource, group=group, name=name, subresource=sub, is_resource=bool(resource)
+    )
 
 
 @pytest.mark.parametrize(

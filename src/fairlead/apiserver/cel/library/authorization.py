@@ -124,7 +124,7 @@ def _service_account(authorizer: Authorizer, namespace: str, name: str) -> Autho
 
 
 def _check_path(check: _PathCheck, verb: str) -> Decision:
-    return check.authorizer.authorize(attributes.Attributes(check.authorizer.user, verb, check.path))
+    return check.authorizer.authorize(attributes.Attributes(check.authorizer.user, verb, check.path, is_resource=False))
 
 
 def _check_resource(check: ResourceCheck, verb: str) -> Decision:
