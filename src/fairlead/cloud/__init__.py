@@ -2,7 +2,8 @@
 
 Here belong the question whose node it is (`ownership`, pure, asked by all), what to do about a node, a route or a
 load balancer (`decisions`, pure), the controllers that carry it out, what a cloud must be able to answer (`provider`)
-and the providers that come along. A provider of somebody else's is a plug-in: see `registry`.
+and the providers that come along. A provider of another author is a plug-in (`registry`): it is looked at once when it
+is made (`checked`), and every call to it goes through one seam (`calls`), where answers are held against the protocol.
 Nothing here writes to a node, or acts in the cloud for one, that is not Owned.
 Before: `manager`, `client`. After: `cli`.
 """

@@ -26,6 +26,7 @@ from fairlead.cloud.departures import Departures, record_name
 from fairlead.cloud.errors import ProviderError
 from fairlead.cloud.provider import Provider
 from fairlead.cloud.registry import require_part
+from fairlead.cloud.session import run_within
 
 __all__ = ["CONTROLLERS", "CloudManager", "CloudSettings", "KnownController", "enabled_controllers", "lease_name"]
 
@@ -140,6 +141,15 @@ class CloudManager:
             instance: who reports Events.
             check: raises when the lease cannot be relied on; asked before every change in the cloud.
         """
+
+        async def work() -> None:
+            await self._run(client, metrics, stopping, instance, check)
+
+        await run_within(self.provider, work, clock=client.clock, randomness=client.randomness, stopping=stopping)
+
+    async def _run(
+        self, client: Client, metrics: Metrics, stopping: asyncio.Event, instance: str, check: Callable[[], None]
+    ) -> None:
         context = CloudContext(
             client=client,
             nodes=Informer(client.of(Node, keep=False)),
@@ -167,7 +177,6 @@ class CloudManager:
             controllers=self.controllers,
         )
         async with contextlib.AsyncExitStack() as stack:
-            await stack.enter_async_context(self.provider.running())
             stack.enter_context(Census(metrics, self.platforms).of(context.nodes))
             await stack.enter_async_context(context.nodes.running())
             if services is not None:

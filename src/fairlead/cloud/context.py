@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from fairlead.api.core_v1 import Node
@@ -15,7 +15,7 @@ from fairlead.client.informer import Informer
 from fairlead.client.recorder import EventRecorder
 from fairlead.cloud.calls import CloudCalls
 from fairlead.cloud.departures import Departures
-from fairlead.cloud.errors import CloudError, ProviderError
+from fairlead.cloud.errors import CloudError, ProviderError, ProviderFault
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.provider import Instance, InstanceQuery, Instances, ManyInstances, Provider, query_for
 from fairlead.cloud.writing import NodeWriter
@@ -81,29 +81,51 @@ class CloudContext:
         queries: Sequence[InstanceQuery] = [query_for(node) for node in nodes]
         if not queries:
             return {}
-        instances = self.instances
-        found = await self.calls.call("describe", lambda: instances.describe(queries))
+        found = await self.calls.call(
+            Instances.describe,
+            lambda: self.instances.describe(queries),
+            accept=lambda answer: _check_asked(Instances.describe.__name__, answer, queries),
+        )
         return {query.node_name: instance for query, instance in found.items()}
+
+    def recognises(self, provider_id: str) -> bool:
+        """Whether the id has the form of this cloud's."""
+        return self.calls.recognises(self.instances, provider_id)
 
     async def which_are_gone(self, provider_ids: Sequence[str]) -> set[str]:
         """Of which machines the cloud says, asked about that very id, that they are gone; no answer is none."""
-        instances = self.instances
-        if isinstance(instances, ManyInstances):
-            many = instances  # so that the lambda has the narrower type
-            try:
-                answers = await self.calls.call("exists", lambda: many.which_exist(provider_ids))
-            except CloudError as error:
-                _log.warning("cloud does not say which machines are gone", machines=len(provider_ids), error=str(error))
-                return set()
-            return {provider_id for provider_id in provider_ids if answers.get(provider_id) is False}
+        if not provider_ids:
+            return set()
+        if isinstance(self.instances, ManyInstances):
+            return await self._which_of_many_are_gone(self.instances, provider_ids)
         gone: set[str] = set()
 
         async def ask(provider_id: str) -> None:
             try:
-                if not await self.calls.call("exists", lambda: instances.exists(provider_id)):
+                if await self.calls.call(Instances.exists, lambda: self.instances.exists(provider_id)) is False:
                     gone.add(provider_id)
             except CloudError as error:
                 _log.warning("cloud does not say whether the machine is gone", machine=provider_id, error=str(error))
 
         await for_each(provider_ids, ask, workers=_QUESTIONS_AT_ONCE, owner="exists", stopping=self.stopping)
         return gone
+
+    async def _which_of_many_are_gone(self, instances: ManyInstances, provider_ids: Sequence[str]) -> set[str]:
+        try:
+            answers = await self.calls.call(
+                ManyInstances.which_exist,
+                lambda: instances.which_exist(provider_ids),
+                accept=lambda answer: _check_asked(ManyInstances.which_exist.__name__, answer, provider_ids),
+            )
+        except CloudError as error:
+            _log.warning("cloud does not say which machines are gone", machines=len(provider_ids), error=str(error))
+            return set()
+        return {provider_id for provider_id in provider_ids if answers.get(provider_id) is False}
+
+
+def _check_asked(name: str, answer: Iterable[object], asked: Collection[object]) -> None:
+    """An answer to what was not asked is a wrong one, and then what it lacks is not missing either."""
+    if unasked := set(answer) - set(asked):
+        raise ProviderFault(
+            f"{name}() answers about {len(unasked)} that were not asked about, such as {min(map(repr, unasked))}"
+        )

@@ -2,6 +2,7 @@
 
     CloudError
     |-- CloudUnavailable      no answer that counts: an outage, a timeout, a throttled or empty answer; ask again later
+    |   `-- ProviderFault     the provider itself failed: an exception of another kind, or an answer of the wrong type
     |-- CloudRefused          an answer that will not change by asking again soon: credentials, rights, a bad request
     |-- ForeignId             the id is not one that this provider could have given; nothing follows from it
     |-- ImplementedElsewhere  another controller does this part for the cloud
@@ -21,6 +22,7 @@ __all__ = [
     "ImplementedElsewhere",
     "NotReadyYet",
     "ProviderError",
+    "ProviderFault",
 ]
 
 
@@ -30,6 +32,10 @@ class CloudError(Exception):
 
 class CloudUnavailable(CloudError):
     """Raised when the cloud gave no answer that counts."""
+
+
+class ProviderFault(CloudUnavailable):
+    """Raised when a provider breaks its protocol: that is an outage of the call, and says nothing about the cloud."""
 
 
 class CloudRefused(CloudError):

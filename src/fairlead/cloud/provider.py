@@ -6,7 +6,8 @@ A provider is made once per process by the factory that its entry point names (g
 
 Only `name` and `supported_platforms` are demanded; every other part may be None, and a controller that needs one which
 is missing is refused at the start. All calls may be repeated. All raise `fairlead.cloud.errors.CloudError`, and only
-that, when the cloud does not answer.
+that, when the cloud does not answer. The types that they return are the promise that every answer is held against
+(`answers`); whatever else is raised or returned is an outage of the call (`calls`).
 """
 
 from __future__ import annotations

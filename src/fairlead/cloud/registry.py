@@ -6,6 +6,7 @@ import importlib.metadata
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
+from fairlead.cloud.checked import CheckedProvider, checked
 from fairlead.cloud.errors import ProviderError
 from fairlead.cloud.ownership import PlatformError, parse_platforms
 from fairlead.cloud.provider import Provider, ProviderSettings
@@ -33,11 +34,11 @@ def provider_names(find: Callable[[], Iterable[_EntryPoint]] = _installed) -> li
 
 def make_provider(
     name: str, settings: ProviderSettings, find: Callable[[], Iterable[_EntryPoint]] = _installed
-) -> Provider:
+) -> CheckedProvider:
     """Make the provider of this name.
 
     Raises:
-        ProviderError: there is none, its library is missing, or it cannot be configured so.
+        ProviderError: there is none, its library is missing, it cannot be configured so, or is not what it should be.
     """
     entry = next((entry for entry in find() if entry.name == name), None)
     if entry is None:
@@ -49,8 +50,9 @@ def make_provider(
         raise ProviderError(
             f"cloud provider {name} cannot be loaded: {error}; its library comes with: pip install 'fairlead[{name}]'"
         ) from error
-    provider: Provider = factory(settings)
-    return provider
+    except (Exception, SystemExit) as error:
+        raise ProviderError(f"cloud provider {name} cannot be loaded: {type(error).__name__}: {error}") from error
+    return checked(name, lambda: factory(settings))
 
 
 def platforms_of(provider: Provider, overrides: Collection[str] | None) -> frozenset[str]:

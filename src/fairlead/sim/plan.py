@@ -35,6 +35,7 @@ FAULTS: Final = (
     "cloud_empty",
     "cloud_wrong",
     "cloud_late",
+    "cloud_confused",
     "machine_gone",
     "node_recreated",
     "finalizer_removed",

@@ -72,6 +72,7 @@ class Weather:
             "cloud_empty": lambda chance: self._cloud_trouble(Trouble.EMPTY, 1.0, chance),
             "cloud_wrong": self._cloud_wrong,
             "cloud_late": lambda chance: self._cloud_trouble(Trouble.LATE, 10.0, chance),
+            "cloud_confused": self._cloud_confused,
             "machine_gone": users.lose_a_machine,
             "node_recreated": users.recreate_a_node,
             "finalizer_removed": users.remove_a_finalizer,
@@ -222,8 +223,10 @@ class Weather:
         self._stage.disk.slowness = 1.0
         self._stage.disk.well_since = self._stage.loop.time()
 
-    async def _cloud_trouble(self, trouble: Trouble, at_least_seconds: float, chance: Randomness) -> None:
-        cloud = self._cloud(chance)
+    async def _cloud_trouble(
+        self, trouble: Trouble, at_least_seconds: float, chance: Randomness, cloud: SimCloud | None = None
+    ) -> None:
+        cloud = cloud or self._cloud(chance)
         seconds = chance.uniform(at_least_seconds, 60.0)
         self._stage.trace.add(f"cloud-{cloud.name}", f"{trouble.value} for {seconds:.1f} s")
         cloud.troubles.add(trouble)
@@ -242,6 +245,17 @@ class Weather:
         await self._users.doubt_a_node(name)
         await self._stage.clock.sleep(chance.uniform(5.0, 60.0))
         wrong.discard(name)
+
+    async def _cloud_confused(self, chance: Randomness) -> None:
+        """Its provider answers nonsense, just when it is asked about a machine that the list has left out."""
+        cloud = self._cloud(chance)
+        if not cloud.machines:
+            return
+        name = chance.choice(sorted(cloud.machines))
+        cloud.forgotten.add(name)
+        await self._users.doubt_a_node(name)
+        await self._cloud_trouble(Trouble.CONFUSED, 10.0, chance, cloud)
+        cloud.forgotten.discard(name)
 
     def _cloud(self, chance: Randomness) -> SimCloud:
         return self._clouds[chance.choice(sorted(self._clouds))]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
 from fairlead.apiserver.subresources import eviction
-from fairlead.cloud import context
+from fairlead.cloud import answers, calls, context
 from fairlead.cloud.controllers import nodelifecycle
 from fairlead.controllers import claimer
 from fairlead.lifecycle import claiming, conditions
@@ -30,6 +31,21 @@ def leaves_nodes_without_machines(patch: pytest.MonkeyPatch) -> None:
         """Nobody deletes anything."""
 
     patch.setattr(nodelifecycle.NodeLifecycleController, "_delete", none)
+
+
+@mutant("vanished", "no crash")
+def takes_a_providers_word_as_it_comes(patch: pytest.MonkeyPatch) -> None:
+    """Whatever is false to Python is false, as it was before answers were held against the protocol."""
+    patch.setattr(
+        answers,
+        "promise_of",
+        lambda method: lambda value, _where: value or {"exists": False}.get(method.__name__, value),
+    )
+
+
+@mutant("no crash")
+def lets_a_providers_exceptions_through(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(calls, "faults_of", lambda _name: contextlib.nullcontext())
 
 
 @mutant("budgets")

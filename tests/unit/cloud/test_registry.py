@@ -68,3 +68,59 @@ def test_a_missing_part_is_refused_by_name() -> None:
     cloud.load_balancers = None
     with pytest.raises(ProviderError, match="cloud provider tiny does not support load balancers"):
         require_part(cloud, "load_balancers", "service-lb-controller")
+
+
+def having(**parts: Any) -> FakeCloud:
+    cloud = FakeCloud("x")
+    for name, value in parts.items():
+        setattr(cloud, name, value)
+    return cloud
+
+
+def raises() -> Any:
+    raise KeyError("region")
+
+
+class Secretive(FakeCloud):
+    @property
+    def routes(self) -> Any:
+        raise KeyError("region")
+
+    @routes.setter
+    def routes(self, value: object) -> None:
+        """As the others do."""
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (raises, r"the factory\(\) raised KeyError: 'region'"),
+        (lambda: None, r"instances\(\) raised AttributeError"),
+        (lambda: having(name=None), "has a name or a platform that does not do"),
+        (lambda: having(name="Two Words"), "'Two Words' is not a platform"),
+        (lambda: having(supported_platforms=raises), r"supported_platforms\(\) raised KeyError: 'region'"),
+        (lambda: having(supported_platforms=lambda: None), r"supported_platforms\(\) is NoneType, not set"),
+        (lambda: having(supported_platforms=lambda: "aws"), r"supported_platforms\(\) is str, not set"),
+        (lambda: having(supported_platforms=lambda: {"aws", None}), r"a member of supported_platforms\(\) is NoneType"),
+        (lambda: having(supported_platforms=lambda: {"A"}), "'A' is not a platform"),
+        (
+            lambda: having(load_balancers=object()),
+            "its load_balancers lack ensure_load_balancer, ensure_load_balancer_d",
+        ),
+        (lambda: having(instances=True), "its instances lack describe, exists, recognises"),
+        (Secretive, r"routes\(\) raised KeyError: 'region'"),
+    ],
+)
+def test_a_provider_that_is_none_is_refused_at_the_start(make: Callable[[], Any], why: str) -> None:
+    """Above all one that says no platforms: without them every node would be its own."""
+    entry = Entry("plug", lambda: lambda _settings: make())
+    with pytest.raises(ProviderError, match=why):
+        make_provider("plug", SETTINGS, lambda: [entry])
+
+
+def test_a_plug_in_that_fails_while_it_is_loaded_is_refused() -> None:
+    def load() -> Any:
+        raise SyntaxError("invalid syntax")
+
+    with pytest.raises(ProviderError, match="cloud provider plug cannot be loaded: SyntaxError: invalid syntax"):
+        make_provider("plug", SETTINGS, lambda: [Entry("plug", load)])

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
+from fairlead.api.reserved import ANNOTATION_PLATFORM
 from fairlead.base import logs, tasks
 from fairlead.base.backoff import Backoff
 from fairlead.client.informer import Handler
@@ -20,7 +21,7 @@ from fairlead.cloud.decisions.initialisation import AskCloud, CannotInitialise, 
 from fairlead.cloud.errors import CloudError
 from fairlead.cloud.ownership import Ownership, ownership
 from fairlead.cloud.parallel import for_each
-from fairlead.cloud.provider import Instance
+from fairlead.cloud.provider import Instance, Zones
 from fairlead.cloud.stopping import pause, shut_down_on, synced
 from fairlead.cloud.writing import NOT_WRITTEN
 
@@ -30,6 +31,9 @@ __all__ = ["NodeController"]
 _RETRY = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=60.0, jitter=0.2)
 _BATCH = 5000
 _ATTEMPTS = 5
+# A new machine may be registered as a node before its cloud lists it, and a node that names nothing is looked up in
+# every cloud: so long nothing is wrong.
+_UNKNOWN_AFTER_SECONDS = 120.0
 _T = TypeVar("_T")
 
 _log = logs.get_logger(__name__)
@@ -120,12 +124,16 @@ class NodeController:
             found = await self._context.describe(waiting)
         except CloudError as error:
             _log.warning("cloud does not answer about new nodes", nodes=len(waiting), error=str(error))
-            found = {}
+            for node in waiting:
+                self._queue.add_rate_limited(node.name)
+            return
         for node in waiting:
             if node.name not in found:
                 # It may come yet, or be another cloud's that does not say so.
                 _log.debug("cloud does not answer for the node", node=node.name)
                 self._queue.add_rate_limited(node.name)
+                if self._age_seconds(node) >= _UNKNOWN_AFTER_SECONDS:
+                    self._report_unknown(node, "It waits to be initialised.")
         answered = [(node, found[node.name]) for node in waiting if node.name in found]
         await self._each(answered, lambda one: self._initialise(*one), self._syncs)
 
@@ -163,7 +171,7 @@ class NodeController:
         zones = self._context.provider.zones
         if zones is None or instance.zone:
             return instance
-        where = await self._context.calls.call("zone_of", lambda: zones.zone_of(instance.provider_id))
+        where = await self._context.calls.call(Zones.zone_of, lambda: zones.zone_of(instance.provider_id))
         return dataclasses.replace(instance, zone=where.zone, region=instance.region or where.region)
 
     def _try_again(self, node: Node, error: Exception) -> None:
@@ -194,8 +202,23 @@ class NodeController:
         except CloudError as error:
             _log.warning("cloud does not answer about addresses", nodes=len(nodes), error=str(error))
             return
+        for node in nodes:
+            if node.name not in found:
+                self._report_unknown(node, "Its addresses are not kept right.")
         known = [(node, found[node.name]) for node in nodes if node.name in found]
         await self._each(known, lambda one: self._update_status(*one), self._status_updates)
+
+    def _report_unknown(self, node: Node, consequence: str) -> None:
+        # The same words every time, so that they are one Event with a count.
+        how = f"id {node.spec.provider_id[:200]}" if node.spec.provider_id else "its name"
+        asked = f"Cloud provider {self._context.provider.name} was asked by {how} and knows no machine of this node."
+        self._recorder.event(
+            node,
+            type="Warning",
+            reason="NodeNotInCloud",
+            note=f"{asked} {consequence} A node of another cloud should say so by its providerID or the annotation "
+            f"{ANNOTATION_PLATFORM}; one of no cloud should not bear the taint {wellknown.TAINT_UNINITIALIZED}.",
+        )
 
     async def _update_status(self, node: Node, instance: Instance) -> None:
         try:

@@ -69,7 +69,7 @@ class NodeLifecycleController:
             self._context.platforms,
             self._clock.now(),
             self._limits,
-            recognises=self._context.instances.recognises,
+            recognises=self._context.recognises,
         )
         await self._each(look.untaint, self._untaint)
         try:
@@ -97,7 +97,8 @@ class NodeLifecycleController:
         except (api_errors.ApiError, client_errors.ClientError) as error:
             _log.warning("cannot read how many nodes vanished lately, so none is deleted", error=str(error))
             return None
-        return len(recent - {node.uid for node in missing})
+        # A node that is still there, or there again, has not vanished, though it was written down.
+        return len(recent - {node.uid for node in self._context.nodes.store})
 
     async def _delete_gone(self, nodes: Sequence[Node], surprises: Collection[str]) -> None:
         gone = await self._context.which_are_gone([node.spec.provider_id for node in nodes])
@@ -119,7 +120,7 @@ class NodeLifecycleController:
         self._stopped_gauge.labels(provider=self._context.provider.name).set(missing)
         if stop is not None:
             if not self._stopped:
-                _log.error("too many nodes vanished at once", missing=missing, of=stop.of)
+                _log.error("too many nodes vanished at once", missing=missing, recently=stop.recently, of=stop.of)
             for node in stop.missing[:_EVENTS_PER_STOP]:
                 self._recorder.event(node, type="Warning", reason="NodeDeletionStopped", note=str(stop))
         self._stopped = stop is not None

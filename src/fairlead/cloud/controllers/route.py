@@ -67,7 +67,7 @@ class RouteController:
         self._ours = remember(self._ours, nodes, context.platforms)
         try:
             routes = await context.calls.call(
-                "list_routes", lambda: self._routes.list_routes(context.cluster_name, nodes)
+                Routes.list_routes, lambda: self._routes.list_routes(context.cluster_name, nodes)
             )
         except CloudError as error:
             _log.warning("routes cannot be listed", error=str(error))
@@ -102,7 +102,7 @@ class RouteController:
         _log.info("removing route", destination=route.destination_cidr, target=route.target_node)
         try:
             await context.calls.call(
-                "delete_route", lambda: self._routes.delete_route(context.cluster_name, route), changes=True
+                Routes.delete_route, lambda: self._routes.delete_route(context.cluster_name, route), changes=True
             )
         except CloudError as error:
             _log.warning("route cannot be removed", destination=route.destination_cidr, error=str(error))
@@ -111,7 +111,7 @@ class RouteController:
         context, node, route = self._context, new.node, new.route
         try:
             await context.calls.call(
-                "create_route",
+                Routes.create_route,
                 lambda: self._routes.create_route(context.cluster_name, node.uid, route, node),
                 changes=True,
             )

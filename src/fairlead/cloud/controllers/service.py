@@ -185,7 +185,7 @@ class ServiceController:
         known = self._known[key] = _Balanced(service)
         try:
             status = await context.calls.call(
-                "ensure_load_balancer",
+                LoadBalancers.ensure_load_balancer,
                 lambda: self._balancers.ensure_load_balancer(context.cluster_name, service, nodes),
                 changes=True,
             )
@@ -222,7 +222,7 @@ class ServiceController:
     async def _delete_balancer(self, service: Service) -> None:
         context = self._context
         await context.calls.call(
-            "ensure_load_balancer_deleted",
+            LoadBalancers.ensure_load_balancer_deleted,
             lambda: self._balancers.ensure_load_balancer_deleted(context.cluster_name, service),
             changes=True,
         )
@@ -254,7 +254,7 @@ class ServiceController:
         known.targets = None
         try:
             await context.calls.call(
-                "update_load_balancer",
+                LoadBalancers.update_load_balancer,
                 lambda: self._balancers.update_load_balancer(context.cluster_name, service, nodes),
                 changes=True,
             )

@@ -47,18 +47,23 @@ class Stop:
     """More nodes are missing than may vanish at once: people must look."""
 
     missing: tuple[Node, ...]  # those that nobody announced or confirmed; if all are missing, that nobody confirmed
-    of: int
+    of: int  # with those that went lately
     allowed: int | None  # None: all of them are missing, which is never allowed
+    recently: int = 0  # vanished so lately that they count with these; their nodes are deleted
 
     def __str__(self) -> str:
-        if self.allowed is None:
-            what = f"The cloud knows none of its {self.of} nodes any more"
-        else:
-            what = f"{len(self.missing)} of {self.of} nodes vanished from the cloud at once, more than {self.allowed}"
         return (
-            f"{what}: none is deleted. To delete those that are really gone, annotate them with "
+            f"{self._what()}: none is deleted. To delete those that are really gone, annotate them with "
             f"{wellknown.ANNOTATION_CONFIRM_DELETION}=true"
         )
+
+    def _what(self) -> str:
+        if self.allowed is None:
+            return f"The cloud knows none of its {_nodes(self.of)} any more"
+        vanished = len(self.missing) + self.recently
+        deleted = f" ({self.recently} of them deleted already)" if self.recently else ""
+        what = f"{vanished} of {_nodes(self.of)} vanished from the cloud within five minutes{deleted}"
+        return f"{what}, more than {self.allowed}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +136,8 @@ def judge(look: FirstLook, answers: Mapping[str, Instance], limits: Limits, *, r
         stop = Stop(missing=tuple(unconfirmed), of=look.with_id, allowed=None)
         announced, surprises = [], []
     elif surprises and len(surprises) + recently_vanished > allowed:
-        stop = Stop(missing=tuple(surprises), of=look.with_id, allowed=allowed)
+        total = look.with_id + recently_vanished
+        stop = Stop(missing=tuple(surprises), of=total, allowed=allowed, recently=recently_vanished)
         surprises = []
     return Judgement(
         taint=tuple(taint),
@@ -144,6 +150,10 @@ def judge(look: FirstLook, answers: Mapping[str, Instance], limits: Limits, *, r
 def missing_nodes(look: FirstLook, answers: Mapping[str, Instance]) -> list[Node]:
     """The nodes that the cloud's answer lacks, as far as they have an id by which it can be asked again."""
     return [node for node in look.ask if node.spec.provider_id and node.name not in answers]
+
+
+def _nodes(number: int) -> str:
+    return "1 node" if number == 1 else f"{number} nodes"
 
 
 def _allowed(total: int, limits: Limits) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import dataclasses
 import enum
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from fairlead.cloud.errors import CloudError, CloudUnavailable
 from fairlead.cloud.provider import Instance, InstanceQuery
@@ -19,6 +19,16 @@ __all__ = ["SimCloud", "Trouble"]
 
 _SOON_SECONDS: Final = (0.0, 0.5)
 _LATE_SECONDS: Final = (5.0, 40.0)
+# What a provider answers that has lost its mind; an exception is raised. All of it is false to whoever only looks so.
+_NONSENSE: Final[tuple[Any, ...]] = (
+    None,
+    0,
+    "",
+    {},
+    KeyError("State"),
+    TypeError("'NoneType' object is not subscriptable"),
+)
+_CONFUSED: Final = 0.4  # how often it then fails at a list
 _LOST: Final = 0.6  # how often an answer that a cut held back never comes, and nobody says so
 
 
@@ -28,6 +38,7 @@ class Trouble(enum.Enum):
     SILENT = "does not answer"
     EMPTY = "knows no machine"
     LATE = "is late"
+    CONFUSED = "has a provider that breaks its protocol"
 
 
 class SimCloud(FakeCloud):
@@ -52,6 +63,8 @@ class SimCloud(FakeCloud):
         """Machines by id, unless it has a bad day."""
         self._judge(query.provider_id for query in queries)
         await self._reached()
+        if Trouble.CONFUSED in self.troubles and self._stage.chance.random() < _CONFUSED:
+            return self._nonsense(but={})  # type: ignore[no-any-return]  # that is the point
         found = {} if Trouble.EMPTY in self.troubles else await super().describe(queries)
         if self.said_off:
             found = {
@@ -65,9 +78,18 @@ class SimCloud(FakeCloud):
         """Whether there is a machine of this id, by the time that the question arrives."""
         self._judge([provider_id])
         await self._reached()
+        if Trouble.CONFUSED in self.troubles:
+            return self._nonsense()  # type: ignore[no-any-return]  # that is the point
         found = await super().exists(provider_id)
         await self._heard()
         return found
+
+    def _nonsense(self, *, but: object = ...) -> Any:
+        self._stage.counts["nonsense from clouds"] += 1
+        answer = self._stage.chance.choice([one for one in _NONSENSE if one != but])
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     async def _reached(self) -> None:
         """The question arrives."""

@@ -203,3 +203,38 @@ async def test_a_node_that_registers_anew_while_the_cloud_is_asked_does_not_get_
         await advance(3)
         assert (await world.get("n1")).status.addresses == ()
         assert (await world.get("n2")).status.addresses == ADDRESSES
+
+
+async def test_a_node_that_no_cloud_knows_is_told_about(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await world.create(node("stray", taints=[UNINITIALIZED]))
+    await world.create(node("lost", "aws://lost", taints=[UNINITIALIZED]))
+    await world.create(node("stale", "aws://stale"))
+    await world.create(node("foreign", "gce://1", taints=[UNINITIALIZED]))
+    await world.create(node("mine"))
+    context = world.context(cloud, "aws")
+    async with world.running(NodeController(context), informers=[context.nodes]) as advance:
+        await advance(100)
+        # A new one may come yet, or be another cloud's; one that was initialised is missed at once.
+        assert [event["regarding"]["name"] for event in await world.events("NodeNotInCloud")] == ["stale"]
+        await advance(300)
+        events = {event["regarding"]["name"]: event for event in await world.events("NodeNotInCloud")}
+    assert set(events) == {"stray", "lost", "stale"}
+    assert all(event["type"] == "Warning" for event in events.values())
+    assert (
+        "was asked by its name and knows no machine of this node. It waits to be initialised."
+        in events["stray"]["note"]
+    )
+    assert "was asked by id aws://lost and knows no machine" in events["lost"]["note"]
+    assert not any("mine" in path or "foreign" in path for path in world.written)
+
+
+async def test_a_cloud_that_does_not_answer_does_not_know_no_node(world: World) -> None:
+    cloud = FakeCloud("aws")
+    cloud.failure = CloudUnavailable("down")
+    await world.create(node("n1", taints=[UNINITIALIZED]))
+    await world.create(node("n2", "aws://2"))
+    context = world.context(cloud, "aws")
+    async with world.running(NodeController(context), informers=[context.nodes]) as advance:
+        await advance(600)
+        assert await world.events("NodeNotInCloud") == []

@@ -290,3 +290,34 @@ async def test_a_follower_says_nothing_of_what_vanished(world: World) -> None:
         context.stopping.set()
         await advance(1)
         assert "fairlead_cloud_vanished_nodes{" not in metrics.exposition().decode()
+
+
+async def test_a_node_that_is_there_again_does_not_count_as_vanished(world: World) -> None:
+    """It was written down, and then the API server refused to delete it; meanwhile its machine is back."""
+    cloud = FakeCloud("aws")
+    names = [f"n{number}" for number in range(10)]
+    await cluster(world, cloud, *names)
+    context = world.context(cloud, "aws")
+    await context.departures.add([await world.get("n0")], world.clock.now())
+    cloud.remove("n1")
+    await world.set_ready("n1", "False")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(6)
+        assert await world.names() == set(names) - {"n1"}
+
+
+async def test_the_limit_is_told_with_those_that_went_before(world: World) -> None:
+    cloud = FakeCloud("aws")
+    names = [f"n{number}" for number in range(10)]
+    await cluster(world, cloud, *names)
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        for name in names[:2]:
+            cloud.remove(name)
+            await world.set_ready(name, "False")
+            await advance(6)
+        [event] = await world.events("NodeDeletionStopped")
+    assert event["regarding"]["name"] == "n1"
+    assert event["note"].startswith(
+        "2 of 10 nodes vanished from the cloud within five minutes (1 of them deleted already), more than 1: none is"
+    )

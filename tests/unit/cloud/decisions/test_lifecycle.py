@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 
 import pytest
 from hypothesis import given
@@ -60,8 +61,21 @@ def test_a_stop_says_what_to_do() -> None:
     nodes = owned(5)
     answers = {one.name: Instance(provider_id="x") for one in nodes[2:]}
     assert str(judge(look_at(nodes), answers, Limits()).stop).startswith(
-        "2 of 5 nodes vanished from the cloud at once, more than 1: none is deleted."
+        "2 of 5 nodes vanished from the cloud within five minutes, more than 1: none is deleted."
     )
+
+
+@pytest.mark.parametrize("missing", range(1, 5))
+@pytest.mark.parametrize("recently", range(4))
+def test_a_stop_counts_those_that_went_a_moment_ago(missing: int, recently: int) -> None:
+    nodes = owned(10)
+    answers = {one.name: Instance(provider_id="x") for one in nodes[missing:]}
+    stop = judge(look_at(nodes), answers, Limits(), recently_vanished=recently).stop
+    assert (stop is None) is (missing + recently <= 1)
+    if stop is not None:
+        numbers = [int(number) for number in re.findall(r"[0-9]+", str(stop))]
+        deleted = [recently] if recently else []
+        assert numbers == [missing + recently, 10 + recently, *deleted, 1]
 
 
 def test_confirmed_nodes_go_even_during_a_stop() -> None:

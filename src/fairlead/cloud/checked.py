@@ -1,0 +1,96 @@
+"""A provider as it was found at the start: every part looked at once, and refused if it is not what it should be."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+from fairlead.cloud import answers
+from fairlead.cloud.errors import CloudError, ProviderError
+from fairlead.cloud.faults import faults_of
+from fairlead.cloud.ownership import PlatformError, parse_platforms
+from fairlead.cloud.provider import Instances, LoadBalancers, Provider, Routes, Zones
+
+__all__ = ["CheckedProvider", "checked"]
+
+_T = TypeVar("_T")
+
+_PARTS: dict[str, type] = {
+    "instances": Instances,
+    "zones": Zones,
+    "routes": Routes,
+    "load_balancers": LoadBalancers,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedProvider:
+    """A provider whose parts do not change any more: what was there at the start is there."""
+
+    name: str
+    instances: Instances | None
+    zones: Zones | None
+    routes: Routes | None
+    load_balancers: LoadBalancers | None
+    platforms: frozenset[str]
+    made: Provider
+
+    def supported_platforms(self) -> frozenset[str]:
+        """What it said at the start: a manager must not come to answer for more."""
+        return self.platforms
+
+    def running(self) -> AbstractAsyncContextManager[object]:
+        """The provider's own block."""
+        return self.made.running()
+
+
+def checked(name: str, make: Callable[[], Provider]) -> CheckedProvider:
+    """Make a provider and look at it.
+
+    Args:
+        name: as in `--cloud-provider`.
+        make: makes it.
+
+    Raises:
+        ProviderError: it cannot be made, or is not what the protocol demands; says what is wrong.
+    """
+    provider = _asked(name, "the factory", make)
+    parts: dict[str, Any] = {part: _part(name, provider, part) for part in _PARTS}
+    own_name = _asked(name, "name", lambda: provider.name)
+    platforms = _asked(
+        name,
+        "supported_platforms",
+        lambda: answers.promise_of(Provider.supported_platforms)(
+            provider.supported_platforms(), f"{Provider.supported_platforms.__name__}()"
+        ),
+    )
+    try:
+        # Its name is part of the names of Leases and accounts, which have the same alphabet.
+        parse_platforms([own_name, *platforms])
+    except (PlatformError, AttributeError, TypeError) as error:
+        raise ProviderError(f"cloud provider {name} has a name or a platform that does not do: {error}") from error
+    return CheckedProvider(name=own_name, platforms=platforms, made=provider, **parts)
+
+
+def _part(name: str, provider: Provider, part: str) -> object:
+    found: object = _asked(name, part, lambda: getattr(provider, part))
+    if found is None:
+        return None
+    methods = [method for method, _ in inspect.getmembers(_PARTS[part], inspect.isfunction) if method[0] != "_"]
+    missing = _asked(name, part, lambda: [method for method in methods if not callable(getattr(found, method, None))])
+    if missing:
+        raise ProviderError(f"cloud provider {name}: its {part} lack {', '.join(missing)}")
+    return found
+
+
+def _asked(name: str, what: str, ask: Callable[[], _T]) -> _T:
+    try:
+        with faults_of(what):
+            return ask()
+    except ProviderError:
+        raise
+    except CloudError as error:
+        raise ProviderError(f"cloud provider {name} cannot be used: {error}") from error
