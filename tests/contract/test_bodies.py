@@ -9,7 +9,6 @@ import asyncio
 import http.client
 import io
 import json
-import socket
 import ssl
 from collections.abc import Iterator
 from typing import Any
@@ -17,7 +16,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead.testing.control_plane import Access, ControlPlane
+from fairlead.testing.control_plane import ControlPlane
+from tests.rawline import Line
 
 MAX_BODY_BYTES = 3 << 20
 SIZES = [1_000, 65_536, 65_600, 90_000, 300_000, 1_000_000, 2_000_000, MAX_BODY_BYTES]
@@ -38,61 +38,9 @@ def expected(size: int) -> int:
     return 201 if size <= 2**20 else 422
 
 
-class Line:
-    """One kept connection, as bytes."""
-
-    def __init__(self, access: Access, namespace: str) -> None:
-        host, _, port = access.url.removeprefix("https://").rpartition(":")
-        self.access = access
-        self.path = f"/api/v1/namespaces/{namespace}/configmaps?dryRun=All"
-        context = ssl.create_default_context(cafile=str(access.ca_file))
-        plain = socket.create_connection((host, int(port)), timeout=30)
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.socket = context.wrap_socket(plain, server_hostname=host)
-        self._file = self.socket.makefile("rb")
-
-    def head(self, *lines: str, method: str = "POST", path: str = "", token: str | None = None) -> bytes:
-        given = [
-            f"{method} {path or self.path} HTTP/1.1",
-            "Host: kubernetes",
-            f"Authorization: Bearer {self.access.token if token is None else token}",
-            "Content-Type: application/json",
-        ]
-        return "\r\n".join([*given, *lines, "", ""]).encode()
-
-    def post(self, body: bytes, piece: int) -> int:
-        self.send(self.head(f"Content-Length: {len(body)}") + body, piece)
-        return self.answer()[0]
-
-    def send(self, data: bytes, piece: int = MAX_BODY_BYTES * 2) -> None:
-        for start in range(0, len(data), piece):
-            self.socket.sendall(data[start : start + piece])
-
-    def answer(self) -> tuple[int, dict[str, str], bytes]:
-        code = int(self._file.readline().split()[1])
-        headers: dict[str, str] = {}
-        while line := self._file.readline().strip():
-            name, _, value = line.decode().partition(":")
-            headers[name.lower()] = value.strip()
-        if headers.get("transfer-encoding") == "chunked":
-            return code, headers, self._chunks()
-        return code, headers, self._file.read(int(headers.get("content-length", 0)))
-
-    def _chunks(self) -> bytes:
-        body = b""
-        while size := int(self._file.readline(), 16):
-            body += self._file.read(size + 2)[:-2]
-        self._file.readline()
-        return body
-
-    def close(self) -> None:
-        self._file.close()
-        self.socket.close()
-
-
 @pytest.fixture
 def line(control_plane: ControlPlane, namespace: str) -> Iterator[Line]:
-    made = Line(control_plane.access(), namespace)
+    made = Line(control_plane.access(), f"/api/v1/namespaces/{namespace}/configmaps?dryRun=All")
     yield made
     made.close()
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from fairlead.api import errors
+from fairlead.apiserver.http.headers import decode_value, first_values
 from fairlead.apiserver.http.messages import MAX_BODY_BYTES, Query, Request, Response
 from fairlead.base.tasks import OnExit, TaskScope
 
@@ -43,8 +44,8 @@ class AsgiApp:
 
 
 def _request(scope: Scope, receive: Receive) -> Request:
-    header_list = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
-    headers = dict(header_list)
+    header_list = [(name.decode("latin-1"), decode_value(value)) for name, value in scope["headers"]]
+    headers = first_values(header_list)
     query_string = scope["query_string"]
     query = urllib.parse.parse_qs(query_string.decode("latin-1"), keep_blank_values=True) if query_string else {}
     ours = scope.get("extensions", {}).get("fairlead", {})

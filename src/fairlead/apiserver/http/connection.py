@@ -15,7 +15,7 @@ from typing import Any
 
 import httptools
 
-from fairlead.apiserver.http import head
+from fairlead.apiserver.http import head, headers
 from fairlead.apiserver.http.flow import MAX_HEAD_BYTES, Flow, Phase, Wait
 from fairlead.apiserver.http.incoming import Incoming
 from fairlead.apiserver.http.messages import Query, Request, Response
@@ -79,6 +79,7 @@ class Connection(asyncio.Protocol):
         self._transport: Any = None  # uvloop's transports are of no class of asyncio's
         self._task: asyncio.Task[None] | None = None
         self._receiving = Incoming()
+        self._refusal = b""  # why the head that was just parsed is none
         self._unparsed = b""
         self._waiting: collections.deque[Incoming] = collections.deque()
         self._arrival: asyncio.Future[None] | None = None
@@ -153,27 +154,22 @@ class Connection(asyncio.Protocol):
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header. What comes after the body is a trailer, not a header: no handler may take it for one."""
         if self._flow.phase is Phase.HEAD:
-            self._receiving.headers.append((name.decode("latin-1").lower(), value.decode("latin-1")))
+            self._receiving.headers.append((name.decode("latin-1").lower(), headers.decode_value(value)))
 
     def on_headers_complete(self) -> None:
         """The head is there: it can be answered, the body is read when it is asked for."""
         incoming = self._receiving
         size = len(incoming.target) + sum(len(name) + len(value) for name, value in incoming.headers)
-        if size > MAX_HEAD_BYTES:
-            self._flow.head_bytes = size
-            raise ValueError("the head is too large")  # the parser hands it on as an error of its own
-        if not is_well_formed(incoming.target):
-            raise ValueError("the target has an escape that is none")
+        version = self._parser.get_http_version()
+        framing = headers.read_framing(version, incoming.headers)
+        self._refusal = head.HEAD_TOO_LARGE if size > MAX_HEAD_BYTES else framing.refusal
+        if self._refusal or not is_well_formed(incoming.target):
+            raise ValueError("no request")  # the parser hands it on as an error of its own
         incoming.method = self._parser.get_method().decode("latin-1")
         incoming.keep_alive = self._parser.should_keep_alive()
-        incoming.chunks_understood = self._parser.get_http_version() == "1.1"
-        declared = 0
-        for name, value in incoming.headers:
-            if name == "content-length":
-                declared = int(value)  # the parser has refused what is no number, and a second one
-            elif name == "expect":
-                incoming.expects_continue = value.lower() == "100-continue"
-        self._flow.head_ended(declared)
+        incoming.chunks_understood = version == "1.1"
+        incoming.expects_continue = framing.expects_continue
+        self._flow.head_ended(framing.declared_bytes)
         incoming.too_large = self._flow.dropping
         self._queue(incoming)
 
@@ -235,7 +231,7 @@ class Connection(asyncio.Protocol):
             flow.broke(refused=False)  # it wants to speak something else from here on; it gets one more answer
             return
         except httptools.HttpParserError:
-            self._refuse(head.HEAD_TOO_LARGE if flow.too_large else head.BAD_REQUEST)
+            self._refuse(self._refusal or head.BAD_REQUEST)
             return
         flow.slice_parsed(len(data))
         if flow.too_large:
@@ -330,7 +326,7 @@ class Connection(asyncio.Protocol):
             path=decode_path(path),
             query=Query(urllib.parse.parse_qs(query, keep_blank_values=True)) if query else _NO_QUERY,
             target=target,
-            headers=dict(incoming.headers),
+            headers=headers.first_values(incoming.headers),
             read_body=incoming.read,
             peer_certificate=self._certificate,
             client_address=self._address,

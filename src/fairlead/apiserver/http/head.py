@@ -6,7 +6,14 @@ import http
 
 from fairlead.apiserver.http.messages import Response
 
-__all__ = ["BAD_REQUEST", "HEAD_TOO_LARGE", "encode"]
+__all__ = [
+    "BAD_REQUEST",
+    "EXPECTATION_FAILED",
+    "HEAD_TOO_LARGE",
+    "NOT_IMPLEMENTED",
+    "VERSION_NOT_SUPPORTED",
+    "encode",
+]
 
 
 def _plain(status: int, phrase: str) -> bytes:
@@ -17,6 +24,9 @@ def _plain(status: int, phrase: str) -> bytes:
 
 
 BAD_REQUEST = _plain(400, "Bad Request")
+EXPECTATION_FAILED = _plain(417, "Expectation Failed")
+NOT_IMPLEMENTED = _plain(501, "Not Implemented")
+VERSION_NOT_SUPPORTED = _plain(505, "HTTP Version Not Supported")
 HEAD_TOO_LARGE = _plain(431, "Request Header Fields Too Large")
 
 _STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in http.HTTPStatus}

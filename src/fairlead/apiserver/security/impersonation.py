@@ -29,19 +29,18 @@ class Impersonation(NamedTuple):
 
 
 def read_impersonation(headers: Iterable[tuple[str, str]]) -> Impersonation | None:
-    """What the headers ask for, or None. Names are lower case; a name may come several times."""
-    user = uid = ""
+    """What the headers ask for, or None. Names are lower case.
+
+    Groups and extras may come several times. Of several users or UIDs the first counts, as in kube-apiserver.
+    """
+    given = list(headers)
+    first = dict(reversed(given))
+    user, uid = first.get(_USER, ""), first.get(_UID, "")
     groups: list[str] = []
     extra: list[tuple[str, str]] = []
-    for name, value in headers:
-        if not name.startswith("impersonate-"):
-            continue
-        if name == _USER:
-            user = value
-        elif name == _GROUP:
+    for name, value in given:
+        if name == _GROUP:
             groups.append(value)
-        elif name == _UID:
-            uid = value
         elif name.startswith(_EXTRA):
             extra.append((urllib.parse.unquote(name.removeprefix(_EXTRA)), value))
     if not user:
