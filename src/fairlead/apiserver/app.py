@@ -113,7 +113,8 @@ class Application(msgspec.Struct):
         except StoreStopped:
             return status_response(errors.ServiceUnavailable("the server is shutting down"))
         except DiskFull as error:
-            return status_response(errors.InternalError(f"the write was not stored: {error}"))
+            # As kube-apiserver passes on what etcd says: without a reason, and in these words.
+            return status_response(errors.ApiError(f"etcdserver: mvcc: database space exceeded: {error}"))
         except asyncio.CancelledError:
             raise
         except Exception:  # noqa: BLE001 - a bug in one verb answers 500 and is logged; the server lives on

@@ -52,6 +52,7 @@ from fairlead.base.tasks import OnExit, TaskScope
 __all__ = ["ApiServer", "World"]
 
 _log = logs.get_logger(__name__)
+_ROOM_SECONDS = 1.0
 
 
 class World(msgspec.Struct, frozen=True):
@@ -155,7 +156,7 @@ class ApiServer:
         return all_handlers(self._keeper, self._guard.load_handlers())
 
     def _storage_problem(self) -> str | None:
-        return None if self._ready.is_set() else "starting or stopping"
+        return self.store.shortage if self._ready.is_set() else "starting or stopping"
 
     async def _metrics(self, _request: Request, _user: UserInfo) -> Response:
         ours = self._requests.exposition() + self._admission_metrics.exposition()
@@ -198,9 +199,29 @@ class ApiServer:
                 self.store.observe(loop.observe)
                 scope.start(loop.run(), name=loop.name)
             scope.start(self._keeper.run(), name="watches")
-            await bootstrap(self.core, self._guard.policy, service_port=self._port)
+            await self.store.make_room()
+            if self.store.shortage is None or not self.store.revision:
+                await self._bootstrap()
+            scope.start(self._make_room(), name="room on the disk")
             self._ready.set()
             await scope.start(self._compact(), name="compaction")
+
+    async def _bootstrap(self) -> None:
+        await bootstrap(self.core, self._guard.policy, service_port=self._port)
+
+    async def _make_room(self) -> None:
+        """While the disk is full, drop what can be dropped, and look whether there is room again."""
+        while True:
+            await self.store.wait_short()
+            _log.error("the disk is full: only deletions are stored", why=self.store.shortage)
+            while self.store.shortage is not None:
+                await self.world.clock.sleep(_ROOM_SECONDS)
+                await self.store.make_room()
+            _log.info("there is room on the disk again: writes are accepted")
+            try:
+                await self._bootstrap()  # a start on a full disk has left it out
+            except* DiskFull as group:
+                _log.warning("the disk is full again", why=str(group.exceptions[0]))
 
     async def wait_ready(self) -> None:
         """Return once requests can be answered."""

@@ -87,5 +87,9 @@ class DiskHandle:
         await asyncio.sleep(self._disk.sync_seconds())
         self._disk.drop(revision, superseded)
 
+    async def make_room(self) -> str | None:
+        """What is short: everything, or nothing."""
+        return "no space left on device" if self._disk.is_full else None
+
     async def close(self) -> None:
         """Nothing is held."""

@@ -171,7 +171,7 @@ def tells_out_of_order(patch: pytest.MonkeyPatch) -> None:
 def gives_a_number_that_is_not_stored(patch: pytest.MonkeyPatch) -> None:
     """What was refused by a full disk is answered as stored."""
 
-    def generous(self: Any, _error: BaseException) -> None:
+    def generous(self: Any, _error: BaseException, _kept: Any = ()) -> None:
         for pending in self._writing + self._queue:
             if not pending.done.done():
                 pending.done.set_result(pending.change.last)
@@ -184,11 +184,11 @@ def gives_a_number_that_is_not_stored(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("acknowledged")
 def says_stored_before_it_is(patch: pytest.MonkeyPatch) -> None:
-    async def hasty(self: Any, table: Any, change: Any) -> Any:
+    async def hasty(self: Any, table: Any, change: Any, *, freeing: bool) -> Any:
         value = None if change.after is None else change.after.value
         row = interface.Row(change.revision, table.name, change.last.key, value)
         done = asyncio.get_running_loop().create_future()
-        pending = store._Pending(table, change, row, done)
+        pending = store._Pending(table, change, row, done, freeing)
         self._in_flight[table.name, change.last.key] = pending
         self._queue.append(pending)
         self._wake.set()

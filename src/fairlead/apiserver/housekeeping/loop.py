@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from fairlead.api import errors
+from fairlead.apiserver.storage.interface import DiskFull
 from fairlead.apiserver.storage.records import Change
 from fairlead.apiserver.storage.store import StoreStopped
 from fairlead.base import logs
@@ -67,7 +68,7 @@ class HousekeepingLoop:
     async def _put_right(self, key: str) -> None:
         try:
             again = await self._housekeeper.put_right(key)
-        except (errors.ApiError, StoreStopped) as error:
+        except (errors.ApiError, StoreStopped, DiskFull) as error:
             _log.debug("housekeeping is tried again", housekeeper=self.name, key=key, why=str(error))
             self._queue.add_rate_limited(key)
             return

@@ -31,6 +31,9 @@ class AuditLog:
 
     def __init__(self, path: str, clock: Clock) -> None:
         self._clock = clock
+        self._cut_short = False
+        self._failing = False
+        self._lost = 0
         if path == "-":
             self._descriptor = os.dup(1)
         else:
@@ -82,15 +85,27 @@ class AuditLog:
             event["annotations"] = token.annotations
         event["responseStatus"] = {"metadata": {}, "code": response.status}
         event["stageTimestamp"] = format_micro_time(self._clock.now())
-        line = msgspec.json.encode(event) + b"\n"
+        self._write(msgspec.json.encode(event) + b"\n")
+        return response
+
+    def _write(self, line: bytes) -> None:
+        if self._cut_short:
+            line = b"\n" + line  # what is left of a line ends here, so that this one can be read
         try:
             written = os.write(self._descriptor, line)
+            problem = "" if written == len(line) else "a line was cut short: is its disk full?"
         except OSError as error:
-            _log.error("the audit log cannot be written", why=str(error), audit_id=event["auditID"])
-        else:
-            if written < len(line):
-                _log.error("a line of the audit log was cut short: is its disk full?", audit_id=event["auditID"])
-        return response
+            written, problem = 0, str(error)
+        if written:
+            self._cut_short = written < len(line)
+        self._lost += bool(problem)
+        # Said once: on a full disk every line fails, and the log of the server may be on the same disk.
+        if problem and not self._failing:
+            _log.error("the audit log cannot be written", why=problem)
+        elif self._failing and not problem:
+            _log.error("the audit log is written again", lines_lost=self._lost)
+            self._lost = 0
+        self._failing = bool(problem)
 
 
 def _told(user: UserInfo) -> dict[str, Any]:

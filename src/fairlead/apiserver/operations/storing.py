@@ -28,7 +28,15 @@ async def put(core: Core, resource: Resource, key: str, obj: Json, *, expected: 
     stored = resource.stored(obj)
     labels, fields = index(resource, stored)
     entry = await core.store.put(
-        resource.table, key, encode_tail(stored), labels, fields, resource.origin, expected=expected
+        resource.table,
+        key,
+        encode_tail(stored),
+        labels,
+        fields,
+        resource.origin,
+        expected=expected,
+        # What is being deleted must get there on a full disk too: its finalizers go, its grace period ends.
+        freeing="deletionTimestamp" in stored["metadata"],
     )
     obj["metadata"]["resourceVersion"] = str(entry.revision)
     return entry

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from fairlead.apiserver.security.files import write_private
+from fairlead.apiserver.security.files import read_private, write_private
 from fairlead.apiserver.security.pki.credentials import Credentials
 
 __all__ = ["Kubeconfig"]
@@ -58,8 +58,10 @@ class Kubeconfig(msgspec.Struct, frozen=True):
         )
 
     def write(self, path: Path) -> None:
-        """Write it where only its owner can read it. Every start of the server writes it anew."""
-        write_private(path, self.to_yaml().encode(), durable=False)
+        """Write it where only its owner can read it, unless it is there: a full disk does not stop a restart."""
+        content = self.to_yaml().encode()
+        if not path.is_file() or read_private(path) != content:
+            write_private(path, content, durable=False)
 
 
 def _encoded(pem: bytes) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import apsw
 
@@ -35,7 +36,7 @@ def copy_database(source: pathlib.Path, target: pathlib.Path, enclosed: Mapping[
     if target.exists():
         raise interface.StorageError(f"{target} exists already; a backup never overwrites a file")
     scratch = target.with_name(f".{target.name}.partial")
-    scratch.unlink(missing_ok=True)
+    _remove(scratch)
     descriptor = os.open(scratch, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     os.close(descriptor)
     try:
@@ -49,7 +50,7 @@ def copy_database(source: pathlib.Path, target: pathlib.Path, enclosed: Mapping[
                 _require_acknowledged(reader, source)
                 writer = apsw.Connection(str(scratch))
                 try:
-                    with writer.backup("main", reader, "main") as backup:
+                    with _room_named(target), writer.backup("main", reader, "main") as backup:
                         backup.step(-1)
                     writer.execute("PRAGMA journal_mode = DELETE")
                     writer.execute("DELETE FROM facts WHERE name = ?", (MARK_FACT,))  # it is the source's
@@ -65,7 +66,20 @@ def copy_database(source: pathlib.Path, target: pathlib.Path, enclosed: Mapping[
         os.link(scratch, target)
         files.sync_folder(target.parent)
     finally:
-        scratch.unlink(missing_ok=True)
+        _remove(scratch)
+
+
+def _remove(scratch: pathlib.Path) -> None:
+    for end in ("", "-journal", "-wal", "-shm"):  # SQLite's own files stay behind when it runs out of room
+        scratch.with_name(scratch.name + end).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _room_named(target: pathlib.Path) -> Iterator[None]:
+    try:
+        yield
+    except apsw.FullError as error:
+        raise interface.DiskFull(f"{target}: no room left on the disk for the copy; nothing was made") from error
 
 
 def _require_content(source: pathlib.Path) -> None:

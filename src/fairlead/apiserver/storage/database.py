@@ -186,5 +186,7 @@ def corruption_named(path: pathlib.Path) -> Iterator[None]:
         yield
     except (apsw.CorruptError, apsw.NotADBError) as error:
         raise interface.CorruptLog(f"{path} is damaged: {error}. {RESTORE_HINT}") from error
+    except apsw.FullError as error:
+        raise interface.DiskFull(f"{path}: no room left on the disk") from error
     except apsw.Error as error:
         raise interface.StorageError(f"{path} cannot be read: {error}") from error

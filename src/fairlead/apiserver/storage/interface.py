@@ -3,9 +3,10 @@
 What a log promises, and what the store builds on:
 
 1. When `append` returns, its rows are durable, all of them, in order. When it raises `DiskFull`, none is.
-   After any other error nobody knows; the process must not go on writing.
+   After any other error that is not known; the process must not go on writing.
 2. `load` yields the rows that were appended and not dropped since, in the order of their revisions.
-3. A row that cannot be read as it was written is never skipped: `load` raises `CorruptLog`.
+3. When `append` has raised `DiskFull`, there is room for deletions and for `compact`, as long as a reserve lasts.
+4. A row that cannot be read as it was written is never skipped: `load` raises `CorruptLog`.
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ class Log(Protocol):
 
     async def compact(self, revision: int, superseded: Sequence[int]) -> None:
         """Drop the named rows and remember that history before ``revision`` is gone. No row dropped is newer."""
+        ...
+
+    async def make_room(self) -> str | None:
+        """Set room aside for deletions and compaction. Returns what is short, or None when writes can go on."""
         ...
 
     async def close(self) -> None:

@@ -31,5 +31,9 @@ class MemoryLog:
             self._rows.pop(dropped, None)
         self._compacted = max(self._compacted, revision)
 
+    async def make_room(self) -> str | None:
+        """Memory is not counted."""
+        return None
+
     async def close(self) -> None:
         """Nothing is held."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import functools
 import json
 import pathlib
@@ -20,12 +21,16 @@ import apsw
 
 from fairlead.apiserver.storage import database, interface
 from fairlead.apiserver.storage.highwater import Content
-from fairlead.apiserver.storage.recovery import open_log
+from fairlead.apiserver.storage.recovery import Opened, open_log
+from fairlead.apiserver.storage.reserve import Reserve, pages_before_checkpoint, reserve_path
 
 __all__ = ["SqliteLog"]
 
 _COLUMNS = 5
+_NO_ROOM = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 _ROWS_AT_ONCE = 64
+_DROP = "DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))"
+_RAISE_COMPACTED = "UPDATE facts SET value = max(value, ?) WHERE name = 'compacted'"
 _COUNT_DROPPED = """
     INSERT INTO facts VALUES ('dropped', ?) ON CONFLICT DO UPDATE SET value = value + excluded.value
 """
@@ -37,8 +42,9 @@ class SqliteLog:
     def __init__(self, path: pathlib.Path, *, accept_loss_since: int | None = None) -> None:
         self._path = path
         self._lock = database.lock_database(path)
+        self._reserve = Reserve(reserve_path(path))
         try:
-            opened = open_log(path, accept_loss_since=accept_loss_since)
+            opened = self._open(accept_loss_since)
         except BaseException:
             self._lock.close()
             raise
@@ -46,6 +52,17 @@ class SqliteLog:
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_jobs, name="sqlite-writer", daemon=True)
         self._thread.start()
+
+    def _open(self, accept_loss_since: int | None) -> Opened:
+        try:
+            return open_log(self._path, accept_loss_since=accept_loss_since)
+        except (interface.CorruptLog, interface.NotOurs):
+            raise
+        except interface.StorageError:
+            # Opening needs a little room: SQLite makes files beside the database, and names no reason if it cannot.
+            if not self._reserve.release():
+                raise
+            return open_log(self._path, accept_loss_since=accept_loss_since)
 
     def load(self) -> tuple[int, Iterator[interface.Row]]:
         """Every row, checked. Runs on the caller's thread, before anything is written."""
@@ -80,6 +97,11 @@ class SqliteLog:
         dropped = json.dumps(list(superseded))
         await self._in_writer(lambda: self._compact(revision, dropped))
 
+    async def make_room(self) -> str | None:
+        """Set the reserve aside, if there is room for it and for writes besides."""
+        await self._in_writer(self._hold_reserve)
+        return None if self._reserve.held else f"{self._path}: no room left on the disk; only deletions are stored"
+
     async def close(self) -> None:
         """Let the writer finish, then fold the WAL into the file and unlock it."""
         if not self._thread.is_alive():
@@ -93,7 +115,7 @@ class SqliteLog:
     def _append(self, pieces: list[list[Any]], newest: int, count: int) -> None:
         if not pieces:
             return
-        self._insert(pieces)
+        self._with_room(lambda: self._insert(pieces), from_reserve=False)
         old = self._content
         self._acknowledge(Content(max(old.revision, newest), old.compacted, old.dropped, old.rows + count))
 
@@ -112,12 +134,54 @@ class SqliteLog:
             for piece in pieces:
                 self._connection.execute(_insertion(len(piece)), piece)
 
+    def _with_room(self, write: Callable[[], None], *, from_reserve: bool) -> None:
+        """Write. On a full disk the write-ahead log gives its room back first, then the reserve does.
+
+        What frees room is then tried a last time. Anything else is refused, so that it does not use the reserve up.
+        """
+        try:
+            write()
+        except interface.DiskFull:
+            self._fold()
+            self._write_again(write, from_reserve=from_reserve)
+
+    def _write_again(self, write: Callable[[], None], *, from_reserve: bool) -> None:
+        try:
+            write()
+        except interface.DiskFull:
+            if not self._reserve.release():
+                raise
+            self._fold()
+            # From now on each commit is folded at once: a log that takes what is left could not be folded any more.
+            self._connection.wal_autocheckpoint(1)
+            if not from_reserve:
+                raise
+            write()
+
+    def _fold(self) -> None:
+        """Move what is in the write-ahead log into the database, as far as there is room, and cut it off."""
+        with contextlib.suppress(apsw.Error):
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+
+    def _hold_reserve(self) -> None:
+        if not self._reserve.held:
+            self._fold()
+            free_pages = database.single(self._connection, "PRAGMA freelist_count")
+            self._reserve.hold(free_pages * database.single(self._connection, "PRAGMA page_size"))
+        self._connection.wal_autocheckpoint(pages_before_checkpoint(self._reserve.size))
+
     def _compact(self, revision: int, dropped: str) -> None:
-        with self._errors_named(), self._transaction():
-            self._connection.execute("DELETE FROM log WHERE revision IN (SELECT value FROM json_each(?))", (dropped,))
-            count = self._connection.changes()
-            self._connection.execute(_COUNT_DROPPED, (count,))
-            self._connection.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'compacted'", (revision,))
+        count = 0
+
+        def drop() -> None:
+            nonlocal count
+            with self._errors_named(), self._transaction():
+                self._connection.execute(_DROP, (dropped,))
+                count = self._connection.changes()
+                self._connection.execute(_COUNT_DROPPED, (count,))
+                self._connection.execute(_RAISE_COMPACTED, (revision,))
+
+        self._with_room(drop, from_reserve=True)
         content = self._content
         compacted = max(content.compacted, revision)
         self._acknowledge(
@@ -141,7 +205,15 @@ class SqliteLog:
         try:
             yield
         except apsw.FullError as error:
-            raise interface.DiskFull(f"{self._path}: no room left on the disk") from error
+            raise interface.DiskFull(f"{self._path}: no room left on the disk; only deletions are stored") from error
+        except apsw.IOError as error:
+            # SQLite knows a full disk, and takes a quota that is used up for a failure. The write was undone as well.
+            code = getattr(error, "extendedresult", 0)
+            if code == apsw.SQLITE_IOERR_WRITE and self._connection.system_errno in _NO_ROOM:
+                raise interface.DiskFull(
+                    f"{self._path}: no room left on the disk; only deletions are stored"
+                ) from error
+            raise interface.StorageError(f"{self._path}: {error}") from error
         except apsw.Error as error:
             raise interface.StorageError(f"{self._path}: {error}") from error
 

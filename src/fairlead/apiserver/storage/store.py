@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from fairlead.apiserver.storage import interface
+from fairlead.apiserver.storage.compaction import Superseded
 from fairlead.apiserver.storage.gathering import Gathering
 from fairlead.apiserver.storage.records import Change, Entry, Origin, split_value
 from fairlead.apiserver.storage.selection import Selection, classify
@@ -72,6 +73,7 @@ class _Pending(msgspec.Struct, eq=False):
     change: Change
     row: interface.Row
     done: asyncio.Future[Entry]  # its writer's
+    freeing: bool  # it makes room, or leads to it
     waiting: list[asyncio.Future[None]] = []  # of those who want to know when it is over, however it ends
 
     def settle(self) -> None:
@@ -99,9 +101,11 @@ class Store:
         self._history: collections.deque[tuple[Table, Change]] = collections.deque()
         self._framed: collections.deque[Change] = collections.deque()  # changes that may hold encoded frames
         self._history_bytes = 0
-        self._superseded: list[tuple[int, int]] = []  # (revision at which it was superseded, revision of the row)
+        self._superseded = Superseded()
         self._observers: list[Observer] = []
         self._advanced: list[tuple[int, asyncio.Future[None]]] = []
+        self._short = asyncio.Event()
+        self.shortage: str | None = None  # why only writes that free room are taken, while that is so
         self.revision = 0  # the newest durable revision
         self.compacted = 0  # history up to here is gone
 
@@ -157,7 +161,7 @@ class Store:
             try:
                 await self._log.append([pending.row for pending in self._writing])
             except interface.DiskFull as error:
-                self._refuse(error)
+                self._run_short(error)
             except BaseException as error:
                 self._failure = error
                 self._refuse(StoreStopped(f"storage failed: {error}"))
@@ -277,12 +281,18 @@ class Store:
         origin: Origin | None = None,
         *,
         expected: int,
+        freeing: bool = False,
     ) -> Entry:
-        """Write a key that is now at revision ``expected`` (0: it must not exist). Returns when that is durable."""
+        """Write a key that is now at revision ``expected`` (0: it must not exist). Returns when that is durable.
+
+        ``freeing``: it leads to a deletion, so it is taken on a full disk too.
+        """
+        if self.shortage is not None and not freeing:
+            raise interface.DiskFull(self.shortage)
         before = self._check(table, key, expected)
         self._assigned += 1
         entry = Entry(key, self._assigned, tail, labels, fields, origin)
-        return await self._enqueue(self.table(table), Change(self._assigned, before, entry, entry))
+        return await self._enqueue(self.table(table), Change(self._assigned, before, entry, entry), freeing=freeing)
 
     async def remove(self, table: str, key: str, *, expected: int) -> Entry:
         """Delete a key that is now at revision ``expected``. Returns its last state, at its deletion's revision."""
@@ -291,7 +301,7 @@ class Store:
             raise WriteConflict
         self._assigned += 1
         last = before.at(self._assigned)
-        return await self._enqueue(self.table(table), Change(self._assigned, before, None, last))
+        return await self._enqueue(self.table(table), Change(self._assigned, before, None, last), freeing=True)
 
     def _check(self, table: str, key: str, expected: int) -> Entry | None:
         if self._failure is not None or self._stopping:
@@ -301,11 +311,11 @@ class Store:
             raise WriteConflict
         return before
 
-    async def _enqueue(self, table: Table, change: Change) -> Entry:
+    async def _enqueue(self, table: Table, change: Change, *, freeing: bool) -> Entry:
         value = None if change.after is None else change.after.durable
         row = interface.Row(change.revision, table.name, change.last.key, value)
         done: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
-        pending = _Pending(table, change, row, done)
+        pending = _Pending(table, change, row, done, freeing)
         self._in_flight[table.name, change.last.key] = pending
         self._queue.append(pending)
         self._wake.set()
@@ -334,11 +344,28 @@ class Store:
             except Exception:  # noqa: BLE001 - whoever looks on must not be able to stop the storage
                 _log.exception("an observer of the store failed", table=pending.table.name, key=pending.row.key)
 
-    def _refuse(self, error: BaseException) -> None:
-        """Nothing queued was written. Later writes may build on earlier ones, so all of them fail together."""
-        refused = self._writing + self._queue
-        self._writing, self._queue = [], []
-        self._in_flight.clear()
+    def _run_short(self, error: interface.DiskFull) -> None:
+        """The disk is full: refuse what was queued, but for writes that free room and do not build on a refused one."""
+        waiting = self._writing + self._queue
+        kept: list[_Pending] = []
+        if not all(pending.freeing for pending in self._writing):
+            refused: set[int] = set()
+            for pending in waiting:
+                before = pending.change.before
+                if pending.freeing and (before is None or before.revision not in refused):
+                    kept.append(pending)
+                else:
+                    refused.add(pending.change.revision)
+        self.shortage = str(error)
+        self._short.set()
+        self._refuse(error, kept)
+
+    def _refuse(self, error: BaseException, kept: Sequence[_Pending] = ()) -> None:
+        """Nothing queued was written. Later writes may build on earlier ones, so they fail together."""
+        keeping = {pending.change.revision for pending in kept}
+        refused = [one for one in self._writing + self._queue if one.change.revision not in keeping]
+        self._writing, self._queue = [], list(kept)
+        self._in_flight = {(pending.table.name, pending.row.key): pending for pending in kept}
         for pending in refused:
             if not pending.done.done():
                 pending.done.set_exception(error)
@@ -355,9 +382,9 @@ class Store:
             self._framed.popleft().frames.clear()
         if change.before is not None:
             self._history_bytes += len(change.before.tail)
-            self._superseded.append((change.revision, change.before.revision))
+            self._superseded.add(change.revision, change.before.revision)
         if change.after is None:
-            self._superseded.append((change.revision, change.revision))
+            self._superseded.add(change.revision, change.revision)
 
     def _wake_waiters(self) -> None:
         waiting = []
@@ -374,14 +401,25 @@ class Store:
 
     async def compact(self, revision: int) -> None:
         """Forget history up to a revision, in memory and on disk."""
-        revision = min(revision, self.revision)
-        self._forget_until(revision)
-        cut = 0
-        while cut < len(self._superseded) and self._superseded[cut][0] <= self.compacted:
-            cut += 1
-        dropped = [row for _, row in self._superseded[:cut]]
-        await self._log.compact(self.compacted, dropped)
-        del self._superseded[:cut]
+        self._forget_until(min(revision, self.revision))
+        await self._superseded.drop(self._log, self.compacted)
+
+    async def wait_short(self) -> None:
+        """Return when the disk is full."""
+        await self._short.wait()
+
+    async def make_room(self) -> None:
+        """Take writes of any kind again if there is room; drop what need not be kept where there is none."""
+        if self.shortage is not None and self._superseded:
+            try:
+                await self.compact(self.revision)
+            except interface.DiskFull as error:
+                _log.warning("history cannot be compacted", why=str(error))
+        self.shortage = await self._log.make_room()
+        if self.shortage is None:
+            self._short.clear()
+        else:
+            self._short.set()
 
     def _trim_history(self) -> None:
         over = len(self._history) - self._limits.changes

@@ -9,7 +9,7 @@ from fairlead.sim.stage import Stage, Violation
 
 __all__ = ["Failures"]
 
-_DISK_FULL: Final = "the write was not stored"
+_DISK_FULL: Final = "database space exceeded"
 
 
 class Failures:

@@ -8,6 +8,7 @@ from fairlead.apiserver.http.messages import Query, Request, Response
 from fairlead.apiserver.observing.audit import AuditLog
 from fairlead.apiserver.routing import read_request
 from fairlead.base.clock import VirtualClock
+from tests.smalldisk import fill, small_disk
 
 
 async def body() -> bytes:
@@ -41,3 +42,26 @@ def test_no_notes_no_annotations(tmp_path: Path) -> None:
     log.end(log.begin(request, read_request(request)), Response(200))
     log.close()
     assert "annotations" not in json.loads(path.read_text())
+
+
+def test_a_line_cut_short_by_a_full_disk_spoils_no_other(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", megabytes=1) as disk:
+        path = disk / "audit.log"
+        log = AuditLog(str(path), VirtualClock())
+
+        def one_line() -> None:
+            request = Request("GET", "/version", Query({}), {"user-agent": "x" * 1000}, body)
+            log.end(log.begin(request, read_request(request)), Response(200))
+
+        ballast = fill(disk, leave=4096)
+        for _ in range(20):
+            one_line()
+        ballast.unlink()
+        for _ in range(3):
+            one_line()
+        log.close()
+        lines = path.read_bytes().splitlines()
+    whole = [line for line in lines if line.endswith(b"}")]
+    assert len(lines) - len(whole) == 1
+    assert [json.loads(line)["verb"] for line in whole] == ["get"] * len(whole)
+    assert lines[-3:] == whole[-3:]

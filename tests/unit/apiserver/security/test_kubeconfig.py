@@ -22,3 +22,16 @@ def test_write(tmp_path: Path) -> None:
     assert base64.b64decode(cluster["certificate-authority-data"]) == b"CA"
     assert base64.b64decode(user["client-certificate-data"]) == b"CERT"
     assert base64.b64decode(user["client-key-data"]) == b"KEY"
+
+
+def test_what_is_there_already_is_not_written_again(tmp_path: Path) -> None:
+    config = Kubeconfig("https://127.0.0.1:6443", b"ca", Credentials(b"crt", b"key"))
+    path = tmp_path / "admin.kubeconfig"
+    config.write(path)
+    before = path.stat().st_ino
+    path.chmod(0o644)
+    config.write(path)
+    assert path.stat().st_ino == before, "a full disk does not stop a restart"
+    assert path.stat().st_mode & 0o777 == 0o600
+    Kubeconfig("https://127.0.0.1:7443", b"ca", Credentials(b"crt", b"key")).write(path)
+    assert "7443" in path.read_text()

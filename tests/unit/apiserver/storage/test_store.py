@@ -28,11 +28,12 @@ class GatedLog(MemoryLog):
         self.gate = asyncio.Event()
         self.gate.set()
         self.full = False
+        self.nearly_full = False  # deletions fit
         self.batches: list[int] = []
 
     async def append(self, rows: Sequence[Row]) -> None:
         await self.gate.wait()
-        if self.full:
+        if self.full or (self.nearly_full and any(row.value is not None for row in rows)):
             raise DiskFull("no room")
         self.batches.append(len(rows))
         await super().append(rows)
@@ -126,8 +127,66 @@ async def test_a_full_disk_fails_what_waits_and_what_builds_on_it_and_takes_noth
         assert store.newest("pods", "ns/a") is None
         assert store.read("pods", "ns/old") is not None
         log.full = False
+        with pytest.raises(DiskFull):
+            await put(store, "ns/a")
+        await store.make_room()
         revision = await put(store, "ns/a")
         assert store.revision == revision
+
+
+async def test_a_full_disk_takes_the_deletions_that_wait_and_refuses_what_they_do_not_need() -> None:
+    log = GatedLog()
+    async with running(log) as store:
+        old, other = await put(store, "ns/old"), await put(store, "ns/other")
+        log.gate.clear()
+        log.nearly_full = True
+        begun = asyncio.ensure_future(put(store, "ns/first"))
+        await asyncio.sleep(0)
+        created = asyncio.ensure_future(put(store, "ns/a"))
+        await asyncio.sleep(0)
+        changed = asyncio.ensure_future(put(store, "ns/other", expected=other))
+        await asyncio.sleep(0)
+        newest = store.newest("pods", "ns/other")
+        assert newest is not None
+        deletions = [
+            asyncio.ensure_future(store.remove("pods", "ns/old", expected=old)),
+            asyncio.ensure_future(store.remove("pods", "ns/other", expected=newest.revision)),
+        ]
+        await asyncio.sleep(0)
+        recreated = asyncio.ensure_future(put(store, "ns/old"))
+        await asyncio.sleep(0)
+        log.gate.set()
+        for refused in (begun, created, changed, deletions[1], recreated):
+            with pytest.raises(DiskFull):
+                await refused
+        await deletions[0]
+        assert store.read("pods", "ns/old") is None
+        assert store.newest("pods", "ns/old") is None
+        await store.remove("pods", "ns/other", expected=other)
+        assert store.shortage == "no room"
+        await store.wait_short()
+
+
+async def test_what_one_change_supersedes_is_dropped_in_one_piece() -> None:
+    """The log stays readable after each piece, so it does after a crash between two of them."""
+
+    class Reread(MemoryLog):
+        pieces = 0
+
+        async def compact(self, revision: int, superseded: Sequence[int]) -> None:
+            await super().compact(revision, superseded)
+            self.pieces += 1
+            Store(self).open(index)
+
+    log = Reread()
+    async with running(log) as store:
+        for number in range(700):
+            revision = await put(store, f"ns/{number % 7}")
+            await store.remove("pods", f"ns/{number % 7}", expected=revision)
+        await put(store, "ns/kept")
+        await store.compact(store.revision)
+    assert log.pieces > 4
+    assert [row.key for row in log.load()[1]] == ["ns/kept"]
 
 
 async def test_a_watch_resumes_where_it_was_and_sees_each_change_once() -> None:
