@@ -58,7 +58,7 @@ Check "1. it runs and hears the preshutdown notice" (
 
 $timeout = (sc.exe qpreshutdown $Name) -join " "
 $short = @(Select-String -Path $log -Pattern "the machine may not wait for its pods" -ErrorAction SilentlyContinue)
-Check "2. the machine waits for it (compare with your grace periods and 2000 ms)" (
+Check "2. the machine waits for it (compare with your grace periods and 5000 ms)" (
     $timeout -match "\d{4,}" -and $short.Count -eq 0) "$timeout $($short | Select-Object -Last 1)"
 
 $order = (Get-ItemProperty "HKLM:\SYSTEM\CurrentControlSet\Control").PreshutdownOrder

@@ -80,6 +80,11 @@ class RealNode:
         path = self.machine.share / "state/shutdown/shutdown-state.json"
         return path.read_text() if path.exists() else ""
 
+    def cached_pods(self) -> str:
+        """What the node remembers of its pods."""
+        path = self.machine.share / "state/shutdown/pods.json"
+        return path.read_text() if path.exists() else ""
+
     async def inside(self, *command: str, check: bool = True) -> str:
         done = await asyncio.to_thread(self.machine.run, *command, check=check)
         return done.stdout

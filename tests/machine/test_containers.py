@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 
 import pytest
 
@@ -49,3 +51,48 @@ async def test_real_containers_get_hook_and_signal_in_order_and_their_exit_codes
         "Failed Terminated",
     ]
     assert [await node.exit_code(name) for name in ("low", "middle", "critical")] == [0, 0, 137]
+
+
+_AT_THE_BOUNDARY = """shutdownGracePeriodByPodPriority:
+- {priority: 0, shutdownGracePeriodSeconds: 8}
+- {priority: 2000000000, shutdownGracePeriodSeconds: 8}
+containerRuntimeEndpoint: unix:///share/containerd.sock
+"""
+_PODS_OF_A_GROUP = 5
+_GIVEN = r"ending a pod.*?default/([a-z]+-[0-9]).*?grace_seconds\D*([0-9.]+)"
+
+
+async def test_pods_that_ignore_the_signal_on_a_busy_machine_are_accounted_for_and_had_their_groups_time(
+    node: RealNode,
+) -> None:
+    """Every one is killed when its group's time is over: how it ended is in the API, or on disk and then in the API."""
+    containers.install(node.machine)
+    (node.machine.share / "agent.yaml").write_text(_AT_THE_BOUNDARY)
+    await node.boot()
+    await asyncio.to_thread(containers.start, node.machine)
+    pods = containers.Pods(node.machine)
+    names = {f"low-{one}": 0 for one in range(_PODS_OF_A_GROUP)}
+    names |= {f"critical-{one}": CRITICAL for one in range(_PODS_OF_A_GROUP)}
+    for name, priority in names.items():
+        await pods.start(name, await node.running_pod(name, priority, 600), STAYS)
+    await node.until(lambda: all(pods.said(name) for name in names), "all pods are up")
+    await node.start_agent()
+    await node.until(lambda: all(f'"{name}"' in node.cached_pods() for name in names), "all pods are written down")
+    for number in range(os.cpu_count() or 1):
+        await node.inside("systemd-run", f"--unit=busy-{number}", "bash", "-c", "while :; do :; done")
+    await node.poweroff()
+    await node.wait_off()
+    state = node.state()
+    for name in names:
+        assert pods.said(name) == ["up", "TERM"]
+        in_api = await node.phase(name) == "Failed Terminated"
+        assert in_api or f'"{name}"' in state, f"{name} is neither in the API nor on disk"
+    # A lower bound that holds however busy the machine is: most of the group's time, for each of its pods.
+    given = {name: float(seconds) for name, seconds in re.findall(_GIVEN, node.agent_log())[::-1]}
+    assert given.keys() == names.keys()
+    assert min(given.values()) > 4, given
+    await node.boot()
+    await node.inside("systemctl", "start", "fairlead-agent")
+    await node.until(lambda: not (node.machine.share / "state/shutdown/shutdown-state.json").exists(), "wound up")
+    assert {await node.phase(name) for name in names} == {"Failed Terminated"}
+    assert {await node.exit_code(name) for name in names} <= {137, 255}

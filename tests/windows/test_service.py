@@ -55,7 +55,7 @@ async def test_a_service_is_made_raises_its_timeout_takes_its_place_stops_and_is
     facts = machine.ask("facts", site.service)
     assert facts["state"] == RUNNING
     assert facts["accepts"] == Accept.STOP | Accept.PARAMCHANGE | Accept.PRESHUTDOWN
-    assert machine.ask("timeout", site.service) == 32_000  # 30 s for pods, 2 s for their last status
+    assert machine.ask("timeout", site.service) == 35_000  # 30 s for pods, 5 s for their last status
     assert machine.ask("order") is None
     assert "this system has no PreshutdownOrder" in site.log()
     # Somebody makes an order, shortens the timeout, and says so.
@@ -64,7 +64,7 @@ async def test_a_service_is_made_raises_its_timeout_takes_its_place_stops_and_is
     assert machine.ask("paramchange", site.service) == 0
     await site.until(lambda: "took a place" in site.log(), "it takes its place")
     assert machine.ask("order") == ["first", site.service, "rpcss", "last", "PlugPlay"]
-    assert machine.ask("timeout", site.service) == 32_000
+    assert machine.ask("timeout", site.service) == 35_000
     seen = await site.stop()
     assert seen[0][0] in {STOP_PENDING, STOPPED}
     assert seen[-1] == [STOPPED, 0, 0, 0]

@@ -8,6 +8,8 @@ Guarantees, whatever happens in between:
 2. No pod gets more than its own grace period, nor more than its group has.
 3. Group i is over by the sum of the periods up to i, however late it began; so the sum of all is never exceeded.
 4. Time that one group did not need is not given to the next, as in the kubelet.
+5. Waiting for traffic to leave a pod never shortens its time: a pod that needs all the time that is left is asked at
+   once, while the API is being updated.
 """
 
 from __future__ import annotations
@@ -15,10 +17,14 @@ from __future__ import annotations
 import bisect
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from fairlead.lifecycle.shutdown_config import Period
 
-__all__ = ["EndingPod", "Group", "Stage", "group_of", "group_pods", "latest_end", "next_stage"]
+__all__ = ["LEAD_SECONDS", "EndingPod", "Group", "Stage", "group_of", "group_pods", "latest_end", "next_stage"]
+
+LEAD_SECONDS: Final = 2.0
+"""How long a pod that has time to spare waits for traffic to leave it before it is asked to end."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +56,19 @@ class Stage:
     began: float
     ends: float
 
-    def pod_ends(self, pod: EndingPod, group_seconds: int | None = None) -> float:
-        """By when a pod must be over. A straggler of an earlier group gets no more than that group had."""
+    def allowed(self, pod: EndingPod, group_seconds: int | None = None) -> float:
+        """The seconds a pod may take. One of an earlier group that came late gets no more than that group had."""
         most = self.seconds if group_seconds is None else min(self.seconds, group_seconds)
-        own = most if pod.grace_seconds is None else min(most, max(0, pod.grace_seconds))
-        return min(self.began + own, self.ends)
+        return most if pod.grace_seconds is None else min(most, max(0, pod.grace_seconds))
 
-    def grace_left(self, pod: EndingPod, elapsed: float, group_seconds: int | None = None) -> float:
-        """How long a pod still has at this moment; never less than nothing."""
-        return max(0.0, self.pod_ends(pod, group_seconds) - elapsed)
+    def grace_left(self, pod: EndingPod, elapsed: float, asked: float, group_seconds: int | None = None) -> float:
+        """How long a pod that was asked to end at `asked` still has; never less than nothing."""
+        return max(0.0, min(asked + self.allowed(pod, group_seconds), self.ends) - elapsed)
+
+    def lead_left(self, pod: EndingPod, elapsed: float, group_seconds: int | None = None) -> float:
+        """How long a pod can still wait to be asked and have all its time afterwards (guarantee 5)."""
+        latest = min(self.began + LEAD_SECONDS, self.ends - self.allowed(pod, group_seconds))
+        return max(0.0, latest - elapsed)
 
 
 def group_of(periods: Sequence[Period], priority: int | None) -> int:
@@ -100,4 +110,5 @@ def next_stage(
         return under_way
     began = max(0.0, elapsed)
     seconds = periods[first.index].seconds
-    return Stage(first.index, seconds, began, min(began + seconds, float(latest_end(periods, first.index))))
+    ends = min(began + LEAD_SECONDS + seconds, float(latest_end(periods, first.index)))
+    return Stage(first.index, seconds, began, ends)

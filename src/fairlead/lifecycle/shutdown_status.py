@@ -43,6 +43,7 @@ __all__ = [
     "is_static",
     "node_conditions",
     "rejected",
+    "runs_since",
     "taints_with_ours",
     "taints_without_ours",
 ]
@@ -121,9 +122,28 @@ def announced(pod: Pod, now: dt.datetime) -> PodStatus:
     )
 
 
-def ended(pod: Pod, containers: Mapping[str, ContainerEnd], now: dt.datetime) -> PodStatus:
-    """The last status of a pod: Succeeded when every container ended well by itself, else Failed."""
-    statuses = tuple(_container_ended(one, containers.get(one.name), now) for one in pod.status.container_statuses)
+def runs_since(pod: Pod, moment: dt.datetime) -> bool:
+    """Whether a container of the pod was started then or later, and runs."""
+    started = [one.state.running.started_at for one in pod.status.container_statuses if one.state.running is not None]
+    return any(one is not None and one >= deadlines.whole_seconds(moment) for one in started)
+
+
+def ended(
+    pod: Pod,
+    containers: Mapping[str, ContainerEnd],
+    now: dt.datetime,
+    *,
+    asked: dt.datetime | None = None,
+    problem: str = "",
+) -> PodStatus:
+    """The last status of a pod: Succeeded when every container ended well by itself, else Failed.
+
+    A container that is not among those that were seen to end says when it was asked to, and why its end was not seen.
+    """
+    unseen = _unseen_message(asked, problem)
+    statuses = tuple(
+        _container_ended(one, containers.get(one.name), now, unseen) for one in pod.status.container_statuses
+    )
     good = bool(statuses) and all(
         one.state.terminated is not None and one.state.terminated.exit_code == 0 for one in statuses
     )
@@ -152,15 +172,23 @@ def rejected(pod: Pod) -> PodStatus:
     return wire.replace(pod.status, phase=PodPhase.FAILED, reason=REJECTED_REASON, message=REJECTED_MESSAGE)
 
 
-def _container_ended(status: ContainerStatus, end: ContainerEnd | None, now: dt.datetime) -> ContainerStatus:
+def _unseen_message(asked: dt.datetime | None, problem: str) -> str:
+    when = "" if asked is None else f"It was asked to end at {asked:%Y-%m-%dT%H:%M:%SZ}. "
+    return when + (f"How it ended was not seen: {problem}." if problem else "How it ended was not seen.")
+
+
+def _container_ended(
+    status: ContainerStatus, end: ContainerEnd | None, now: dt.datetime, unseen: str
+) -> ContainerStatus:
     if status.state.terminated is not None:
         return wire.replace(status, ready=False)
     running = status.state.running
-    # Nobody saw how it ended: 137 is what Kubernetes says of a container that is gone without a word.
+    # No agent saw how it ended: 137 is what Kubernetes says of a container that is gone without a word.
     how = end or ContainerEnd(137, now, "ContainerStatusUnknown")
     terminated = ContainerStateTerminated(
         exit_code=how.exit_code,
         reason=how.words,
+        message="" if end is not None else unseen,
         started_at=None if running is None else running.started_at,
         finished_at=deadlines.whole_seconds(how.finished_at),
         container_id=status.container_id,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import dataclasses
 from typing import Any
 
+import msgspec
 import pytest
 
-from fairlead.agent.shutdown import conducting, keeper, podwriting
+from fairlead.agent.shutdown import accounts, conducting, keeper, podwriting
 from fairlead.client import subresources
 from fairlead.lifecycle import shutdown_plan, shutdown_recovery
 from fairlead.lifecycle.drain import filters, options
@@ -92,10 +95,48 @@ def ends_what_matters_most_first(patch: pytest.MonkeyPatch) -> None:
 def lets_go_before_it_is_told(patch: pytest.MonkeyPatch) -> None:
     """How a pod ended is neither told nor written down."""
 
-    def silently(self: Any, pod: Any, _known: Any, _ends: Any) -> None:
-        self._settled.add(pod.uid)
+    def silently(self: Any, pod: Any, _ends: Any) -> None:
+        self.settled.add(pod.uid)
+        self._course.change(msgspec.structs.replace(self._course.state, unseen=()))
 
-    patch.setattr(conducting.Conductor, "_ended", silently)
+    patch.setattr(accounts.Accounts, "ended", silently)
+
+
+@mutant("10")
+def leaves_out_of_the_record_who_outlives_its_group(patch: pytest.MonkeyPatch) -> None:
+    """Half a second after the group's time a pod counts as abandoned, whatever becomes of it."""
+    end_group = conducting.Conductor._end_group
+
+    async def impatient(self: Any, stage: Any, members: Any) -> None:
+        await end_group(self, stage, members)
+        if late := [self._in_hand[pod.uid] for pod in members if not self._in_hand[pod.uid].done()]:
+            with contextlib.suppress(TimeoutError):
+                async with self._clock.timeout(0.5):
+                    await asyncio.wait(late)
+        for pod in members:
+            if not self._in_hand[pod.uid].done():
+                self._in_hand[pod.uid].cancel()
+                left = tuple(one for one in self._course.state.unseen if one.running().uid != pod.uid)
+                self._course.change(msgspec.structs.replace(self._course.state, unseen=left))
+
+    async def no_look(_self: Any) -> None:
+        return
+
+    patch.setattr(conducting.Conductor, "_end_group", impatient)
+    patch.setattr(conducting.Conductor, "_account_for_the_rest", no_look)
+
+
+@mutant("10")
+def forgets_after_the_boot_who_was_not_seen_to_end(patch: pytest.MonkeyPatch) -> None:
+    async def nothing(*_args: object) -> None:
+        return
+
+    patch.setattr(accounts.Accounts, "settle", nothing)
+
+
+@mutant("10")
+def waits_for_traffic_in_the_time_of_the_pod(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(shutdown_plan.Stage, "lead_left", lambda self, _pod, elapsed, *_args: self.began + 2.0 - elapsed)
 
 
 @mutant("10", "liveness", seed=2)

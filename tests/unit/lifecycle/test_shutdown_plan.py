@@ -35,12 +35,12 @@ def pod(name: str, priority: int | None = None, grace: int | None = None) -> End
 def test_a_pod_gets_the_smaller_of_its_own_and_its_group(own: int | None, elapsed: float, left: float) -> None:
     stage = next_stage(PERIODS, group_pods(PERIODS, [pod("a", grace=own)]), 0.0)
     assert stage is not None
-    assert stage.grace_left(pod("a", grace=own), elapsed) == left
+    assert stage.grace_left(pod("a", grace=own), elapsed, asked=0.0) == left
 
 
 def test_empty_groups_cost_nothing_and_time_is_not_carried_over() -> None:
     groups = group_pods(PERIODS, [pod("critical", 2000000000)])
-    assert next_stage(PERIODS, groups, 0.5) == Stage(2, 10, 0.5, 10.5)
+    assert next_stage(PERIODS, groups, 0.5) == Stage(2, 10, 0.5, 12.5)
 
 
 def test_a_group_under_way_goes_on_with_the_time_it_has_left() -> None:
@@ -56,9 +56,29 @@ def test_a_straggler_of_an_earlier_group_ends_with_the_group_under_way() -> None
     assert next_stage(PERIODS, groups, 4.0, critical) == critical
 
 
-@pytest.mark.parametrize(("own", "group", "ends"), [(None, 4, 7.0), (2, 4, 5.0), (9, 4, 7.0), (None, 40, 13.0)])
-def test_a_straggler_gets_no_more_than_its_group_had(own: int | None, group: int, ends: float) -> None:
-    assert Stage(2, 10, 3.0, 30.0).pod_ends(pod("late", grace=own), group) == ends
+@pytest.mark.parametrize(("own", "group", "left"), [(None, 4, 4.0), (2, 4, 2.0), (9, 4, 4.0), (None, 40, 10.0)])
+def test_a_straggler_gets_no_more_than_its_group_had(own: int | None, group: int, left: float) -> None:
+    assert Stage(2, 10, 3.0, 30.0).grace_left(pod("late", grace=own), 7.0, 7.0, group) == left
+
+
+@pytest.mark.parametrize(
+    ("own", "elapsed", "lead"),
+    [(None, 0.0, 0.0), (20, 0.0, 0.0), (19, 0.0, 1.0), (18, 0.0, 2.0), (5, 0.0, 2.0), (5, 1.5, 0.5), (5, 9.0, 0.0)],
+)
+def test_a_pod_waits_for_traffic_to_leave_it_only_for_time_that_it_can_spare(
+    own: int | None, elapsed: float, lead: float
+) -> None:
+    """Guarantee 5: whoever needs all the time of its group is asked at once."""
+    stage = next_stage(PERIODS, group_pods(PERIODS, [pod("a", grace=own)]), 0.0)
+    assert stage is not None
+    assert stage.lead_left(pod("a", grace=own), elapsed) == lead
+
+
+def test_a_group_that_begins_early_waits_for_traffic_and_has_all_its_time() -> None:
+    stage = next_stage(PERIODS, group_pods(PERIODS, [pod("a", 2000000000)]), 3.0)
+    assert stage is not None
+    assert stage.lead_left(pod("a", 2000000000), 3.0) == 2.0
+    assert stage.grace_left(pod("a", 2000000000), 5.0, asked=5.0) == 10.0
 
 
 def test_a_group_that_begins_late_is_cut_short() -> None:
@@ -66,7 +86,7 @@ def test_a_group_that_begins_late_is_cut_short() -> None:
     assert next_stage(PERIODS, groups, 23.0) == Stage(1, 5, 23.0, 25.0)
     late = next_stage(PERIODS, groups, 40.0)
     assert late is not None
-    assert late.grace_left(pod("middle", 1000), 40.0) == 0.0
+    assert late.grace_left(pod("middle", 1000), 40.0, asked=40.0) == 0.0
 
 
 periods = st.lists(
@@ -105,7 +125,7 @@ def test_every_pod_is_in_exactly_one_group_and_groups_rise(chosen: tuple[Period,
 def test_order_and_budget_hold_whatever_delays_and_restarts_there_are(
     chosen: tuple[Period, ...], found: list[EndingPod], steps: list[tuple[float, bool]]
 ) -> None:
-    """Guarantees 2 and 3. Time passes at random; now and then the group under way is forgotten (a lost disk)."""
+    """Guarantees 2, 3 and 5. Time passes at random; now and then the group under way is forgotten (a lost disk)."""
     left = {one.uid: one for one in found}
     elapsed, under_way = 0.0, None
     order: list[int] = []
@@ -118,10 +138,13 @@ def test_order_and_budget_hold_whatever_delays_and_restarts_there_are(
         assert stage.ends <= latest_end(chosen, stage.index) <= budget
         order.append(stage.index)
         for one in left.values():
-            most = stage.grace_left(one, elapsed)
+            most = stage.grace_left(one, elapsed, asked=elapsed)
             assert most <= stage.seconds + ROUNDING
             assert one.grace_seconds is None or most <= max(0, one.grace_seconds) + ROUNDING
             assert elapsed + most <= max(elapsed, budget) + ROUNDING
+            # Guarantee 5: as much is left after the wait for traffic as before.
+            lead = stage.lead_left(one, elapsed)
+            assert stage.grace_left(one, elapsed + lead, asked=elapsed + lead) >= most - ROUNDING
         elapsed += passes
         if elapsed >= stage.ends:
             for one in groups[stage.index].pods:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from fairlead.lifecycle.shutdown_status import ContainerEnd
 
-__all__ = ["KubeletControl", "NoKubelet", "PodRuntime", "RunningPod", "RuntimeFailed"]
+__all__ = ["KubeletControl", "NoKubelet", "OnExit", "PodRuntime", "RunningPod", "RuntimeFailed"]
+
+OnExit = Callable[[str, ContainerEnd], None]
+"""Called with the name of a container and how it ended."""
 
 
 class RuntimeFailed(Exception):
@@ -37,14 +40,28 @@ class PodRuntime(Protocol):
         ...
 
     async def end(
-        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]]
+        self,
+        pod: RunningPod,
+        *,
+        grace_seconds: float,
+        hooks: Mapping[str, Mapping[str, Any]],
+        on_exit: OnExit,
     ) -> Mapping[str, ContainerEnd]:
         """End a pod: preStop hooks (by container), SIGTERM, SIGKILL when the grace is over. How each container ended.
 
-        May be called again for a pod that is ending already; then only the shorter time counts.
+        `on_exit` hears of every container as soon as its exit is known: one that hangs does not hide how the others
+        ended. May be called again for a pod that is ending already; then only the shorter time counts.
 
         Raises:
             RuntimeFailed: it could not be ended.
+        """
+        ...
+
+    async def tear_down(self, pod: RunningPod) -> None:
+        """Remove what held the containers of a pod together, once they have ended: its network.
+
+        Raises:
+            RuntimeFailed: it is left behind.
         """
         ...
 

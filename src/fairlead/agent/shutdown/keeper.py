@@ -20,10 +20,12 @@ from typing import Any, Final, assert_never, cast
 import msgspec
 
 from fairlead.agent.shutdown import kubelet_back
-from fairlead.agent.shutdown.conducting import Conductor, Course
+from fairlead.agent.shutdown.accounts import Accounts
+from fairlead.agent.shutdown.conducting import Conductor
+from fairlead.agent.shutdown.course import Course
 from fairlead.agent.shutdown.ears import Ear
 from fairlead.agent.shutdown.ending import KubeletControl, PodRuntime, RuntimeFailed
-from fairlead.agent.shutdown.memory import Memory, ShutdownState
+from fairlead.agent.shutdown.memory import EndedPod, Machine, Memory, ShutdownState
 from fairlead.agent.shutdown.podcache import PodCache
 from fairlead.agent.shutdown.podwriting import PodWriter
 from fairlead.agent.shutdown.reach import API_ERRORS, Reach
@@ -38,10 +40,14 @@ from fairlead.lifecycle import shutdown_recovery
 from fairlead.lifecycle.shutdown_config import ShutdownConfig
 from fairlead.lifecycle.shutdown_recovery import WORDS_CALLED_OFF, WORDS_CAME_BACK, Witness
 
-__all__ = ["FLUSH_MARGIN_SECONDS", "Keeper", "KeeperOptions", "Machine", "Parts"]
+__all__ = ["FLUSH_MARGIN_SECONDS", "Keeper", "KeeperOptions", "Parts"]
 
-FLUSH_MARGIN_SECONDS: Final = 2.0
-"""How much longer than its pods' time the machine is asked to wait: the last status is stored before it goes."""
+FLUSH_MARGIN_SECONDS: Final = 5.0
+"""How much longer than its pods' time the machine is asked to wait.
+
+A pod that uses up the last group's time is killed when that is over. Its end, its record on disk and its last status
+follow: on a machine that is busy, each takes its moment.
+"""
 
 _INTERRUPTION: Final = "node is shutting down"
 
@@ -53,17 +59,10 @@ _KUBELET_RETRY: Final = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=30.
 _CLOSING_SECONDS: Final = 5.0
 _CLOSING_LEAST_SECONDS: Final = 0.5
 _RELEASE_SECONDS: Final = 0.25
-_LAST_LOOK_SHARE: Final = 0.5
+# What the API needs after the last pod was seen to end, or given up; half of what is left where that is less.
+_LAST_WRITES_SECONDS: Final = 1.5
 
 _log = logs.get_logger(__name__)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Machine:
-    """Which boot this is."""
-
-    boot_id: str
-    booted_at: dt.datetime
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +207,7 @@ class Keeper:
                 owner="",
                 periods=self.options.config.periods,
                 kubelet_stopped=before is not None and before.kubelet_stopped,
-                ended=() if before is None else before.ended,
+                ended=() if before is None else self._owed(before),
             )
         )
         course.change(course.state)
@@ -217,6 +216,11 @@ class Keeper:
         owner = await self._owner()
         course.change(msgspec.structs.replace(course.state, owner=owner))
         return course
+
+    def _owed(self, before: ShutdownState) -> tuple[EndedPod, ...]:
+        """What the API was not told of an earlier shutdown. Whatever ran in an earlier boot has ended."""
+        gone = before.unseen if before.boot_id != self._parts.machine.boot_id else ()
+        return (*before.ended, *gone)
 
     async def _resumed(self, started_at: dt.datetime, *, complete: bool) -> Course:
         state = self.memory.load()
@@ -249,16 +253,27 @@ class Keeper:
 
         return Course(self.memory, state, elapsed)
 
-    def _conductor(self, course: Course) -> Conductor:
+    def _accounts(self, course: Course) -> Accounts:
+        return Accounts(
+            course,
+            self.cache,
+            self._writer,
+            clock=self._clock,
+            reach=self._reach,
+            machine=self._parts.machine,
+            on_ended=self._teller.pod_ended,
+        )
+
+    def _conductor(self, course: Course, accounts: Accounts) -> Conductor:
         return Conductor(
             course,
             self._parts.runtime,
             self.cache,
             self._writer,
+            accounts,
             clock=self._clock,
             reach=self._reach,
             own_pods=self.options.own_pods,
-            on_ended=self._teller.pod_ended,
         )
 
     async def _owner(self) -> str:
@@ -293,10 +308,11 @@ class Keeper:
             pass
 
     async def _leave(self, course: Course) -> None:
-        conductor = self._conductor(course)
+        accounts = self._accounts(course)
+        conductor = self._conductor(course, accounts)
         async with (
             tasks.TaskScope("shutdown/leaving", on_exit=tasks.OnExit.CANCEL) as scope,
-            conductor.telling(),
+            conductor.at_work(),
         ):
             telling = scope.start(self._report.tell_began(course), name="tell")
             recording = scope.start(self._report.record_event(course, telling), name="record")
@@ -310,10 +326,12 @@ class Keeper:
                     await tasks.cancel_and_wait(looking)
             try:
                 async with self._clock.timeout(self._closing_seconds(course)):
-                    await self._close(course, conductor, telling, recording)
+                    await self._close(course, conductor, accounts, telling, recording)
             except TimeoutError:
                 _log.warning(
-                    "the API does not know yet all there is to know of the shutdown", pods=len(course.state.ended)
+                    "the API does not know yet all there is to know of the shutdown",
+                    pods=len(course.state.ended),
+                    unseen=len(course.state.unseen),
                 )
         await self._parts.ear.release()
 
@@ -324,22 +342,27 @@ class Keeper:
         return max(_CLOSING_LEAST_SECONDS, min(_CLOSING_SECONDS, left))
 
     async def _close(
-        self, course: Course, conductor: Conductor, telling: asyncio.Task[None], recording: asyncio.Task[None]
+        self,
+        course: Course,
+        conductor: Conductor,
+        accounts: Accounts,
+        telling: asyncio.Task[None],
+        recording: asyncio.Task[None],
     ) -> None:
-        """All pods had their turn: note it, and tell the API what it does not know yet."""
+        """All pods had their turn: see how they ended, note it, and update the API with what it does not show yet."""
         if course.state.complete_time is None:
-            look_seconds = self._closing_seconds(course) * _LAST_LOOK_SHARE
-            try:
-                async with self._clock.timeout(look_seconds):
-                    if course.state.owner == "kubelet":
-                        await self._wait_kubelet_tells(look_seconds / 2)
-                    await conductor.account_for_the_rest()
-            except TimeoutError:
-                _log.warning("nobody says how all pods ended")
+            closing = self._closing_seconds(course)
+            look_seconds = max(closing / 2, closing - _LAST_WRITES_SECONDS)
+            if course.state.owner == "kubelet":
+                began = self._clock.monotonic()
+                await self._wait_kubelet_tells(look_seconds / 2)
+                look_seconds -= self._clock.monotonic() - began
+            await conductor.see_the_rest(look_seconds)
             course.change(msgspec.structs.replace(course.state, complete_time=self._clock.now()))
-            self._teller.completed(self.options.node_name, self._clock.now(), course.state.outcomes)
+            self._teller.completed(self.options.node_name, self._clock.now(), course.state)
         async with tasks.TaskScope("shutdown/closing") as scope:
-            scope.start(conductor.wait_told(), name="pods")
+            scope.start(accounts.wait_told(), name="pods")
+            scope.start(conductor.wait_torn_down(), name="sandboxes")
             scope.start(self._report.tell_complete(course, telling, recording), name="node")
 
     async def _wait_kubelet_tells(self, seconds: float) -> None:
@@ -389,8 +412,7 @@ class Keeper:
     async def _come_back(self, started_at: dt.datetime, *, complete: bool) -> shutdown_recovery.Course:
         """The machine was down and is up again: clear what is stale, tell what the API was not told then."""
         state = self.memory.load()
-        outcomes = {} if state is None else state.outcomes
-        self._teller.came_back(self.options.node_name, started_at, complete=complete, outcomes=outcomes)
+        self._teller.came_back(self.options.node_name, started_at, state, complete=complete)
         return await self._wind_up(state, "NodeStarted", ClaimStatus.SUCCEEDED, WORDS_CAME_BACK)
 
     async def _wind_up(
@@ -411,10 +433,11 @@ class Keeper:
         async with tasks.TaskScope("shutdown/cleaning") as scope:
             if outcome is ClaimStatus.FAILED:
                 scope.start(self._give_kubelet_back(course), name="kubelet")
-            if course is not None and course.state.ended:
-                conductor = self._conductor(course)
-                async with conductor.telling():
-                    await conductor.wait_told()
+            if course is not None and (course.state.ended or course.state.unseen):
+                accounts = self._accounts(course)
+                async with accounts.telling():
+                    await accounts.settle(self._parts.runtime)
+                    await accounts.wait_told()
             await self._report.tell_over(why, outcome, message)
             self._parts.interrupt("")
 
@@ -423,7 +446,7 @@ class Keeper:
         if course is None or course.state.kubelet_stopped:
             await self._start_kubelet()
         elif course.state.kubelet_held and await kubelet_back.has_lost_its_lock(
-            self._parts.kubelet, course, self._conductor(course), self._clock
+            self._parts.kubelet, course, self._conductor(course, self._accounts(course)), self._clock
         ):
             _log.warning("the kubelet holds no lock after a shutdown that was called off, and is restarted")
             await self._stop_kubelet(course)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead.agent.shutdown.conducting import Conductor, Course
+from fairlead.agent.shutdown.conducting import Conductor
+from fairlead.agent.shutdown.course import Course
 from fairlead.agent.shutdown.ending import KubeletControl, RuntimeFailed
 from fairlead.base.clock import Clock
 

@@ -15,7 +15,8 @@ from fairlead.agent.shutdown.cri.calls import CriCalls, Dial, named_pipe, unix_s
 from fairlead.agent.shutdown.cri.runtime import CriRuntime
 from fairlead.agent.shutdown.ears import Ear
 from fairlead.agent.shutdown.ending import KubeletControl, PodRuntime
-from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Machine, Parts
+from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Parts
+from fairlead.agent.shutdown.memory import Machine
 from fairlead.agent.shutdown.telling import Teller
 from fairlead.agent.windows.registry import Registry
 from fairlead.agent.windows.service import Service

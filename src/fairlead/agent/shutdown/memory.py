@@ -8,33 +8,50 @@ alike and does not jump.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime as dt
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from fairlead.agent.shutdown.ending import RunningPod
 from fairlead.base import files, logs
 from fairlead.lifecycle.shutdown_config import Period
 from fairlead.lifecycle.shutdown_plan import Stage
 from fairlead.lifecycle.shutdown_recovery import Witness
 from fairlead.lifecycle.shutdown_status import ContainerEnd
 
-__all__ = ["EndedPod", "Memory", "ShutdownState"]
+__all__ = ["EndedPod", "Machine", "Memory", "ShutdownState"]
 
 _FILE: Final = "shutdown-state.json"
 
 _log = logs.get_logger(__name__)
 
 
-class EndedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A pod whose containers have ended, and how. It stays here until the API knows."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class Machine:
+    """Which boot this is."""
 
-    uid: str
+    boot_id: str
+    booted_at: dt.datetime
+
+
+class EndedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A pod that was ended, and how far that is known. It stays here until the API knows."""
+
+    uid: str  # in the API
     namespace: str
     name: str
-    containers: dict[str, ContainerEnd] = {}
-    in_time: bool = True
+    runtime_uid: str = ""  # in the container runtime, where that is another
+    containers: dict[str, ContainerEnd] = {}  # those that were seen to end
+    boot_id: str = ""  # the boot in which it was asked to end
+    asked_time: dt.datetime | None = None
+    problem: str = ""  # why the agent could not see it end
+
+    def running(self) -> RunningPod:
+        """The pod as the container runtime knows it."""
+        return RunningPod(uid=self.runtime_uid or self.uid, namespace=self.namespace, name=self.name)
 
 
 class ShutdownState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -50,7 +67,9 @@ class ShutdownState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     called_off: bool = False  # it is over; what it has left behind is being cleared away
     kubelet_held: bool = False  # it had a lock of its own
     kubelet_stopped: bool = False
-    ended: tuple[EndedPod, ...] = ()  # what the API does not know yet
+    asked: dict[str, float] = {}  # when pods were asked to end, by the runtime's uid, in seconds since it began
+    unseen: tuple[EndedPod, ...] = ()  # asked to end, and not seen to have ended
+    ended: tuple[EndedPod, ...] = ()  # seen to have ended; the API does not know yet
     outcomes: dict[str, int] = {}  # pods by how they ended
 
     def elapsed(self, *, boot_id: str, now: dt.datetime, monotonic: float) -> float:

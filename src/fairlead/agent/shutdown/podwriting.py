@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from fairlead.lifecycle import shutdown_status
 __all__ = ["PodWriter"]
 
 _POLL_SECONDS: Final = 0.1
+_WRITTEN: Final = ("phase", "conditions", "containerStatuses", "reason", "message")
 
 
 class PodWriter:
@@ -48,17 +50,24 @@ class PodWriter:
             while await self._is_listed(namespace, uids):
                 await self._clock.sleep(_POLL_SECONDS)
 
-    async def finish(self, ended: EndedPod, *, moves: bool) -> None:
+    async def finish(self, ended: EndedPod, *, moves: bool, restarted_after: dt.datetime | None = None) -> None:
         """After their containers have stopped: the last status. One that comes up again elsewhere is removed here.
 
+        A pod with a container that was started after `restarted_after` runs again, and keeps its status.
+
         Raises:
-            Conflict: it is not told; whoever looks again sees whether it is still the same pod.
+            Conflict: it is not told; the next attempt sees whether it is still the same pod.
         """
         pod = await self._get(ended.namespace, ended.name)
         if pod is None or not _is_same(pod, ended.uid):
             return
+        if restarted_after is not None and not pod.deleting and shutdown_status.runs_since(pod, restarted_after):
+            return
         if not pod.finished:
-            await self._write(pod, shutdown_status.ended(pod, ended.containers, self._clock.now()))
+            last = shutdown_status.ended(
+                pod, ended.containers, self._clock.now(), asked=ended.asked_time, problem=ended.problem
+            )
+            await self._write(pod, last)
         elif not pod.deleting:
             return  # it had finished before: somebody may want to read it
         if moves:
@@ -91,12 +100,14 @@ class PodWriter:
             return None
 
     async def _write(self, pod: Pod, status: PodStatus) -> None:
-        tree = wire.to_dict(status)
-        # Only what was changed: the rest is not ours to repeat.
-        said: dict[str, Any] = {}
-        for key in ("phase", "conditions", "containerStatuses", "reason", "message"):
-            if key in tree:
-                said[key] = tree[key]
+        # Only what was changed: the rest is not ours to repeat, and may be newer by now.
+        before, after = wire.to_dict(pod.status), wire.to_dict(status)
+        said: dict[str, Any] = {key: after[key] for key in _WRITTEN if key in after and after[key] != before.get(key)}
+        if "conditions" in said:
+            known = before.get("conditions", ())
+            said["conditions"] = [one for one in said["conditions"] if one not in known]
+        if not said:
+            return
         body = {"metadata": {"uid": pod.uid}, "status": said}
         with contextlib.suppress(api_errors.NotFound):
             await self._pods.patch(

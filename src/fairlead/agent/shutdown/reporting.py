@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from fairlead.agent.shutdown.conducting import Course
+from fairlead.agent.shutdown.course import Course
 from fairlead.agent.shutdown.podcache import PodCache
 from fairlead.agent.shutdown.podwriting import PodWriter
 from fairlead.agent.shutdown.reach import API_ERRORS, Reach

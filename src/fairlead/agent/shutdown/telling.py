@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
 
+from fairlead.agent.shutdown.memory import ShutdownState
 from fairlead.api.core_v1 import ObjectReference
 from fairlead.base.metrics import Metrics
 from fairlead.client.recorder import EventRecorder
@@ -12,6 +12,7 @@ from fairlead.client.recorder import EventRecorder
 __all__ = ["Teller"]
 
 _REASON = "Shutdown"
+_NAMED = 10  # pods; an Event's note is short
 
 
 class Teller:
@@ -42,20 +43,20 @@ class Teller:
         """A pod is gone: ended, killed when its time was over, abandoned or failed."""
         self._pods.labels(outcome=outcome).inc()
 
-    def completed(self, node_name: str, now: dt.datetime, outcomes: Mapping[str, int]) -> None:
+    def completed(self, node_name: str, now: dt.datetime, state: ShutdownState) -> None:
         """Every pod has had its turn."""
         self._end.set(now.timestamp())
-        self._tell(node_name, f"All pods have had their turn to end: {_counted(outcomes)}")
+        self._tell(node_name, f"All pods have had their turn to end: {_counted(state)}")
 
     def came_back(
-        self, node_name: str, started_at: dt.datetime, *, complete: bool, outcomes: Mapping[str, int]
+        self, node_name: str, started_at: dt.datetime, state: ShutdownState | None, *, complete: bool
     ) -> None:
         """The machine is up again."""
-        how = "all pods had ended" if complete else "not all pods had ended"
+        how = "all pods had had their turn" if complete else "not all pods had had their turn"
         self._start.set(started_at.timestamp())
         self._tell(
             node_name,
-            f"The node is up again after the shutdown of {started_at:%Y-%m-%dT%H:%M:%SZ}; {how}: {_counted(outcomes)}",
+            f"The node is up again after the shutdown of {started_at:%Y-%m-%dT%H:%M:%SZ}; {how}: {_counted(state)}",
         )
 
     def _tell(self, node_name: str, note: str) -> None:
@@ -64,5 +65,11 @@ class Teller:
         self._recorder.event(node, reason=_REASON, note=note)
 
 
-def _counted(outcomes: Mapping[str, int]) -> str:
-    return ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items())) or "there were none"
+def _counted(state: ShutdownState | None) -> str:
+    outcomes = {} if state is None else state.outcomes
+    counted = ", ".join(f"{number} {outcome}" for outcome, number in sorted(outcomes.items())) or "there were none"
+    unseen = [] if state is None else [f"{pod.namespace}/{pod.name}" for pod in state.unseen]
+    if not unseen:
+        return counted
+    named = ", ".join(unseen[:_NAMED]) + (f" and {len(unseen) - _NAMED} more" if len(unseen) > _NAMED else "")
+    return f"{counted}; not seen to end: {named}"

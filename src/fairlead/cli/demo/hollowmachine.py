@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from fairlead.agent.shutdown.ending import RunningPod
-from fairlead.agent.shutdown.keeper import Machine
+from fairlead.agent.shutdown.ending import OnExit, RunningPod
+from fairlead.agent.shutdown.memory import Machine
 from fairlead.base.clock import Clock
 from fairlead.hollow import Kubelet
 from fairlead.lifecycle.shutdown_status import ContainerEnd
@@ -85,9 +85,9 @@ class _Runtime:
         ]
 
     async def end(
-        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]]
+        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]], on_exit: OnExit
     ) -> Mapping[str, ContainerEnd]:
-        del hooks  # a hollow pod's hooks are part of how long it takes
+        del hooks, on_exit  # a hollow pod's hooks are part of how long it takes
         if pod.name not in self.asked:
             self.asked.append(pod.name)
         box = self._kubelet.runtime.stop(pod.uid, grace_seconds, self._clock.now())
@@ -96,6 +96,9 @@ class _Runtime:
             await self._clock.sleep(1.0 if box.ends_at is None else (box.ends_at - now).total_seconds())
             box = self._kubelet.runtime.get(pod.uid)
         return self._ends(pod)
+
+    async def tear_down(self, pod: RunningPod) -> None:
+        del pod  # a hollow one has no network
 
     async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
         box = self._kubelet.runtime.get(pod.uid)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import zlib
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
-from fairlead.agent.shutdown.keeper import Machine
-from fairlead.agent.shutdown.memory import Memory, ShutdownState
+from fairlead.agent.shutdown.ending import OnExit, RunningPod, RuntimeFailed
+from fairlead.agent.shutdown.memory import Machine, Memory, ShutdownState
 from fairlead.agent.shutdown.podcache import CachedPod, PodCache
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
@@ -29,6 +29,7 @@ PERIODS: Final = (Period(0, 10), Period(1000, 5), Period(2_000_000_000, 5))
 SHUTDOWN: Final = ShutdownConfig(PERIODS)
 
 _OFF_SECONDS: Final = (2.0, 20.0)
+_KILL_SECONDS_MOST: Final = 1.5
 _STATE: Final = "shutdown-state.json"
 _PODS: Final = "pods.json"
 
@@ -50,6 +51,10 @@ class MachineJudge(Protocol):
 
     def released(self, machine: SimMachine) -> None:
         """An agent lets the machine go."""
+        ...
+
+    def forgotten(self, machine: SimMachine) -> None:
+        """An agent has wound a shutdown up, and forgets it."""
         ...
 
 
@@ -265,7 +270,7 @@ class SimRuntime:
         return [_running(sandbox.pod) for sandbox in self._machine.kubelet.runtime if not sandbox.has_ended(now)]
 
     async def end(
-        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]]
+        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]], on_exit: OnExit
     ) -> Mapping[str, ContainerEnd]:
         """End a pod."""
         del hooks
@@ -281,7 +286,16 @@ class SimRuntime:
             await asyncio.Event().wait()
             raise AssertionError("nobody sets it")
         await self._clock.sleep(max(0.0, (sandbox.ends_at - self._clock.now()).total_seconds()))
-        return {"c": ContainerEnd(sandbox.exit_code, sandbox.ends_at)}
+        end = ContainerEnd(sandbox.exit_code, sandbox.ends_at)
+        if end.exit_code:
+            await self._clock.sleep(_moment(pod))
+        on_exit("c", end)
+        return {"c": end}
+
+    async def tear_down(self, pod: RunningPod) -> None:
+        """Remove the network of a pod."""
+        await self._answer()
+        await self._clock.sleep(_moment(pod))
 
     async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
         """How a pod ended."""
@@ -295,6 +309,11 @@ class SimRuntime:
         await asyncio.sleep(self._chance.uniform(0.0, 0.05))
         if self._machine.is_troubled and self._chance.random() < 0.02:
             raise RuntimeFailed("the runtime is being restarted")
+
+
+def _moment(pod: RunningPod) -> float:
+    """How long a machine that is busy takes to say that a killed container is gone: for each pod another time."""
+    return _KILL_SECONDS_MOST * (zlib.crc32(pod.uid.encode()) % 100) / 100
 
 
 def _running(pod: Any) -> RunningPod:
@@ -319,6 +338,7 @@ class SimMemory(Memory):
 
     def clear(self) -> None:
         """Forget."""
+        self._machine.judge.forgotten(self._machine)
         self._machine.files.pop(_STATE, None)
 
 

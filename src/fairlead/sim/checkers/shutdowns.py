@@ -19,6 +19,7 @@ __all__ = ["Shutdowns"]
 _STATES: Final = (NODE_SHUTDOWN.start, NODE_SHUTDOWN.end)
 _BUDGET_SECONDS: Final = latest_end(PERIODS, len(PERIODS) - 1)
 _SLACK_SECONDS: Final = 1.0  # a clock that drifts, a runtime that takes a moment to answer
+_FIRST_SECONDS: Final = 1.8  # a runtime that fails twice; less than a wait for an API that does not answer
 _ORDER_SECONDS: Final = 1.0  # the pods of one group are not asked in one moment
 _TELLING_SECONDS: Final = 8.0  # a lost request and a slow one after it
 _IN_FLIGHT_SECONDS: Final = 5.0  # what a kubelet sent before it was stopped arrives by then
@@ -59,6 +60,7 @@ class Shutdowns:
         self._commits = commits
         self._machines: dict[str, SimMachine] = {}
         self._current: dict[str, _Shutdown] = {}
+        self._last: dict[str, _Shutdown] = {}  # over, and not wound up yet
         commits.listeners.append(self._committed)
 
     # ---- told by machines
@@ -96,6 +98,14 @@ class Shutdowns:
         allowed = min(PERIODS[group].seconds, known.grace_seconds or 0)
         if grace_seconds > allowed + 0.01:
             self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s, and may have {allowed}")
+        in_time = min(allowed, latest_end(PERIODS, group) - elapsed)
+        if grace_seconds < in_time - _SLACK_SECONDS:
+            self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s of {in_time:.1f}")
+        needs_all = allowed == PERIODS[group].seconds
+        well_since = self._stage.well_since(f"agent-{machine.node_name}")
+        is_well = well_since is not None and well_since <= shutdown.heard_at
+        if needs_all and is_well and not shutdown.asked and not group and elapsed > _FIRST_SECONDS:
+            self._break(f"pod {pod.name} of {machine.node_name} is asked to end after {elapsed:.1f} s of its time")
         shutdown.asked[pod.uid] = _Asked(now, group, now + allowed)
         sandbox = machine.kubelet.runtime.get(pod.uid)
         if sandbox is None:
@@ -119,17 +129,33 @@ class Shutdowns:
         self._stage.counts["machines let go"] += 1
         self._check_duties(machine, shutdown)
         state = SimMemory(machine).load()
-        on_disk = set() if state is None else {pod.uid for pod in state.ended}
         if state is None or machine.is_disk_full:
             return  # nothing can be asked of a disk that takes nothing
-        now = self._stage.clock.now()
+        on_disk = {pod.running().uid for pod in (*state.ended, *state.unseen)}
         for uid in shutdown.asked:
             sandbox = machine.kubelet.runtime.get(uid)
-            if sandbox is None or not sandbox.has_ended(now) or uid in on_disk:
-                continue
-            pod = self._commits.of(PODS).get(f"{sandbox.pod.namespace}/{sandbox.pod.name}")
-            if pod is not None and pod["metadata"]["uid"] == uid and not _finished(pod):
-                self._break(f"{machine.node_name} is let go, and nobody knows how {sandbox.pod.name} ended")
+            if sandbox is not None and uid not in on_disk and not self._is_accounted_for(uid):
+                how = "ended" if sandbox.has_ended(self._stage.clock.now()) else "is"
+                self._break(
+                    f"{machine.node_name} is let go, and neither API nor disk knows how {sandbox.pod.name} {how}"
+                )
+
+    def forgotten(self, machine: SimMachine) -> None:
+        """An agent has wound a shutdown up: every pod it asked to end is finished, gone, or runs again."""
+        self._of(machine)
+        shutdown = self._last.pop(machine.node_name, None)
+        if shutdown is None or machine.is_disk_full or not shutdown.is_on_disk:
+            return
+        for uid in shutdown.asked:
+            sandbox = machine.kubelet.runtime.get(uid)
+            runs_again = sandbox is not None and not sandbox.has_ended(self._stage.clock.now())
+            if not runs_again and not self._is_accounted_for(uid):
+                self._break(f"the shutdown of {machine.node_name} is over, and the API never knew how {uid} ended")
+
+    def _is_accounted_for(self, uid: str) -> bool:
+        """Whether the API shows its end, or has no such pod any more."""
+        found = next((pod for pod in self._commits.of(PODS).values() if pod["metadata"]["uid"] == uid), None)
+        return found is None or _finished(found)
 
     def _check_duties(self, machine: SimMachine, shutdown: _Shutdown) -> None:
         """No machine is let go early with pods that run; and by then its node says so, if its agent could tell."""
@@ -148,7 +174,7 @@ class Shutdowns:
         """The shutdown under way, if one is."""
         current = self._current.get(machine.node_name)
         if current is not None and (not machine.preparing or current.heard_at < machine.down_since):
-            del self._current[machine.node_name]
+            self._last[machine.node_name] = self._current.pop(machine.node_name)
             return None
         return current
 

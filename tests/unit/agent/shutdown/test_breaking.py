@@ -225,4 +225,4 @@ async def test_many_pods_wait_for_the_disk_once_each(here: NodeWorld, monkeypatc
     state = Memory(here.folder).load()
     assert state is not None
     assert state.ended == ()
-    assert sum(path == state_file(here) for path in written) <= 30 + 6
+    assert sum(path == state_file(here) for path in written) <= 30 + 7

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from typing import Any
 
 import pytest
@@ -29,12 +30,10 @@ async def test_a_runtime_that_hangs_does_not_hold_the_machine_up(
     here.start()
     await here.clock.advance(1)
     await go_down(here)
-    assert here.clock.monotonic() - here.machine.began <= 42
+    assert here.clock.monotonic() - here.machine.began <= 45
 
 
-async def test_an_api_that_swallows_requests_delays_no_group_but_the_first_and_that_for_a_moment(
-    here: NodeWorld,
-) -> None:
+async def test_an_api_that_swallows_requests_takes_no_time_from_any_group(here: NodeWorld) -> None:
     await here.pod("low", needs=3)
     await here.pod("middle", 1000, needs=5, exits=1)
     await here.pod("critical", CRITICAL, 4, needs=99)
@@ -44,13 +43,13 @@ async def test_an_api_that_swallows_requests_delays_no_group_but_the_first_and_t
     await go_down(here)
     assert here.machine.log == [
         "0 kubelet stopped",
-        "2 TERM low 18",
-        "5 exit low 0",
-        "5 TERM middle 10",
-        "10 exit middle 1",
-        "10 TERM critical 4",
-        "14 exit critical 137",
-        "19 released",
+        "0 TERM low 20",
+        "3 exit low 0",
+        "3 TERM middle 10",
+        "8 exit middle 1",
+        "8 TERM critical 4",
+        "12 exit critical 137",
+        "17 released",
     ]
 
 
@@ -191,12 +190,14 @@ async def test_a_runtime_that_is_away_when_a_pods_time_is_over_is_asked_again(
     here.start()
     await here.wait(lambda: not here.machine.is_held)
     assert await here.status("low") == status
-    assert here.clock.monotonic() - here.machine.began <= 42
+    assert here.clock.monotonic() - here.machine.began <= 45
 
 
 async def test_what_is_heard_of_a_pod_at_the_last_moment_counts(here: NodeWorld) -> None:
     """Its group was made up before, and is announced: the API takes its time."""
     late = await here.pod("late", grace=5, needs=99)
+    container = here.machine.containers[late.uid]
+    container.pod = dataclasses.replace(container.pod, grace_seconds=12)  # what the runtime knows of it
     await here.pod("low", needs=1)
     life = here.start()
     await here.clock.advance(1)

@@ -10,8 +10,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from fairlead.agent.agent import Agent
-from fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
-from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Machine, Parts
+from fairlead.agent.shutdown.ending import OnExit, RunningPod, RuntimeFailed
+from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Parts
+from fairlead.agent.shutdown.memory import Machine
 from fairlead.agent.shutdown.telling import Teller
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
@@ -48,6 +49,9 @@ class Machinery:
         self.kubelet_holds = False
         self.kubelet_refuses = 0  # so many starts fail
         self.problem = ""
+        self.kill_seconds = 0.0  # from SIGKILL until the runtime says that a container is gone
+        self.sandbox_seconds = 0.0
+        self.torn_down: list[str] = []
 
     def note(self, text: str) -> None:
         self.log.append(f"{self.clock.monotonic() - self.began:g} {text}")
@@ -88,7 +92,7 @@ class Machinery:
         return [container.pod for container in self.containers.values() if container.code is None]
 
     async def end(
-        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]]
+        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]], on_exit: OnExit
     ) -> Mapping[str, ContainerEnd]:
         container = self.containers[pod.uid]
         if container.asked is None:
@@ -100,12 +104,19 @@ class Machinery:
         needs = container.needs - (self.clock.monotonic() - container.asked)
         if needs > grace_seconds:
             await self.clock.sleep(grace_seconds)
+            await self.clock.sleep(self.kill_seconds)
             container.code = 137
         else:
             await self.clock.sleep(needs)
             container.code = container.exits
         self.note(f"exit {pod.name} {container.code}")
-        return {"c": ContainerEnd(container.code, self.clock.now())}
+        end = ContainerEnd(container.code, self.clock.now())
+        on_exit("c", end)
+        return {"c": end}
+
+    async def tear_down(self, pod: RunningPod) -> None:
+        await self.clock.sleep(self.sandbox_seconds)
+        self.torn_down.append(pod.name)
 
     async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
         container = self.containers.get(pod.uid)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from fairlead.agent.shutdown.cri.calls import CriCalls
 from fairlead.agent.shutdown.cri.hooks import run_hook
-from fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
+from fairlead.agent.shutdown.ending import OnExit, RunningPod, RuntimeFailed
 from fairlead.base import logs, tasks
 from fairlead.base.clock import Clock
 from fairlead.lifecycle.shutdown_status import ContainerEnd
@@ -23,6 +23,7 @@ _POD_NAME: Final = "io.kubernetes.pod.name"
 _POD_NAMESPACE: Final = "io.kubernetes.pod.namespace"
 _POD_GRACE: Final = "io.kubernetes.pod.terminationGracePeriod"
 _PRE_STOP: Final = "io.kubernetes.container.preStopHandler"
+_RUNNING: Final = 1  # CONTAINER_RUNNING
 _EXITED: Final = 2  # CONTAINER_EXITED
 _KILL_ATTEMPTS: Final = 3
 
@@ -51,42 +52,49 @@ class CriRuntime:
         return list(pods.values())
 
     async def end(
-        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]]
+        self,
+        pod: RunningPod,
+        *,
+        grace_seconds: float,
+        hooks: Mapping[str, Mapping[str, Any]],
+        on_exit: OnExit,
     ) -> Mapping[str, ContainerEnd]:
-        """End the pod's containers together, then its sandbox."""
-        containers = [one for one in await self._calls.running_containers() if one.labels.get(_POD_UID) == pod.uid]
+        """End the pod's containers together."""
+        until = self._clock.monotonic() + grace_seconds
+        found = _latest(await self._calls.containers_of(pod.uid))
         ends: dict[str, ContainerEnd] = {}
         failures: list[RuntimeFailed] = []
-        until = self._clock.monotonic() + grace_seconds
 
         async def end(container: Any) -> None:
             # One container that cannot be ended is no reason to leave the others.
+            name = container.metadata.name
             try:
-                name = container.metadata.name
-                ends[name] = await self._end(container, hooks.get(name), until)
+                if container.state == _RUNNING:
+                    ends[name] = await self._end(container, hooks.get(name), until)
+                else:  # it had ended by itself a moment before, and counts too
+                    ends[name] = await self._outcome(container)
             except RuntimeFailed as error:
                 failures.append(error)
+            else:
+                on_exit(name, ends[name])
 
         async with tasks.TaskScope("cri") as scope:
-            for container in containers:
-                scope.start(end(container), name=container.metadata.name)
+            for container in found:
+                if container.state in {_RUNNING, _EXITED}:
+                    scope.start(end(container), name=container.metadata.name)
         if failures:
             raise failures[0]
-        for sandbox in sorted({container.pod_sandbox_id for container in containers}):
-            try:
-                await self._calls.stop_sandbox(sandbox)
-            except RuntimeFailed as error:
-                _log.warning("the sandbox of a pod is left behind", pod=pod.name, error=str(error))
-        # Those that had ended by themselves a moment before count too.
-        return {**await self.ended(pod), **ends}
+        return ends
+
+    async def tear_down(self, pod: RunningPod) -> None:
+        """Stop the sandboxes of the pod."""
+        for sandbox in sorted({one.pod_sandbox_id for one in await self._calls.containers_of(pod.uid)}):
+            await self._calls.stop_sandbox(sandbox)
 
     async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
         """How its containers ended: of each, the last there was."""
         found = [one for one in await self._calls.containers_of(pod.uid) if one.state == _EXITED]
-        last: dict[str, Any] = {}
-        for container in sorted(found, key=lambda one: one.metadata.attempt):
-            last[container.metadata.name] = container
-        return {name: await self._outcome(container) for name, container in last.items()}
+        return {one.metadata.name: await self._outcome(one) for one in _latest(found)}
 
     async def _end(self, container: Any, hook: Mapping[str, Any] | None, until: float) -> ContainerEnd:
         hook = hook or _own_hook(container)
@@ -126,6 +134,14 @@ class CriRuntime:
             return await self._calls.sandbox_address(sandbox_id)
         except RuntimeFailed:
             return ""
+
+
+def _latest(containers: Iterable[Any]) -> list[Any]:
+    """Of each container the last attempt there was."""
+    last: dict[str, Any] = {}
+    for container in sorted(containers, key=lambda one: one.metadata.attempt):
+        last[container.metadata.name] = container
+    return list(last.values())
 
 
 def _own_hook(container: Any) -> Mapping[str, Any] | None:

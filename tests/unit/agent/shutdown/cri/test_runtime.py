@@ -16,6 +16,7 @@ from fairlead.agent.shutdown.cri.calls import CriCalls, unix_socket
 from fairlead.agent.shutdown.cri.runtime import CriRuntime
 from fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
 from fairlead.base.clock import RealClock, VirtualClock
+from fairlead.lifecycle.shutdown_status import ContainerEnd
 from fairlead.testing.credentials import CertificateAuthority
 from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
 
@@ -38,6 +39,10 @@ def runtime(fake: FakeRuntime) -> CriRuntime:
     return CriRuntime(CriCalls(unix_socket(fake.path), RealClock()), RealClock())
 
 
+def ignore(name: str, end: ContainerEnd) -> None:
+    del name, end
+
+
 def a_pod(uid: str) -> RunningPod:
     return RunningPod(uid=uid, namespace="default", name=f"pod-{uid}")
 
@@ -55,30 +60,33 @@ async def test_pods_are_found_by_what_the_kubelet_wrote_on_their_containers(
     ]
 
 
-async def test_a_pod_ends_with_all_its_containers_and_then_its_sandbox(fake: FakeRuntime, runtime: CriRuntime) -> None:
+async def test_a_pod_ends_with_all_its_containers_and_its_sandbox_afterwards(
+    fake: FakeRuntime, runtime: CriRuntime
+) -> None:
     fake.add("a", "1")
     fake.add("b", "1")
     fake.add("other", "2")
-    ends = await runtime.end(a_pod("1"), grace_seconds=30, hooks={})
+    ends = await runtime.end(a_pod("1"), grace_seconds=30, hooks={}, on_exit=ignore)
     assert {name: (end.exit_code, end.words) for name, end in ends.items()} == {
         "a": (0, "Completed"),
         "b": (0, "Completed"),
     }
-    assert sorted(fake.log) == ["sandbox sandbox-1", "stop a 30", "stop b 30"]
-    assert fake.log[-1] == "sandbox sandbox-1"
+    assert sorted(fake.log) == ["stop a 30", "stop b 30"]
+    await runtime.tear_down(a_pod("1"))
+    assert fake.log[2:] == ["sandbox sandbox-1"]
     assert [pod.uid for pod in await runtime.running()] == ["2"]
 
 
 async def test_a_container_that_does_not_end_in_its_time_is_killed(fake: FakeRuntime, runtime: CriRuntime) -> None:
     fake.add("a", "1", needs=60)
-    ends = await runtime.end(a_pod("1"), grace_seconds=0.3, hooks={})
+    ends = await runtime.end(a_pod("1"), grace_seconds=0.3, hooks={}, on_exit=ignore)
     assert ends["a"].exit_code == 137
     assert fake.log[:2] == ["stop a 1", "stop a 0"]
 
 
 async def test_without_any_time_it_is_killed_at_once(fake: FakeRuntime, runtime: CriRuntime) -> None:
     fake.add("a", "1", needs=60)
-    ends = await runtime.end(a_pod("1"), grace_seconds=0, hooks={"a": {"exec": {"command": ["x"]}}})
+    ends = await runtime.end(a_pod("1"), grace_seconds=0, hooks={"a": {"exec": {"command": ["x"]}}}, on_exit=ignore)
     assert ends["a"].exit_code == 137
     assert fake.log[0] == "stop a 0"
 
@@ -89,7 +97,9 @@ async def test_a_hook_runs_before_the_signal_and_its_failure_stops_nobody(
 ) -> None:
     fake.exec_code = code
     fake.add("a", "1")
-    await runtime.end(a_pod("1"), grace_seconds=30, hooks={"a": {"exec": {"command": ["sh", "-c", "bye"]}}})
+    await runtime.end(
+        a_pod("1"), grace_seconds=30, hooks={"a": {"exec": {"command": ["sh", "-c", "bye"]}}}, on_exit=ignore
+    )
     assert fake.log[:2] == ["exec a sh -c bye", "stop a 30"]
 
 
@@ -99,7 +109,7 @@ async def test_the_hook_that_the_kubelet_noted_runs_for_a_pod_that_nobody_knows(
     noted = json.dumps({"exec": {"command": ["bye"]}})
     fake.add("a", "1", {"io.kubernetes.container.preStopHandler": noted})
     fake.add("b", "1", {"io.kubernetes.container.preStopHandler": "{"})
-    await runtime.end(a_pod("1"), grace_seconds=30, hooks={})
+    await runtime.end(a_pod("1"), grace_seconds=30, hooks={}, on_exit=ignore)
     assert "exec a bye" in fake.log
 
 
@@ -107,7 +117,7 @@ async def test_a_hook_that_takes_too_long_takes_the_time_of_its_container_only(
     fake: FakeRuntime, runtime: CriRuntime
 ) -> None:
     fake.add("a", "1")
-    ends = await runtime.end(a_pod("1"), grace_seconds=0.3, hooks={"a": {"sleep": {"seconds": 60}}})
+    ends = await runtime.end(a_pod("1"), grace_seconds=0.3, hooks={"a": {"sleep": {"seconds": 60}}}, on_exit=ignore)
     assert ends["a"].exit_code == 137
 
 
@@ -130,7 +140,7 @@ async def test_a_hook_can_be_a_request(
     port = server.sockets[0].getsockname()[1]
     fake.add("a", "1")
     request = {"path": "bye", "port": port, "scheme": scheme}
-    await runtime.end(a_pod("1"), grace_seconds=30, hooks={"a": {"httpGet": request}})
+    await runtime.end(a_pod("1"), grace_seconds=30, hooks={"a": {"httpGet": request}}, on_exit=ignore)
     assert asked == [b"GET /bye HTTP/1.1\r\n"]
     server.close()
     await server.wait_closed()
@@ -141,7 +151,7 @@ async def test_a_request_that_cannot_be_sent_stops_nobody(
     fake: FakeRuntime, runtime: CriRuntime, request_: dict[str, Any]
 ) -> None:
     fake.add("a", "1")
-    ends = await runtime.end(a_pod("1"), grace_seconds=30, hooks={"a": {"httpGet": request_}})
+    ends = await runtime.end(a_pod("1"), grace_seconds=30, hooks={"a": {"httpGet": request_}}, on_exit=ignore)
     assert ends["a"].exit_code == 0
 
 
@@ -160,16 +170,20 @@ async def test_a_container_that_cannot_be_stopped_is_no_reason_to_leave_the_othe
     fake.add("a", "1")
     fake.add("b", "1")
     fake.unstoppable = {"a"}
+    known: list[tuple[str, int]] = []
     with pytest.raises(RuntimeFailed, match="StopContainer: no shim"):
-        await runtime.end(a_pod("1"), grace_seconds=30, hooks={})
+        await runtime.end(
+            a_pod("1"), grace_seconds=30, hooks={}, on_exit=lambda name, end: known.append((name, end.exit_code))
+        )
     assert fake.codes == {"b": 0}
+    assert known == [("b", 0)]
 
 
 async def test_how_a_pod_ended_that_nobody_saw_end_can_be_asked(fake: FakeRuntime, runtime: CriRuntime) -> None:
     fake.add("a", "1")
     fake.add("other", "2")
     assert await runtime.ended(a_pod("1")) == {}
-    await runtime.end(a_pod("1"), grace_seconds=0, hooks={})
+    await runtime.end(a_pod("1"), grace_seconds=0, hooks={}, on_exit=ignore)
     assert {name: end.exit_code for name, end in (await runtime.ended(a_pod("1"))).items()} == {"a": 137}
     assert await runtime.ended(a_pod("3")) == {}
 
@@ -179,7 +193,7 @@ async def test_a_pod_that_ends_by_itself_a_moment_before_keeps_its_exit_code(
 ) -> None:
     fake.add("a", "1")
     fake.containers["a"].state, fake.codes["a"] = 2, 7
-    ends = await runtime.end(a_pod("1"), grace_seconds=30, hooks={})
+    ends = await runtime.end(a_pod("1"), grace_seconds=30, hooks={}, on_exit=ignore)
     assert {name: end.exit_code for name, end in ends.items()} == {"a": 7}
 
 
