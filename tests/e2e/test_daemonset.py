@@ -32,7 +32,7 @@ async def test_what_install_prints_sees_the_pods_of_a_real_node_out(real: Cluste
         await real.until("the agent's pod is ready", lambda: is_ready(real))
         assert await pair.is_held(AGENT, "fairlead-agent")
         allowed = pair.run(AGENT, "busctl", "get-property", *LOGIND, "InhibitDelayMaxUSec")
-        assert int(allowed.split()[1]) == 102_000_000
+        assert int(allowed.split()[1]) == 105_000_000
         await pair.prepare_pods()
         await pair.start_pods(nodes=(AGENT,))
         await pair.power_off((AGENT,))

@@ -11,6 +11,7 @@ import traceback
 from typing import Any
 
 from fairlead.agent.windows.control import Control
+from fairlead.agent.windows.processes import Processes
 from fairlead.agent.windows.registry import Registry
 from fairlead.agent.windows.scm import NewService, ScmError, ServiceManager, _service, advapi
 from fairlead.agent.windows.structures import ServiceStatus, StartKind
@@ -100,7 +101,12 @@ def dependencies(name: str) -> list[str]:
     return Registry().dependencies(name)
 
 
-QUESTIONS = {one.__name__: one for one in (create, dependencies, facts, order, paramchange, start, stop, timeout)}
+def tree(process_id: str) -> list[str]:
+    """The names of a process that runs and of all that it has started."""
+    return [one.name for one in Processes().tree(int(process_id))]
+
+
+QUESTIONS = {one.__name__: one for one in (create, dependencies, facts, order, paramchange, start, stop, timeout, tree)}
 
 
 def answer(question: str, *arguments: str) -> dict[str, Any]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import datetime as dt
 import json
 import pathlib
+import re
 import subprocess
 import time
 from collections.abc import Callable
@@ -35,6 +37,7 @@ class Site:
         self.client = client
         self.node = f"node-{name}"
         self.service = f"agent-{name}"
+        self.kubelet = f"kubelet-{name}"
         self.pipe = rf"\\.\pipe\cri-{name}"
         self.is_active = True  # the agent is to hear that the machine goes down
         self._containers: list[dict[str, Any]] = []
@@ -110,6 +113,16 @@ class Site:
         command = [self.machine.python_path, *program, "agent", "--windows-service", *self.flags(config)]
         self.machine.ask("create", self.service, subprocess.list2cmdline(command))
 
+    async def start_kubelet(self, *files: pathlib.Path) -> str:
+        """A kubelet with a grace period of its own, as a service or as the child of one; what the agent must know."""
+        config = self.folder / "kubelet.yaml"
+        config.write_text("shutdownGracePeriod: 60s\nshutdownGracePeriodCriticalPods: 20s\n")
+        script = windows_path(REPOSITORY / "tests/windows/hollow_kubelet.py")
+        command = [self.machine.python_path, script, *map(windows_path, files)]
+        self.machine.ask("create", self.kubelet, subprocess.list2cmdline(command))
+        await asyncio.to_thread(self.machine.ask, "start", self.kubelet)
+        return f"kubeletUnit: {self.kubelet}\nkubeletConfigFile: '{windows_path(config)}'\n"
+
     async def start_agent(self) -> None:
         """Until it looks after the node, and knows its pods where it is to."""
         await asyncio.to_thread(self.machine.ask, "start", self.service)
@@ -136,6 +149,12 @@ class Site:
         """When it was asked for that."""
         lines = (self.folder / "runtime.log").read_text(encoding="utf-8").splitlines()
         return next(float(one.partition(" ")[0]) for one in lines if one.partition(" ")[2].startswith(line))
+
+    def given(self, name: str) -> tuple[float, float]:
+        """When the agent asked a pod to end, and the seconds it gave it."""
+        found = re.search(rf"^(\S+) .*ending a pod pod=default/{name} grace_seconds=([0-9.]+)", self.log(), re.M)
+        assert found is not None, self.log()
+        return dt.datetime.fromisoformat(found[1]).timestamp(), float(found[2])
 
     async def until(self, holds: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + PATIENCE_SECONDS

@@ -190,5 +190,43 @@ async def test_a_pods_hook_and_signal_get_a_grace_period(site: Site, config: str
     assert asked[2].startswith(f"stop {name} ")
     assert int(asked[2].split()[-1]) <= given
     assert f"ended {name} 137" in asked
-    assert site.at(f"ended {name}") - site.at(f"exec {name}") >= 1
+    # Lower bounds too: it has its own grace period whole, and the group's but for what the agent needs to begin.
+    asked_at, grace_seconds = site.given(name)
+    assert grace_seconds == given if grace < 8 else grace_seconds > given / 2
+    assert site.at(f"ended {name}") - asked_at >= grace_seconds - 0.1
     assert await site.phase(name) == "Failed Terminated"
+
+
+async def test_a_kubelet_that_is_not_notified_before_us_is_stopped_and_its_pods_have_their_time(site: Site) -> None:
+    """It has a grace period of its own, and comes after the agent: waiting for it would be in vain."""
+    name = f"pod-{site.node}"
+    await site.pod(name, grace=600, needs=1)
+    await site.start_runtime()
+    beside = await site.start_kubelet()
+    site.create(LONG.replace("30s", "60s") + beside, long_drains=True)
+    await site.start_agent()
+    seen = await site.stop()
+    assert seen[-1] == [STOPPED, 0, 0, 0]
+    assert "the kubelet does not end its pods; taking over" in site.log()
+    assert site.given(name)[1] > 20  # of 50 s: not killed when all time was over
+    assert f"ended {name} 0" in site.asked()
+    assert await site.phase(name) == "Succeeded"
+    assert site.machine.ask("facts", site.kubelet)["state"] == STOPPED
+
+
+async def test_a_kubelet_under_a_wrapper_that_does_not_stop_ends_with_it(site: Site) -> None:
+    """As under nssm: the service's process is not the kubelet's. It does not hear the notice, so the agent owns."""
+    name = f"pod-{site.node}"
+    await site.pod(name, grace=600, needs=1)
+    await site.start_runtime()
+    number = site.folder / "child"
+    beside = await site.start_kubelet(number)
+    child = number.read_text()
+    assert site.machine.ask("tree", child) == ["python.exe"]
+    site.create(LONG.replace("30s", "60s") + beside, long_drains=True)
+    await site.start_agent()
+    seen = await site.stop()
+    assert seen[-1] == [STOPPED, 0, 0, 0]
+    assert "the kubelet does not stop and is ended" in site.log()
+    assert site.machine.ask("tree", child) == []
+    assert await site.phase(name) == "Succeeded"

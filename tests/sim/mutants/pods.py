@@ -127,16 +127,14 @@ def leaves_out_of_the_record_who_outlives_its_group(patch: pytest.MonkeyPatch) -
 
 
 @mutant("10")
-def forgets_after_the_boot_who_was_not_seen_to_end(patch: pytest.MonkeyPatch) -> None:
-    async def nothing(*_args: object) -> None:
-        return
+def waits_for_the_api_in_the_time_of_the_pod(patch: pytest.MonkeyPatch) -> None:
+    end_group = conducting.Conductor._end_group
 
-    patch.setattr(accounts.Accounts, "settle", nothing)
+    async def patiently(self: Any, stage: Any, members: Any) -> None:
+        await self._clock.sleep(2.5)
+        await end_group(self, stage, members)
 
-
-@mutant("10")
-def waits_for_traffic_in_the_time_of_the_pod(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shutdown_plan.Stage, "lead_left", lambda self, _pod, elapsed, *_args: self.began + 2.0 - elapsed)
+    patch.setattr(conducting.Conductor, "_end_group", patiently)
 
 
 @mutant("10", "liveness", seed=2)

@@ -19,7 +19,7 @@ from typing import Any, Final, assert_never, cast
 
 import msgspec
 
-from fairlead.agent.shutdown import kubelet_back
+from fairlead.agent.shutdown import kubelet_back, kubelet_watch
 from fairlead.agent.shutdown.accounts import Accounts
 from fairlead.agent.shutdown.conducting import Conductor
 from fairlead.agent.shutdown.course import Course
@@ -31,10 +31,9 @@ from fairlead.agent.shutdown.podwriting import PodWriter
 from fairlead.agent.shutdown.reach import API_ERRORS, Reach
 from fairlead.agent.shutdown.recording import Record
 from fairlead.agent.shutdown.reporting import NodeReport
-from fairlead.agent.shutdown.telling import Teller
+from fairlead.agent.shutdown.telling import Teller, tell_of_problems
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.base import logs, tasks
-from fairlead.base.backoff import Backoff
 from fairlead.client.client import Client
 from fairlead.lifecycle import shutdown_recovery
 from fairlead.lifecycle.shutdown_config import ShutdownConfig
@@ -52,9 +51,7 @@ follow: on a machine that is busy, each takes its moment.
 _INTERRUPTION: Final = "node is shutting down"
 
 _EVIDENCE_SECONDS: Final = 3.0
-_KUBELET_POLL_SECONDS: Final = 0.25
 _STATUS_POLL_SECONDS: Final = 0.05
-_KUBELET_RETRY: Final = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=30.0, jitter=0.3)
 # All that follows the last group together: never longer than the machine waits, and not for ever when it would.
 _CLOSING_SECONDS: Final = 5.0
 _CLOSING_LEAST_SECONDS: Final = 0.5
@@ -120,6 +117,8 @@ class Keeper:
         async with tasks.TaskScope("shutdown", on_exit=tasks.OnExit.CANCEL) as scope:
             scope.start(self.cache.run(self._client), name="pods")
             async with self._parts.ear.running(needed):
+                told = tell_of_problems(self._parts.ear, self._teller, self.options.node_name, self._clock)
+                scope.start(told, name="problems")
                 course = await self._find_out()
                 while True:
                     course = await self._follow(course)
@@ -318,7 +317,7 @@ class Keeper:
             recording = scope.start(self._report.record_event(course, telling), name="record")
             if course.state.complete_time is None:
                 if course.state.owner == "kubelet":
-                    await self._watch_kubelet(course, conductor)
+                    await kubelet_watch.watch(self._parts.kubelet, course, conductor, self._clock)
                 if course.state.owner == "agent":
                     await self._stop_kubelet(course)
                     looking = scope.start(self._report.look_after(self.cache, self._writer), name="node")
@@ -373,24 +372,6 @@ class Keeper:
         ):
             await self._clock.sleep(_STATUS_POLL_SECONDS)
 
-    async def _watch_kubelet(self, course: Course, conductor: Conductor) -> None:
-        """Let the kubelet end its pods. One that lets go of the machine while pods run has forgotten: we take over."""
-        while course.left:
-            try:
-                holds = await self._parts.kubelet.ends_pods()
-            except RuntimeFailed:
-                holds = True  # nobody to ask; it may well be at work
-            else:
-                if holds and not course.state.kubelet_held:
-                    course.change(msgspec.structs.replace(course.state, kubelet_held=True))
-            if not holds:
-                if await conductor.running() is None:
-                    return
-                break
-            await self._clock.sleep(_KUBELET_POLL_SECONDS)
-        _log.warning("the kubelet does not end its pods any more; taking over", left_seconds=round(course.left, 1))
-        course.change(msgspec.structs.replace(course.state, owner="agent"))
-
     async def _stop_kubelet(self, course: Course) -> None:
         course.change(msgspec.structs.replace(course.state, kubelet_stopped=True))
         try:
@@ -443,21 +424,12 @@ class Keeper:
 
     async def _give_kubelet_back(self, course: Course | None) -> None:
         """The kubelet runs again, and holds the machine up if it did before."""
+        kubelet, randomness = self._parts.kubelet, self._client.randomness
         if course is None or course.state.kubelet_stopped:
-            await self._start_kubelet()
+            await kubelet_back.start(kubelet, self._clock, randomness)
         elif course.state.kubelet_held and await kubelet_back.has_lost_its_lock(
-            self._parts.kubelet, course, self._conductor(course, self._accounts(course)), self._clock
+            kubelet, course, self._conductor(course, self._accounts(course)), self._clock
         ):
             _log.warning("the kubelet holds no lock after a shutdown that was called off, and is restarted")
             await self._stop_kubelet(course)
-            await self._start_kubelet()
-
-    async def _start_kubelet(self) -> None:
-        """Until it runs: a node without one is of no use to anybody."""
-        delays = _KUBELET_RETRY.delays(self._client.randomness)
-        while True:
-            try:
-                return await self._parts.kubelet.start()
-            except RuntimeFailed as error:
-                _log.error("the kubelet cannot be started again; trying on", error=str(error))
-            await self._clock.sleep(next(delays))
+            await kubelet_back.start(kubelet, self._clock, randomness)

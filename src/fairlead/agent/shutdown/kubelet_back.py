@@ -12,15 +12,32 @@ from typing import Final
 from fairlead.agent.shutdown.conducting import Conductor
 from fairlead.agent.shutdown.course import Course
 from fairlead.agent.shutdown.ending import KubeletControl, RuntimeFailed
+from fairlead.base import logs
+from fairlead.base.backoff import Backoff
 from fairlead.base.clock import Clock
+from fairlead.base.randomness import Randomness
 
-__all__ = ["has_lost_its_lock"]
+__all__ = ["has_lost_its_lock", "start"]
 
 _POLL_SECONDS: Final = 0.5
 # It gives one lock back before it asks for the next; that moment is no loss.
 _MISSING_SECONDS: Final = 3.0
 # Whether the lock is still the old one cannot be seen. It is given back as soon as no pod of the kubelet runs.
 _SETTLED_SECONDS: Final = 5.0
+_RETRY: Final = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=30.0, jitter=0.3)
+
+_log = logs.get_logger(__name__)
+
+
+async def start(kubelet: KubeletControl, clock: Clock, randomness: Randomness) -> None:
+    """Start it until it runs: a node without one is of no use."""
+    delays = _RETRY.delays(randomness)
+    while True:
+        try:
+            return await kubelet.start()
+        except RuntimeFailed as error:
+            _log.error("the kubelet cannot be started again; trying on", error=str(error))
+        await clock.sleep(next(delays))
 
 
 async def has_lost_its_lock(kubelet: KubeletControl, course: Course, conductor: Conductor, clock: Clock) -> bool:

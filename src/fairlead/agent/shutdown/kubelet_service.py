@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
 from fairlead.agent.shutdown.ending import RuntimeFailed
 from fairlead.agent.windows.control import Accept, ServiceState
-from fairlead.agent.windows.scm import ScmError, ServiceFacts
+from fairlead.agent.windows.processes import Process
+from fairlead.agent.windows.scm import ServiceFacts
 from fairlead.base import logs
 from fairlead.base.clock import Clock
 
-__all__ = ["KubeletService", "Services"]
+__all__ = ["KubeletService", "ProcessTable", "Services"]
 
 _STOP_SECONDS: Final = 3.0
+# Services that are notified together are notified within moments. One that still runs then comes after us in
+# PreshutdownOrder: it is not notified before the agent has stopped.
+_NOTICE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.05
 
 _T = TypeVar("_T")
@@ -40,40 +42,65 @@ class Services(Protocol):
         ...
 
 
+class ProcessTable(Protocol):
+    """What is asked about processes; see `agent.windows.processes`. Each raises OSError."""
+
+    def tree(self, process_id: int) -> Sequence[Process]:
+        """A process and all that it has started, parents first."""
+        ...
+
+    def end(self, process: Process) -> bool:
+        """End it, unless it has ended."""
+        ...
+
+
 class KubeletService:
-    """A `KubeletControl` for a kubelet that is a service of its own (`--windows-service`)."""
+    """A `KubeletControl` for a kubelet that is a service of its own, or the child of one (nssm)."""
 
     def __init__(
         self,
         clock: Clock,
         services: Services,
+        processes: ProcessTable,
         *,
         name: str = "kubelet",
         is_configured: bool = False,
-        terminate: Callable[[int], None] | None = None,
     ) -> None:
         self._clock = clock
         self._services = services
+        self._processes = processes
         self._name = name
         self._is_configured = is_configured
-        self._terminate = terminate or _terminate
+        self._first_asked: float | None = None
 
     async def ends_pods(self) -> bool:
-        """Whether it has been set up to, and is there to do it: it hears the notice, or is busy with it."""
+        """Whether it has been set up to, and is there to do it: it is busy with it, or about to hear the notice.
+
+        Asked while the machine goes down. A kubelet that was notified says STOP_PENDING at once, before it ends a pod.
+        """
         if not self._is_configured:
             return False  # with its gate on it hears the notice all the same, and only stops
         facts = await self._ask(lambda: self._services.facts(self._name))
         if facts is None:
             return False
-        return facts.state == ServiceState.STOP_PENDING or bool(facts.accepts & Accept.PRESHUTDOWN)
+        if facts.state == ServiceState.STOP_PENDING:
+            return True
+        now = self._clock.monotonic()
+        self._first_asked = now if self._first_asked is None else self._first_asked
+        may_be_notified = now - self._first_asked < _NOTICE_SECONDS
+        return bool(facts.accepts & Accept.PRESHUTDOWN) and may_be_notified
 
     async def stop(self) -> None:
         """Stop the service and wait until it has; one that does not listen is ended. Where there is none, all is well.
 
-        While the machine goes down the manager may refuse to pass a STOP on; then the process is ended as well.
+        While the machine goes down the manager may refuse to pass a STOP on; then the process is ended as well. Of a
+        service wrapper the child is the kubelet: whatever the service has started ends with it, the wrapper first,
+        which would start its child again.
         """
-        if not await self._runs():
+        facts = await self._ask(lambda: self._services.facts(self._name))
+        if facts is None or facts.state == ServiceState.STOPPED:
             return
+        tree = await self._ask(lambda: self._processes.tree(facts.process_id)) if facts.process_id else ()
         try:
             await self._ask(lambda: self._services.stop(self._name))
             async with self._clock.timeout(_STOP_SECONDS):
@@ -81,7 +108,7 @@ class KubeletService:
                     await self._clock.sleep(_POLL_SECONDS)
         except (RuntimeFailed, TimeoutError) as error:
             _log.warning("the kubelet does not stop and is ended", error=str(error) or "it takes too long")
-            await self._end()
+        await self._end(tree)
         _log.info("stopped the kubelet", service=self._name)
 
     async def start(self) -> None:
@@ -95,22 +122,20 @@ class KubeletService:
         facts = await self._ask(lambda: self._services.facts(self._name))
         return facts is not None and facts.state != ServiceState.STOPPED
 
-    async def _end(self) -> None:
-        facts = await self._ask(lambda: self._services.facts(self._name))
-        if facts is None or not facts.process_id:
-            return
-        try:
-            self._terminate(facts.process_id)
-        except OSError as error:
-            raise RuntimeFailed(f"the kubelet's process {facts.process_id} cannot be ended: {error}") from error
+    async def _end(self, tree: Sequence[Process]) -> None:
+        """End what is left of the service."""
+        for process in tree:
+            try:
+                ended = await asyncio.to_thread(self._processes.end, process)
+            except OSError as error:
+                raise RuntimeFailed(
+                    f"the kubelet's process {process.process_id} {process.name} cannot be ended: {error}"
+                ) from error
+            if ended:
+                _log.info("ended a process of the kubelet", process_id=process.process_id, name=process.name)
 
     async def _ask(self, question: Callable[[], _T]) -> _T:
         try:
             return await asyncio.to_thread(question)
-        except ScmError as error:
+        except OSError as error:
             raise RuntimeFailed(str(error)) from error
-
-
-def _terminate(process_id: int) -> None:
-    # On Windows this is TerminateProcess, whatever the signal.
-    os.kill(process_id, signal.SIGTERM)

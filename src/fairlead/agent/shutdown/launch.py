@@ -90,17 +90,27 @@ def _linux(settings: ShutdownSettings, clock: Clock) -> _System:
 def _windows(settings: ShutdownSettings, clock: Clock, service: Service) -> _System:
     from fairlead.agent.shutdown.kubelet_service import KubeletService
     from fairlead.agent.shutdown.windows import PreshutdownEar
+    from fairlead.agent.windows.processes import Processes
     from fairlead.agent.windows.scm import ServiceManager
 
     config, manager = settings.config, ServiceManager()
+    is_configured = kubelet_is_configured(config.kubelet_config_file)
     return _System(
-        ear=PreshutdownEar(service, manager, Registry()),
+        ear=PreshutdownEar(
+            service,
+            manager,
+            Registry(),
+            clock,
+            kubelet=config.kubelet_unit,
+            kubelet_owns=settings.owner == "kubelet" or (settings.owner == "auto" and is_configured),
+        ),
         runtime=_runtime(named_pipe(config.runtime_endpoint), clock),
         kubelet=KubeletService(
             clock,
             manager,
+            Processes(),
             name=config.kubelet_unit,
-            is_configured=kubelet_is_configured(config.kubelet_config_file),
+            is_configured=is_configured,
         ),
     )
 
@@ -139,7 +149,8 @@ class Watch:
                 config=config.shutdown,
                 folder=folder,
                 owner=settings.owner,
-                kubelet_is_configured=kubelet_is_configured(config.kubelet_config_file),
+                # On Windows a kubelet that is configured may not hear the notice (nssm): its control knows.
+                kubelet_is_configured=service is None and kubelet_is_configured(config.kubelet_config_file),
                 well_known_conditions=well_known_conditions,
                 records_events=records_events,
                 own_pods=frozenset({own_pod} if own_pod else ()),

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+from typing import Literal
 
+from fairlead.agent.shutdown.ears import Ear
 from fairlead.agent.shutdown.memory import ShutdownState
 from fairlead.api.core_v1 import ObjectReference
+from fairlead.base.clock import Clock
 from fairlead.base.metrics import Metrics
 from fairlead.client.recorder import EventRecorder
 
-__all__ = ["Teller"]
+__all__ = ["Teller", "tell_of_problems"]
 
 _REASON = "Shutdown"
+_AT_RISK = "GracefulShutdownAtRisk"
+_NOT_AT_RISK = "GracefulShutdownReady"
+_POLL_SECONDS = 5.0
 _NAMED = 10  # pods; an Event's note is short
 
 
@@ -59,10 +65,39 @@ class Teller:
             f"The node is up again after the shutdown of {started_at:%Y-%m-%dT%H:%M:%SZ}; {how}: {_counted(state)}",
         )
 
-    def _tell(self, node_name: str, note: str) -> None:
+    def at_risk(self, node_name: str, problem: str) -> None:
+        """The machine might not wait for its pods."""
+        self._tell(node_name, f"The machine may not wait for its pods: {problem}", reason=_AT_RISK, type="Warning")
+
+    def no_longer_at_risk(self, node_name: str) -> None:
+        """It will."""
+        self._tell(node_name, "The machine waits for its pods", reason=_NOT_AT_RISK)
+
+    def _tell(
+        self,
+        node_name: str,
+        note: str,
+        *,
+        reason: str = _REASON,
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - the word of the API
+    ) -> None:
         # As the kubelet: a node's name stands for its uid in Events about it.
         node = ObjectReference(api_version="v1", kind="Node", name=node_name, uid=node_name)
-        self._recorder.event(node, reason=_REASON, note=note)
+        self._recorder.event(node, reason=reason, note=note, type=type)
+
+
+async def tell_of_problems(ear: Ear, teller: Teller, node_name: str, clock: Clock) -> None:
+    """Until cancelled: an Event when the machine might not wait for its pods, or not so long, and when it will."""
+    told = ""
+    while True:
+        problem = ear.problem
+        if problem != told and not ear.preparing:
+            if problem:
+                teller.at_risk(node_name, problem)
+            else:
+                teller.no_longer_at_risk(node_name)
+            told = problem
+        await clock.sleep(_POLL_SECONDS)
 
 
 def _counted(state: ShutdownState | None) -> str:

@@ -13,13 +13,16 @@ import math
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol
 
-from fairlead.agent.windows.order import placed_before
+from fairlead.agent.windows.order import placed
 from fairlead.agent.windows.service import Service
 from fairlead.base import logs, tasks
+from fairlead.base.clock import Clock
 
 __all__ = ["Order", "PreshutdownEar", "Timeouts"]
 
 _MILLISECONDS_MAX: Final = 0xFFFF_FFFF
+# A kubelet that starts puts itself before what it needs, and with that behind us; and what failed may work by now.
+_LOOK_AGAIN_SECONDS: Final = 60.0
 
 _log = logs.get_logger(__name__)
 
@@ -58,10 +61,23 @@ class PreshutdownEar:
     Whether the machine was going down before this process started, nobody can tell.
     """
 
-    def __init__(self, service: Service, timeouts: Timeouts, order: Order) -> None:
+    def __init__(
+        self,
+        service: Service,
+        timeouts: Timeouts,
+        order: Order,
+        clock: Clock,
+        *,
+        kubelet: str = "",
+        kubelet_owns: bool = False,
+    ) -> None:
         self._service = service
         self._timeouts = timeouts
         self._order = order
+        self._clock = clock
+        self._kubelet = kubelet  # the name of its service
+        self._kubelet_owns = kubelet_owns
+        self._order_problem = ""
         self._words: asyncio.Queue[bool] = asyncio.Queue()
         self._changed = asyncio.Event()
         self.preparing: bool | None = None
@@ -97,21 +113,26 @@ class PreshutdownEar:
 
     async def _follow_settings(self, needed_seconds: float) -> None:
         while True:
-            await self._changed.wait()
+            with contextlib.suppress(TimeoutError):
+                async with self._clock.timeout(_LOOK_AGAIN_SECONDS):
+                    await self._changed.wait()
             self._changed.clear()
-            await asyncio.to_thread(self._introduce, needed_seconds)
+            if not self.preparing:
+                await asyncio.to_thread(self._introduce, needed_seconds)
 
     def _introduce(self, needed_seconds: float) -> None:
         """See to it that the machine waits long enough, and tells us in time."""
-        self.problem = self._lengthen(min(math.ceil(needed_seconds * 1000), _MILLISECONDS_MAX))
-        if self.problem:
+        before, self.problem = self.problem, self._lengthen(min(math.ceil(needed_seconds * 1000), _MILLISECONDS_MAX))
+        if self.problem and self.problem != before:
             _log.error("the machine may not wait for its pods", problem=self.problem)
         try:
-            self._take_place()
+            problem = self._take_place()
         except OSError as error:
-            _log.warning(
-                "cannot take a place in PreshutdownOrder: services that are needed may stop first", error=str(error)
-            )
+            problem = f"cannot take a place in PreshutdownOrder: {error}"
+        if problem and problem != self._order_problem:
+            # Only an improvement is lost: the machine tells us all the same, at the same time as others.
+            _log.warning("services that are needed may stop first", problem=problem)
+        self._order_problem = problem
 
     def _lengthen(self, needed_ms: int) -> str:
         """What keeps the machine from waiting so long, if something does."""
@@ -129,13 +150,19 @@ class PreshutdownEar:
         _log.info("the machine waits longer now", before_ms=found_ms, now_ms=now_ms)
         return ""
 
-    def _take_place(self) -> None:
+    def _take_place(self) -> str:
+        """Be notified after a kubelet that ends the pods, and before what we need. What keeps us from it, if any."""
         found = self._order.order()
         if found is None:
-            # Only an improvement is lost: the machine tells us all the same, at the same time as others.
-            _log.warning("this system has no PreshutdownOrder: services that are needed may stop first")
-            return
-        placed = placed_before(self._service.name, self._order.dependencies(self._service.name), found)
-        if placed != found:
-            self._order.set_order(placed)
-            _log.info("took a place in PreshutdownOrder", order=placed)
+            return "this system has no PreshutdownOrder"
+        order = placed(
+            self._service.name,
+            found,
+            needs=self._order.dependencies(self._service.name),
+            after=self._kubelet if self._kubelet_owns else "",
+            before="" if self._kubelet_owns else self._kubelet,
+        )
+        if order != found:
+            self._order.set_order(order)
+            _log.info("took a place in PreshutdownOrder", order=order)
+        return ""

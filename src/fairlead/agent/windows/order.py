@@ -1,31 +1,46 @@
 """The order in which services hear that the machine goes down: a list of names. Pure.
 
-Those on the list hear it one after the other, everybody else afterwards. A service that needs another to do its work,
-as we need the container runtime, must hear it before that one goes away.
+Windows notifies the services on the list one after the other, each when the one before it has stopped, and every other
+service afterwards. A service that needs another to do its work, as the agent needs the container runtime, must hear it
+before that one stops. A service that waits for another, as the agent waits for a kubelet that ends the pods itself,
+must hear it after that one: a kubelet that comes later is not notified before the agent has stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["placed_before"]
+__all__ = ["placed"]
 
 
-def placed_before(service: str, dependencies: Sequence[str], order: Sequence[str]) -> list[str]:
-    """The order with the service right before the first of its dependencies, and all of those in the list.
+def placed(
+    service: str, order: Sequence[str], *, needs: Sequence[str] = (), after: str = "", before: str = ""
+) -> list[str]:
+    """The order with the service in its place; everything that it needs is in the list then.
 
-    The names that are there stay in their order; without dependencies nothing changes. Windows does not tell names
-    apart by case, and neither does this.
+    `after` names a service that hears it first: the place is right behind it, and it is put before what is needed when
+    it is not listed. Without one the place is right before the first of what is needed and of `before`, where that is
+    listed. The other names stay in their order. Windows does not tell names apart by case, and neither does this.
     """
-    if not dependencies:
+    if not after and not needs and not _has(order, before):
         return list(order)
-    placed = [name for name in order if name.casefold() != service.casefold()]
-    listed = {name.casefold() for name in placed}
-    for name in dependencies:
-        if name.casefold() not in listed:
-            listed.add(name.casefold())
-            placed.append(name)
-    needed = {name.casefold() for name in dependencies}
-    first = next(index for index, name in enumerate(placed) if name.casefold() in needed)
-    placed.insert(first, service)
-    return placed
+    names = [name for name in order if name.casefold() != service.casefold()]
+    for name in needs:
+        if not _has(names, name):
+            names.append(name)
+    if after and not _has(names, after):
+        if not needs:
+            return names  # neither is listed: both hear it together, after all the others
+        names.insert(_first(names, needs), after)
+    place = _first(names, [after]) + 1 if after else _first(names, [*needs, before])
+    names.insert(place, service)
+    return names
+
+
+def _has(names: Sequence[str], name: str) -> bool:
+    return name.casefold() in {one.casefold() for one in names}
+
+
+def _first(names: Sequence[str], wanted: Sequence[str]) -> int:
+    folded = {name.casefold() for name in wanted}
+    return next(index for index, name in enumerate(names) if name.casefold() in folded)

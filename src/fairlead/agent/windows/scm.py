@@ -200,7 +200,7 @@ def advapi() -> Any:
         "DeleteService": [handle],
         "QueryServiceConfig2W": [handle, number, pointer, number, pointer],
         "QueryServiceStatusEx": [handle, number, pointer, number, pointer],
-        "SetFileSecurityW": [text, number, pointer],
+        "SetKernelObjectSecurity": [handle, number, pointer],
         "SetServiceStatus": [handle, pointer],
         "StartServiceCtrlDispatcherW": [pointer],
         "StartServiceW": [handle, number, pointer],

@@ -364,6 +364,38 @@ async def test_a_kubelet_that_ends_its_pods_is_left_to_it(here: NodeWorld) -> No
     assert (await here.conditions())["LifecycleTransition"] == ("True", "shutdown-drain-complete")
 
 
+async def test_a_kubelet_whose_own_time_is_longer_is_left_to_its_pods(here: NodeWorld) -> None:
+    """It still holds the machine up when the agent's time is over: nobody is killed under its hands."""
+    here.owner = "auto"
+    here.machine.kubelet_holds = True
+    await here.pod("low", needs=60)
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    assert here.machine.kubelet == "running"
+    assert here.machine.log == [here.machine.log[-1]]  # released, and nothing else
+    assert await here.status("low") == "Running"
+
+
+async def test_a_machine_that_may_not_wait_is_an_event(here: NodeWorld) -> None:
+    here.machine.problem = "the preshutdown timeout cannot be raised to 45000 ms: Access is denied."
+    here.start()
+    await here.clock.advance(2)
+
+    async def told() -> list[tuple[str, str, str]]:
+        events = (await here.api.admin.of(Event).list()).items
+        return [(one.type, one.reason, one.message) for one in events if one.reason.startswith("Graceful")]
+
+    note = (
+        "The machine may not wait for its pods: the preshutdown timeout cannot be raised to 45000 ms: Access is denied."
+    )
+    assert await told() == [("Warning", "GracefulShutdownAtRisk", note)]
+    here.machine.problem = ""
+    await here.clock.advance(10)
+    assert min(await told()) == ("Normal", "GracefulShutdownReady", "The machine waits for its pods")
+
+
 async def test_a_kubelet_that_forgets_is_taken_over_from(here: NodeWorld) -> None:
     here.owner = "auto"
     here.machine.kubelet_holds = True

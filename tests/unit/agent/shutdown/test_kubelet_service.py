@@ -5,8 +5,8 @@ import pytest
 from fairlead.agent.shutdown.ending import RuntimeFailed
 from fairlead.agent.shutdown.kubelet_service import KubeletService
 from fairlead.agent.windows.control import Accept, ServiceState
-from fairlead.base.clock import RealClock
-from tests.unit.agent.windows.fakemanager import FakeManager, a_service
+from fairlead.base.clock import RealClock, VirtualClock
+from tests.unit.agent.windows.fakemanager import FakeManager, FakeProcesses, a_service
 
 RUNNING, STOPPED, STOP_PENDING = ServiceState.RUNNING, ServiceState.STOPPED, ServiceState.STOP_PENDING
 HEARS = Accept.STOP | Accept.PRESHUTDOWN
@@ -17,13 +17,10 @@ def manager() -> FakeManager:
     return FakeManager()
 
 
-def a_kubelet(manager: FakeManager, *, is_configured: bool = True, ended: list[int] | None = None) -> KubeletService:
-    def terminate(process_id: int) -> None:
-        if ended is None:
-            raise PermissionError("no")
-        ended.append(process_id)
-
-    return KubeletService(RealClock(), manager, is_configured=is_configured, terminate=terminate)
+def a_kubelet(
+    manager: FakeManager, processes: FakeProcesses | None = None, *, is_configured: bool = True
+) -> KubeletService:
+    return KubeletService(RealClock(), manager, processes or FakeProcesses(), is_configured=is_configured)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +58,20 @@ async def test_it_is_stopped_and_started(manager: FakeManager) -> None:
     assert manager.log == ["stop kubelet", "start kubelet"]
 
 
+async def test_one_that_runs_on_was_not_notified(manager: FakeManager) -> None:
+    """It comes after us in PreshutdownOrder, and hears nothing before we have stopped: waiting for it is in vain."""
+    manager.services["kubelet"] = a_service(RUNNING, HEARS)
+    clock = VirtualClock()
+    kubelet = KubeletService(clock, manager, FakeProcesses(), is_configured=True)
+    assert await kubelet.ends_pods()
+    await clock.advance(1.9)
+    assert await kubelet.ends_pods()  # others are notified in the same moment, and need theirs
+    await clock.advance(0.2)
+    assert not await kubelet.ends_pods()
+    manager.services["kubelet"] = a_service(STOP_PENDING)
+    assert await kubelet.ends_pods()
+
+
 @pytest.mark.parametrize("refusal", ["stop", "ignores"])
 async def test_one_that_does_not_stop_is_ended(
     manager: FakeManager, refusal: str, monkeypatch: pytest.MonkeyPatch
@@ -68,16 +79,32 @@ async def test_one_that_does_not_stop_is_ended(
     monkeypatch.setattr("fairlead.agent.shutdown.kubelet_service._STOP_SECONDS", 0.1)
     manager.services["kubelet"] = a_service(RUNNING, HEARS, 7)
     manager.refuses = {refusal}
-    ended: list[int] = []
-    await a_kubelet(manager, ended=ended).stop()
-    assert ended == [7]
+    processes = FakeProcesses(kubelet=(7, 1), plugin=(9, 7), other=(8, 1))
+    await a_kubelet(manager, processes).stop()
+    assert processes.ended == ["kubelet", "plugin"]
+
+
+@pytest.mark.parametrize("refusal", ["stop", "ignores", ""])
+async def test_under_a_wrapper_the_wrapper_ends_first_and_then_the_kubelet(
+    manager: FakeManager, refusal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """nssm starts its child again when that ends; and one that has stopped may have left its child behind."""
+    monkeypatch.setattr("fairlead.agent.shutdown.kubelet_service._STOP_SECONDS", 0.1)
+    manager.services["kubelet"] = a_service(RUNNING, Accept.STOP, 7)
+    manager.refuses = {refusal}
+    processes = FakeProcesses(kubelet=(9, 7), nssm=(7, 1), containerd=(8, 1))
+    await a_kubelet(manager, processes).stop()
+    assert processes.ended == ["nssm", "kubelet"]
+    assert [one.name for one in processes.alive.values()] == ["containerd"]
 
 
 async def test_one_that_cannot_be_ended_is_a_failure(manager: FakeManager) -> None:
     manager.services["kubelet"] = a_service(RUNNING, HEARS, 7)
     manager.refuses = {"stop"}
-    with pytest.raises(RuntimeFailed, match="process 7 cannot be ended: no"):
-        await a_kubelet(manager).stop()
+    processes = FakeProcesses(kubelet=(7, 1))
+    processes.refuses = True
+    with pytest.raises(RuntimeFailed, match="process 7 kubelet cannot be ended: no"):
+        await a_kubelet(manager, processes).stop()
 
 
 async def test_a_manager_that_refuses_is_a_failure(manager: FakeManager) -> None:

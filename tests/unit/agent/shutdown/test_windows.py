@@ -2,24 +2,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
 from fairlead.agent.shutdown.windows import PreshutdownEar
 from fairlead.agent.windows.control import Control, ServiceState
 from fairlead.agent.windows.service import Service
-from fairlead.base.clock import RealClock
+from fairlead.base.clock import RealClock, VirtualClock
 from tests.unit.agent.windows.fakemanager import FakeCalls, FakeManager, FakeRegistry
 
 
 class Site:
-    def __init__(self, order: list[str] | None = None) -> None:
+    def __init__(self, order: list[str] | None = None, *, kubelet_owns: bool = False) -> None:
         self.calls = FakeCalls()
         self.manager = FakeManager()
         self.order = FakeRegistry(order)
         self.service = Service(self.calls, RealClock())
-        self.ear = PreshutdownEar(self.service, self.manager, self.order)
+        self.clock = VirtualClock()
+        self.ear = PreshutdownEar(
+            self.service, self.manager, self.order, self.clock, kubelet="kubelet", kubelet_owns=kubelet_owns
+        )
 
     def goes_down(self) -> bool:
         return bool(self.ear.preparing)
@@ -102,6 +105,45 @@ async def test_a_place_that_it_has_is_not_written_again() -> None:
     site.order.needs = ["containerd"]
     async with site.listening(1):
         assert site.order.writes == 0
+
+
+async def until(holds: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not holds():  # noqa: ASYNC110 - a thread changes it
+            await asyncio.sleep(0.001)
+
+
+@pytest.mark.parametrize(
+    ("kubelet_owns", "expected"),
+    [(True, ["x", "kubelet", "agent", "containerd"]), (False, ["x", "agent", "kubelet", "containerd"])],
+)
+async def test_it_is_notified_after_a_kubelet_that_ends_the_pods_and_before_one_that_does_not(
+    kubelet_owns: bool, expected: list[str]
+) -> None:
+    site = Site(["x", "kubelet", "containerd"], kubelet_owns=kubelet_owns)
+    site.order.needs = ["containerd"]
+    async with site.listening(1):
+        assert site.order.listed == expected
+
+
+async def test_a_kubelet_that_starts_later_and_puts_itself_behind_is_put_first_again() -> None:
+    site = Site(["kubelet", "containerd"], kubelet_owns=True)
+    site.order.needs = ["containerd"]
+    async with site.listening(1):
+        site.order.listed = ["agent", "kubelet", "containerd"]
+        await site.clock.advance(61)
+        await until(lambda: site.order.listed == ["kubelet", "agent", "containerd"])
+
+
+async def test_a_timeout_that_could_not_be_raised_is_tried_again() -> None:
+    site = Site([])
+    site.manager.refuses = {"change"}
+    async with site.listening(32):
+        assert "cannot be raised to 32000 ms" in site.ear.problem
+        site.manager.refuses = set()
+        await site.clock.advance(61)
+        await until(lambda: not site.ear.problem)
+        assert site.manager.timeout_ms == 32_000
 
 
 @pytest.mark.parametrize("why", ["missing", "order", "dependencies"])

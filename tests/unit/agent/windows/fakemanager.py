@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from fairlead.agent.windows.control import Control, ServiceState, Status
+from fairlead.agent.windows.processes import Process, tree_of
 from fairlead.agent.windows.scm import ScmError, ServiceFacts
 from fairlead.agent.windows.structures import Win32Error
 
@@ -87,6 +88,26 @@ class FakeManager:
         self.log.append(text)
         if text.split(maxsplit=1)[0] in self.refuses:
             raise ScmError(text, 5, "Access is denied.")
+
+
+class FakeProcesses:
+    """The processes of a machine: by number, the number of the parent and the name."""
+
+    def __init__(self, **processes: tuple[int, int]) -> None:
+        self.alive = {number: Process(number, parent, number, name) for name, (number, parent) in processes.items()}
+        self.ended: list[str] = []
+        self.refuses = False
+
+    def tree(self, process_id: int) -> list[Process]:
+        return tree_of(process_id, self.alive.values())
+
+    def end(self, process: Process) -> bool:
+        if self.refuses:
+            raise PermissionError("no")
+        if self.alive.pop(process.process_id, None) is None:
+            return False
+        self.ended.append(process.name)
+        return True
 
 
 class FakeRegistry:
