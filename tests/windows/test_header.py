@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from fairlead.agent.windows import control, structures
+from fairlead.agent.windows import control, folders, processes, structures
 from tests.windows.conftest import MINGW, Parts
 
 STATUS = (
@@ -27,6 +27,13 @@ STRUCTURES: dict[str, tuple[type[ctypes.Structure], str]] = {
     ),
     "SERVICE_FAILURE_ACTIONS_FLAG": (structures.FailureActionsFlag, "fFailureActionsOnNonCrashFailures"),
     "SERVICE_TABLE_ENTRYW": (structures.ServiceTableEntry, "lpServiceName lpServiceProc"),
+    "PROCESSENTRY32W": (
+        structures.ProcessEntry,
+        (
+            "dwSize cntUsage th32ProcessID th32DefaultHeapID th32ModuleID cntThreads th32ParentProcessID "
+            "pcPriClassBase dwFlags szExeFile"
+        ),
+    ),
 }
 
 CONSTANTS: dict[type[enum.IntEnum | enum.IntFlag], str] = {
@@ -54,6 +61,16 @@ NAMED: dict[str, int] = {
     "SC_ACTION_RESTART": 1,
     "SC_STATUS_PROCESS_INFO": 0,
     "SERVICE_ERROR_NORMAL": 1,
+    "TH32CS_SNAPPROCESS": processes._SNAPSHOT_PROCESSES,
+    "PROCESS_QUERY_LIMITED_INFORMATION": processes._QUERY_LIMITED,
+    "STILL_ACTIVE": processes._STILL_ACTIVE,
+    "FILE_ATTRIBUTE_REPARSE_POINT": folders._REPARSE_POINT,
+    "FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT": folders._BACKUP_AND_OPEN_LINK,
+    "READ_CONTROL | WRITE_DAC | WRITE_OWNER | FILE_READ_ATTRIBUTES": folders._ACCESS,
+    "FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE": folders._SHARE_ALL,
+    "OPEN_EXISTING": folders._OPEN_EXISTING,
+    "OWNER_SECURITY_INFORMATION | DACL_SECURITY_INFORMATION": folders._OWNER_AND_RIGHTS,
+    "sizeof(BY_HANDLE_FILE_INFORMATION)": 13 * 4,
 }
 
 
@@ -68,12 +85,12 @@ def claims() -> list[str]:
             said.append(f"sizeof((({name} *)0)->{theirs}) == {place.size}")
     for kind, pattern in CONSTANTS.items():
         said += [f"{pattern.format(one.name)} == {one.value}" for one in kind if one.value]
-    said += [f"{name} == {int(value)}" for name, value in NAMED.items()]
+    said += [f"({name}) == {int(value)}" for name, value in NAMED.items()]
     return said
 
 
 def compiled(parts: Parts, folder: pathlib.Path, conditions: list[str]) -> subprocess.CompletedProcess[str]:
-    lines = ["#include <stddef.h>", "#include <windows.h>", "#include <winsvc.h>"]
+    lines = ["#include <stddef.h>", "#include <windows.h>", "#include <winsvc.h>", "#include <tlhelp32.h>"]
     lines += [f'_Static_assert({condition}, "{condition}");' for condition in conditions]
     source = folder / "claims.c"
     source.write_text("\n".join(lines) + "\n")

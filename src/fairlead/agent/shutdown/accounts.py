@@ -90,8 +90,12 @@ class Accounts:
         """When a pod was asked to end, in seconds since the shutdown began; now, when it was not."""
         return self._course.state.asked.get(uid, self._course.elapsed)
 
-    def asked(self, pods: Iterable[RunningPod]) -> None:
-        """These are asked to end now. One that was asked before keeps its moment: its time is not given twice."""
+    def asked(self, pods: Iterable[RunningPod]) -> frozenset[str]:
+        """These are asked to end now. One that was asked before keeps its moment: its time is not given twice.
+
+        Returns the uids of those that were not.
+        """
+        pods = list(pods)
         state, elapsed, now = self._course.state, self._course.elapsed, self._clock.now()
         moments, unseen = dict(state.asked), {pod.running().uid: pod for pod in state.unseen}
         for pod in pods:
@@ -100,6 +104,7 @@ class Accounts:
                 noted = self._named(pod)
                 unseen[pod.uid] = msgspec.structs.replace(noted, asked_time=now)
         self._course.change(msgspec.structs.replace(state, asked=moments, unseen=tuple(unseen.values())))
+        return frozenset(pod.uid for pod in pods if pod.uid not in state.asked)
 
     def is_unseen(self, pod: RunningPod) -> bool:
         """Whether it was asked to end and was not seen to have ended."""

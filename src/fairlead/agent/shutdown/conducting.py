@@ -223,19 +223,21 @@ class Conductor:
             _log.warning("pods outlive the time of their group", pods=late)
 
     def _ask(self, stage: Stage, pods: Sequence[RunningPod]) -> None:
-        if pods:
-            self._accounts.asked(pods)
+        fresh = self._accounts.asked(pods) if pods else frozenset()
         for pod in pods:
-            self._in_hand[pod.uid] = self._at_work().start(self._end(stage, pod), name=f"{pod.namespace}/{pod.name}")
+            ending = self._end(stage, pod, is_fresh=pod.uid in fresh)
+            self._in_hand[pod.uid] = self._at_work().start(ending, name=f"{pod.namespace}/{pod.name}")
 
-    async def _end(self, stage: Stage, pod: RunningPod) -> None:
+    async def _end(self, stage: Stage, pod: RunningPod, *, is_fresh: bool) -> None:
         """Until it has ended. A pod whose time is over is killed; a runtime that refuses is asked again."""
         while True:
             # As it is known now: more may have been heard of the pod since the group was made up.
             known = self._cache.pods.get(pod.uid)
             hooks = {} if known is None else known.pre_stop
-            asked = self._accounts.asked_at(pod.uid)
-            grace = stage.grace_left(self._facts(pod), self._course.elapsed, asked, self._own_group_seconds(pod))
+            elapsed = self._course.elapsed
+            # The first time all it may have: what the disk took to note it is not taken from the pod.
+            asked, is_fresh = elapsed if is_fresh else self._accounts.asked_at(pod.uid), False
+            grace = stage.grace_left(self._facts(pod), elapsed, asked, self._own_group_seconds(pod))
             _log.info("ending a pod", pod=f"{pod.namespace}/{pod.name}", grace_seconds=round(grace, 3))
             try:
                 ends = await self._runtime.end(

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from fairlead.agent.windows.scm import check
+from fairlead.agent.windows.structures import ProcessEntry
 
 __all__ = ["Process", "Processes", "tree_of"]
 
@@ -80,33 +81,16 @@ class Processes:
         check(snapshot != _INVALID_HANDLE, "listing the processes")
         found = []
         try:
-            entry = _Entry(size=ctypes.sizeof(_Entry))
+            entry = ProcessEntry(size=ctypes.sizeof(ProcessEntry))
             more = library.Process32FirstW(snapshot, ctypes.byref(entry))
             while more:
                 process_id = int(entry.process_id)
                 created = _times(process_id) or 0
-                found.append(Process(process_id, int(entry.parent_id), created, str(entry.name)))
+                found.append(Process(process_id, int(entry.parent_id), created, entry.executable))
                 more = library.Process32NextW(snapshot, ctypes.byref(entry))
         finally:
             library.CloseHandle(snapshot)
         return found
-
-
-class _Entry(ctypes.Structure):
-    """PROCESSENTRY32W."""
-
-    _fields_ = (
-        ("size", ctypes.c_uint32),
-        ("usage", ctypes.c_uint32),
-        ("process_id", ctypes.c_uint32),
-        ("heap_id", ctypes.c_void_p),
-        ("module_id", ctypes.c_uint32),
-        ("threads", ctypes.c_uint32),
-        ("parent_id", ctypes.c_uint32),
-        ("priority", ctypes.c_int32),
-        ("flags", ctypes.c_uint32),
-        ("name", ctypes.c_wchar * 260),
-    )
 
 
 def _times(process_id: int) -> int | None:

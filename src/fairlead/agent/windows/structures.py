@@ -1,4 +1,4 @@
-"""The structures and numbers of `winsvc.h` that are used here; a test holds them against the header itself.
+"""The structures and numbers of `winsvc.h` and `tlhelp32.h` that are used here; a test holds them against the headers.
 
 Every integer is a `c_uint32`: `ctypes.wintypes.DWORD` is 8 bytes long on Linux, where the same tests run.
 """
@@ -17,6 +17,7 @@ __all__ = [
     "Level",
     "MainProcedure",
     "PreshutdownInfo",
+    "ProcessEntry",
     "RecoveryAction",
     "ServiceDescription",
     "ServiceKind",
@@ -145,3 +146,25 @@ class ServiceTableEntry(ctypes.Structure):
     """SERVICE_TABLE_ENTRYW: which procedure is the main one of which service."""
 
     _fields_ = (("name", ctypes.c_wchar_p), ("main", MainProcedure))
+
+
+class ProcessEntry(ctypes.Structure):
+    """PROCESSENTRY32W: one process of a snapshot."""
+
+    _fields_ = (
+        ("size", ctypes.c_uint32),
+        ("usage", ctypes.c_uint32),
+        ("process_id", ctypes.c_uint32),
+        ("heap_id", ctypes.c_uint64),
+        ("module_id", ctypes.c_uint32),
+        ("threads", ctypes.c_uint32),
+        ("parent_id", ctypes.c_uint32),
+        ("priority", ctypes.c_int32),
+        ("flags", ctypes.c_uint32),
+        ("name", ctypes.c_uint16 * 260),  # a wide character is 4 bytes long on Linux
+    )
+
+    @property
+    def executable(self) -> str:
+        """The name of the file that it runs."""
+        return bytes(self.name).decode("utf-16-le", errors="replace").partition("\0")[0]

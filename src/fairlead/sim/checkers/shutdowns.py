@@ -99,7 +99,7 @@ class Shutdowns:
         if grace_seconds > allowed + 0.01:
             self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s, and may have {allowed}")
         in_time = min(allowed, latest_end(PERIODS, group) - elapsed)
-        if grace_seconds < in_time - _SLACK_SECONDS:
+        if grace_seconds < in_time - _FIRST_SECONDS:
             self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s of {in_time:.1f}")
         needs_all = allowed == PERIODS[group].seconds
         well_since = self._stage.well_since(f"agent-{machine.node_name}")

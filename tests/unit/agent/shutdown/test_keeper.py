@@ -346,38 +346,6 @@ async def test_hooks_reach_the_runtime_and_static_pods_are_known_by_their_hash(h
     assert "0 preStop hooked ['c']" in here.machine.log
 
 
-async def test_a_kubelet_that_ends_its_pods_is_left_to_it(here: NodeWorld) -> None:
-    here.owner = "auto"
-    here.machine.kubelet_holds = True
-    await here.pod("low", needs=3)
-    here.start()
-    await here.clock.advance(1)
-    here.machine.go_down()
-    await here.clock.advance(2)
-    assert here.machine.is_held
-    assert "Ready" not in await here.conditions()  # the kubelet's own to say
-    for container in here.machine.containers.values():
-        container.code = 0
-    here.machine.kubelet_holds = False
-    await here.wait(lambda: not here.machine.is_held)
-    assert here.machine.log == [here.machine.log[-1]]  # released, and nothing else
-    assert (await here.conditions())["LifecycleTransition"] == ("True", "shutdown-drain-complete")
-
-
-async def test_a_kubelet_whose_own_time_is_longer_is_left_to_its_pods(here: NodeWorld) -> None:
-    """It still holds the machine up when the agent's time is over: nobody is killed under its hands."""
-    here.owner = "auto"
-    here.machine.kubelet_holds = True
-    await here.pod("low", needs=60)
-    here.start()
-    await here.clock.advance(1)
-    here.machine.go_down()
-    await here.wait(lambda: not here.machine.is_held)
-    assert here.machine.kubelet == "running"
-    assert here.machine.log == [here.machine.log[-1]]  # released, and nothing else
-    assert await here.status("low") == "Running"
-
-
 async def test_a_machine_that_may_not_wait_is_an_event(here: NodeWorld) -> None:
     here.machine.problem = "the preshutdown timeout cannot be raised to 45000 ms: Access is denied."
     here.start()
@@ -394,22 +362,6 @@ async def test_a_machine_that_may_not_wait_is_an_event(here: NodeWorld) -> None:
     here.machine.problem = ""
     await here.clock.advance(10)
     assert min(await told()) == ("Normal", "GracefulShutdownReady", "The machine waits for its pods")
-
-
-async def test_a_kubelet_that_forgets_is_taken_over_from(here: NodeWorld) -> None:
-    here.owner = "auto"
-    here.machine.kubelet_holds = True
-    await here.pod("low", needs=3)
-    await here.pod("critical", CRITICAL, needs=1)
-    here.start()
-    await here.clock.advance(1)
-    here.machine.go_down()
-    await here.clock.advance(2)
-    here.machine.kubelet_holds = False  # killed: its lock is gone with it, its pods are not
-    await here.wait(lambda: not here.machine.is_held)
-    assert here.machine.kubelet == "stopped"
-    assert [line.split(" ")[2] for line in here.machine.log if "TERM" in line] == ["low", "critical"]
-    assert await here.conditions() == COMPLETE
 
 
 async def test_a_pod_that_does_not_end_even_when_killed_does_not_hold_the_others_up(here: NodeWorld) -> None:
