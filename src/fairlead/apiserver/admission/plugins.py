@@ -6,7 +6,7 @@ Kubernetes 1.36 has more of them on by default. Left out here, and why:
 - StorageObjectInUseProtection: its finalizers are taken away by kube-controller-manager only, so that without it no
   volume or claim could ever be deleted.
 - PodSecurity: no namespace enforces a level unless it is labelled so; the labels are kept, not enforced.
-- RuntimeClass, DefaultIngressClass, PersistentVolumeClaimResize, certificate plugins: such kinds are only data here.
+- RuntimeClass, DefaultIngressClass, PersistentVolumeClaimResize: such kinds are only data here.
 - OwnerReferencesPermissionEnforcement, PodNodeSelector and other plugins that are off by default there too.
 """
 
@@ -15,6 +15,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fairlead.apiserver.admission.builtin.certificate_requester import CertificateRequester
+from fairlead.apiserver.admission.builtin.certificates import (
+    CertificateApproval,
+    CertificateSigning,
+    CertificateSubjectRestriction,
+)
 from fairlead.apiserver.admission.builtin.default_storage_class import DefaultStorageClass
 from fairlead.apiserver.admission.builtin.default_toleration_seconds import DefaultTolerationSeconds
 from fairlead.apiserver.admission.builtin.namespace_lifecycle import NamespaceLifecycle
@@ -72,6 +77,9 @@ def default_chain(
             Priority(objects),
             DefaultTolerationSeconds(),
             DefaultStorageClass(objects),
+            CertificateApproval(authorize),
+            CertificateSigning(authorize),
+            CertificateSubjectRestriction(),
             ServiceAddresses(objects, service_network),
             MutatingWebhooks(objects, caller, authorize, metrics),
             ValidatingPolicies(objects, authorize),

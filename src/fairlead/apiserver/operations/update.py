@@ -150,7 +150,9 @@ def _prepare(resource: Resource, obj: Json, old: Json, subresource: str) -> None
     strategy = resource.strategy
     if subresource == "status":
         strategy.prepare_status_update(obj, old)
-    elif not subresource:
+    elif subresource:
+        strategy.prepare_subresource_update(subresource, obj, old)
+    else:
         strategy.prepare_update(obj, old)
     strategy.default(obj)
     if strategy.tracks_generation:

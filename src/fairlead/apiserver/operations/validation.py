@@ -16,7 +16,7 @@ from fairlead.apiserver.registry.resource import Resource
 __all__ = ["check_create", "check_update"]
 
 # Subresources that change what an update may not, by rules of their own.
-_OWN_RULES = frozenset({"binding", "finalize", "ephemeralcontainers", "resize"})
+_OWN_RULES = frozenset({"approval", "binding", "finalize", "ephemeralcontainers", "resize"})
 
 
 def check_create(resource: Resource, obj: Json) -> None:
@@ -39,7 +39,9 @@ def check_update(resource: Resource, obj: Json, old: Json, subresource: str) -> 
         problems += _unqualified_finalizers(resource, metadata)
     if subresource == "status":
         problems += resource.strategy.validate_status_update(obj, old)
-    elif subresource not in _OWN_RULES:
+    elif subresource in _OWN_RULES:
+        problems += resource.strategy.validate_subresource_update(subresource, obj, old)
+    else:
         problems += resource.strategy.validate_update(obj, old)
     if problems:
         raise errors.invalid(resource.group_kind, obj["metadata"]["name"], problems)

@@ -72,6 +72,17 @@ class Strategy:
         else:
             obj["status"] = status
 
+    def prepare_subresource_update(self, subresource: str, obj: Json, old: Json) -> None:
+        """Take back what another subresource than status does not write.
+
+        Of those whose write begins from what is there (scale, binding, finalize) there is nothing to take back.
+        """
+
+    def validate_subresource_update(self, subresource: str, obj: Json, old: Json) -> list[FieldError]:
+        """What is wrong with a change through another subresource than status."""
+        del subresource, obj, old
+        return []
+
     def validate(self, obj: Json) -> list[FieldError]:
         """What is wrong with a new object."""
         del obj

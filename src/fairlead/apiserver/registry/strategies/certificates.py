@@ -10,11 +10,14 @@ from typing import Final
 from fairlead.api import golang, names
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver.registry.strategy import Json, Strategy
+from fairlead.apiserver.security.pki.requests import BadRequestFile, request_organizations
 
 __all__ = ["CertificateSigningRequestStrategy"]
 
 _SPEC: Final = FieldPath("spec")
-_BEGIN: Final = b"-----BEGIN CERTIFICATE REQUEST-----"
+_CONDITIONS: Final = FieldPath("status", "conditions")
+_DECISIONS: Final = ("Approved", "Denied")  # made through the approval only
+_LASTING: Final = (*_DECISIONS, "Failed")  # there, and true, for good
 _MIN_SECONDS: Final = 600
 _USAGES: Final = (
     "any",
@@ -57,13 +60,51 @@ class CertificateSigningRequestStrategy(Strategy):
         super().prepare_update(obj, old)
         obj["spec"] = old.get("spec") or {}
 
+    def prepare_status_update(self, obj: Json, old: Json) -> None:
+        """What was decided stays as it was decided; adding to it or taking from it is refused below."""
+        super().prepare_status_update(obj, old)
+        conditions = (obj.get("status") or {}).get("conditions") or []
+        for kind in _DECISIONS:
+            there, was = _of_type(obj, kind), _of_type(old, kind)
+            if len(there) == len(was):
+                kept = iter(was)
+                conditions[:] = [next(kept) if one.get("type") == kind else one for one in conditions]
+
+    def prepare_subresource_update(self, subresource: str, obj: Json, old: Json) -> None:
+        """An approval changes conditions only."""
+        del subresource
+        conditions = (obj.get("status") or {}).get("conditions")
+        super().prepare_status_update(obj, old)
+        obj["status"] = {**(old.get("status") or {}), "conditions": conditions or []}
+
+    def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """A status does not decide, and what was signed stays."""
+        problems = _validate_conditions(obj, old)
+        for kind in _DECISIONS:
+            there, was = _of_type(obj, kind), _of_type(old, kind)
+            if len(there) > len(was):
+                problems.append(FieldError.forbidden(_CONDITIONS, f'updates may not add a condition of type "{kind}"'))
+            elif len(there) == len(was) and there != was:
+                text = f'updates may not modify a condition of type "{kind}"'
+                problems.append(FieldError.forbidden(_CONDITIONS, text))
+        was_signed = (old.get("status") or {}).get("certificate")
+        if was_signed and (obj.get("status") or {}).get("certificate") != was_signed:
+            text = "updates may not modify existing certificate content"
+            problems.append(FieldError.forbidden(FieldPath("status", "certificate"), text))
+        return problems
+
+    def validate_subresource_update(self, subresource: str, obj: Json, old: Json) -> list[FieldError]:
+        """An approval."""
+        del subresource
+        return _validate_conditions(obj, old)
+
     def validate(self, obj: Json) -> list[FieldError]:
         """A request in PEM, for known uses, to somebody."""
         spec = obj.get("spec") or {}
         problems: list[FieldError] = []
-        if not _is_request(spec.get("request")):
-            text = "PEM block type must be CERTIFICATE REQUEST"
-            problems.append(FieldError.invalid(_SPEC.child("request"), spec.get("request") or None, text))
+        fault = _fault(spec.get("request") or "")
+        if fault:
+            problems.append(FieldError.invalid(_SPEC.child("request"), spec.get("request") or None, fault))
         problems += _validate_usages(spec.get("usages") or [])
         problems += _validate_signer(spec.get("signerName") or "", _SPEC.child("signerName"))
         seconds = spec.get("expirationSeconds")
@@ -78,12 +119,48 @@ class CertificateSigningRequestStrategy(Strategy):
         return []
 
 
-def _is_request(value: str | None) -> bool:
+def _fault(request: str) -> str:
+    """What is wrong with the request itself; empty when nothing is."""
     try:
-        lines = base64.b64decode(value or "", validate=True).splitlines()
+        request_organizations(base64.b64decode(request, validate=True))
+    except BadRequestFile as error:
+        return str(error)
     except (binascii.Error, ValueError):
-        return False
-    return any(line.strip() == _BEGIN for line in lines)
+        return "PEM block type must be CERTIFICATE REQUEST"
+    return ""
+
+
+def _of_type(obj: Json, kind: str) -> list[Json]:
+    return [one for one in (obj.get("status") or {}).get("conditions") or () if one.get("type") == kind]
+
+
+def _validate_conditions(obj: Json, old: Json) -> list[FieldError]:
+    conditions: list[Json] = (obj.get("status") or {}).get("conditions") or []
+    problems: list[FieldError] = []
+    for index, condition in enumerate(conditions):
+        at, kind, status = _CONDITIONS.index(index), condition.get("type"), condition.get("status")
+        allowed = ("True",) if kind in _LASTING else ("False", "True", "Unknown")
+        if not kind:
+            problems.append(FieldError.required(at.child("type"), ""))
+        if not status:
+            problems.append(FieldError.required(at.child("status"), ""))
+        elif status not in allowed:
+            problems.append(FieldError.not_supported(at.child("status"), status, allowed))
+        if any(kind == other.get("type") for other in conditions[:index]):
+            problems.append(FieldError.duplicate(at.child("type"), kind))
+    if all(_of_type(obj, kind) for kind in _DECISIONS):
+        text = "Approved and Denied conditions are mutually exclusive"
+        problems.append(FieldError.invalid(_CONDITIONS, _decided_last(conditions), text))
+    for kind in _LASTING:
+        if len(_of_type(obj, kind)) < len(_of_type(old, kind)):
+            text = f'updates may not remove a condition of type "{kind}"'
+            problems.append(FieldError.forbidden(_CONDITIONS, text))
+    return problems
+
+
+def _decided_last(conditions: list[Json]) -> str:
+    kinds = [str(one.get("type")) for one in conditions]
+    return max(_DECISIONS, key=lambda kind: len(kinds) - kinds[::-1].index(kind))
 
 
 def _validate_usages(usages: list[str]) -> list[FieldError]:
