@@ -32,7 +32,8 @@ def planes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planes]:
     missing = binaries.missing("etcd", "kube-apiserver")
     require_real("real Kubernetes", present=not missing, remedy="run: make kube")
     # Neither has controllers: what they would write is no answer to a request.
-    kube = KubeControlPlane(tmp_path_factory.mktemp("kube"), KubeOptions(), binaries=binaries)
+    options = KubeOptions(apiserver_flags=["--enable-admission-plugins=NodeRestriction"])
+    kube = KubeControlPlane(tmp_path_factory.mktemp("kube"), options, binaries=binaries)
     embedded = EmbeddedControlPlane(tmp_path_factory.mktemp("embedded"))
 
     async def start() -> None:

@@ -49,6 +49,13 @@ class FieldMatcher(msgspec.Struct, frozen=True):
                 return requirement.value
         return None
 
+    def requires(self, field: str, value: str) -> bool:
+        """Whether nothing is selected whose field has another value."""
+        return any(
+            requirement.field == field and requirement.operator is Operator.EQUALS and requirement.value == value
+            for requirement in self.requirements
+        )
+
     def transform(self, change: Callable[[str, str], tuple[str, str]]) -> FieldMatcher:
         """The matcher with every field and value passed through `change`; a pair of empty strings drops it."""
         changed = (

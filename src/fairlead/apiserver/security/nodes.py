@@ -1,7 +1,8 @@
 """What a kubelet may do: report on its own node, and read only what its own pods need.
 
-Secrets, config maps, volumes and tokens are tied to the pods that are bound to the node; its lease and CSINode to its
-name. For the rest the fixed rules of `system:node` apply. Changes of other nodes' objects are for admission to stop.
+Its Node, lease and CSINode are told by name, pods by the node they are bound to; secrets, config maps, volumes, claims
+and tokens by the pods that are bound to the node; attachments and slices by the node that they name. For the rest the
+fixed rules of `system:node` apply. Changes of other nodes' objects are for admission to stop.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from fairlead.apiserver.attributes import Attributes
 from fairlead.apiserver.security import identities
 from fairlead.apiserver.security.authorization import Decision
+from fairlead.apiserver.security.nodeneeds import Reference, pod_needs, volume_secrets
 from fairlead.apiserver.security.rules import Rule, RuleSet
 from fairlead.apiserver.security.tokens import Lookup
 
@@ -20,16 +22,25 @@ __all__ = ["NodeAuthorizer"]
 
 Json = dict[str, Any]
 PodsOnNode = Callable[[str], Iterable[Json]]
+Judge = Callable[[str, Attributes], Decision]
 
-_NOT_RELATED = "no relationship found between node '{node}' and this object"
-_ONLY_OWN = {
-    ("coordination.k8s.io", "leases"): "node lease",
-    ("storage.k8s.io", "csinodes"): "CSINode",
+_ALLOWED = Decision(allowed=True)
+_NO_OPINION = Decision(allowed=False)
+_READING = frozenset({"get", "list", "watch"})
+_CHANGING = frozenset({"get", "update", "patch", "delete"})
+# Which writes a kubelet may send at all; whether they concern its own node is for admission to say.
+_WRITES = {
+    "nodes": {"": frozenset({"create", "update", "patch"}), "status": frozenset({"update", "patch"})},
+    "pods": {
+        "": frozenset({"create", "delete"}),
+        "status": frozenset({"update", "patch"}),
+        "eviction": frozenset({"create"}),
+    },
 }
-
-
-# What a kubelet may list and watch only as far as it concerns its own node, and by which field that is selected.
-_SELECTED = {("", "pods"): "spec.nodeName", ("", "nodes"): "metadata.name"}
+_SLICE_VERBS = (
+    "only the following verbs are allowed for a ResourceSlice: "
+    "get, watch, list, create, update, patch, delete, deletecollection"
+)
 
 
 class NodeAuthorizer:
@@ -42,6 +53,22 @@ class NodeAuthorizer:
         self._read_rules = rules
         self._pods_on_node = pods_on_node
         self._lookup = lookup
+        self._judges: dict[tuple[str, str], Judge] = {
+            ("", "secrets"): self._read,
+            ("", "configmaps"): self._read,
+            ("", "persistentvolumeclaims"): self._claim,
+            ("", "persistentvolumes"): self._get,
+            ("resource.k8s.io", "resourceclaims"): self._get,
+            ("storage.k8s.io", "volumeattachments"): self._get,
+            ("", "serviceaccounts"): self._service_account,
+            ("coordination.k8s.io", "leases"): _lease,
+            ("storage.k8s.io", "csinodes"): _csi_node,
+            ("resource.k8s.io", "resourceslices"): self._slice,
+            ("", "nodes"): _node,
+            ("", "pods"): self._pod,
+            # Not served by default in 1.36, and nothing of a kubelet's until it is.
+            ("certificates.k8s.io", "podcertificaterequests"): lambda _node, _attributes: _NO_OPINION,
+        }
 
     @functools.cached_property
     def _rules(self) -> RuleSet:
@@ -51,124 +78,150 @@ class NodeAuthorizer:
         """Whether a kubelet needs it for its own node; no opinion about anybody else."""
         node = identities.node_name_of(attributes.user)
         if node is None:
-            return Decision(allowed=False)
+            return _NO_OPINION
         if not node:
-            return Decision(allowed=False, reason=f'unknown node for user "{attributes.user.name}"')
-        kind = (attributes.group, attributes.resource)
-        wanted = _SELECTED.get(kind)
-        if wanted is not None and attributes.verb in {"list", "watch"}:
-            selected = attributes.fields.exact(wanted) if attributes.fields is not None else None
-            if selected != node:
-                what = f"can only list/watch {attributes.resource} with {wanted} field selector"
-                return Decision(allowed=False, reason=what)
-        if kind in _ONLY_OWN:
-            return self._own(node, attributes, _ONLY_OWN[kind])
-        match kind:
-            case ("", "secrets" | "configmaps"):
-                return self._read(node, attributes)
-            case ("", "serviceaccounts"):
-                return self._service_account(node, attributes)
-            case ("", "persistentvolumeclaims") if attributes.subresource == "status":
-                if attributes.verb not in {"update", "patch"}:
-                    return Decision(allowed=False, reason="can only get/update/patch this type")
-                return self._related(node, attributes)
-            case ("", "persistentvolumeclaims" | "persistentvolumes"):
-                if attributes.verb != "get":
-                    return Decision(allowed=False, reason="can only get individual resources of this type")
-                if attributes.subresource:
-                    return Decision(allowed=False, reason="cannot get subresource")
-                return self._related(node, attributes)
+            return _no(f'unknown node for user "{attributes.user.name}"')
+        judge = self._judges.get((attributes.group, attributes.resource)) if attributes.is_resource else None
+        if judge is not None:
+            return judge(node, attributes)
         return Decision(allowed=self._rules.allows(attributes))
 
-    @staticmethod
-    def _own(node: str, attributes: Attributes, title: str) -> Decision:
-        if attributes.verb not in {"get", "create", "update", "patch", "delete"}:
-            return Decision(allowed=False, reason=f"can only get, create, update, patch, or delete a {title}")
-        if attributes.resource == "leases" and attributes.namespace != "kube-node-lease":
-            return Decision(allowed=False, reason='can only access leases in the "kube-node-lease" system namespace')
-        # At a create the name is in the body, which only admission sees.
-        if attributes.verb != "create" and attributes.name != node:
-            return Decision(allowed=False, reason=f"can only access {title} with the same name as the requesting node")
-        return Decision(allowed=True)
-
     def _read(self, node: str, attributes: Attributes) -> Decision:
-        if attributes.verb not in {"get", "list", "watch"}:
-            return Decision(allowed=False, reason="can only read resources of this type")
+        if attributes.verb not in _READING:
+            return _no("can only read resources of this type")
         if attributes.subresource:
-            return Decision(allowed=False, reason="cannot read subresource")
+            return _no("cannot read subresource")
         if not attributes.namespace:
-            return Decision(allowed=False, reason="can only read namespaced object of this type")
+            return _no("can only read namespaced object of this type")
+        return self._related(node, attributes)
+
+    def _get(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.verb != "get":
+            return _no("can only get individual resources of this type")
+        if attributes.subresource:
+            return _no("cannot get subresource")
+        return self._related(node, attributes)
+
+    def _claim(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.subresource != "status":
+            return self._get(node, attributes)
+        if attributes.verb not in {"update", "patch"}:
+            return _no("can only get/update/patch this type")
         return self._related(node, attributes)
 
     def _service_account(self, node: str, attributes: Attributes) -> Decision:
         if attributes.verb == "get" and not attributes.subresource:
             return self._read(node, attributes)
         if attributes.verb != "create" or not attributes.name:
-            return Decision(allowed=False, reason="can only create tokens for individual service accounts")
+            return _no("can only create tokens for individual service accounts")
         if attributes.subresource != "token":
-            return Decision(allowed=False, reason="can only create token subresource of serviceaccount")
+            return _no("can only create token subresource of serviceaccount")
         return self._related(node, attributes)
 
+    def _slice(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.subresource:
+            return _no("cannot authorize ResourceSlice subresources")
+        if attributes.verb == "create":
+            return _ALLOWED  # whose it is, its body says
+        if attributes.verb in _CHANGING:
+            return self._related(node, attributes)
+        if attributes.verb not in {"watch", "list", "deletecollection"}:
+            return _no(_SLICE_VERBS)
+        if _selects(attributes, "spec.nodeName", node):
+            return _ALLOWED
+        return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
+
+    def _pod(self, node: str, attributes: Attributes) -> Decision:
+        if attributes.subresource or attributes.verb not in _READING:
+            return _write(attributes)
+        if attributes.verb == "get":
+            return self._get(node, attributes)
+        if _selects(attributes, "spec.nodeName", node):
+            return _ALLOWED
+        if attributes.name:
+            return self._related(node, attributes)
+        return _no("can only list/watch pods with spec.nodeName field selector")
+
     def _related(self, node: str, attributes: Attributes) -> Decision:
+        """Whether something leads from the object to the node."""
         if not attributes.name:
-            return Decision(allowed=False, reason="No Object name found")
-        wanted = (attributes.resource, attributes.name)
-        for pod in self._pods_on_node(node):
-            namespace = pod["metadata"].get("namespace", "")
-            if attributes.namespace and namespace != attributes.namespace:
+            return _no("No Object name found")
+        found = self._leads_to(node, attributes.resource, attributes.namespace, attributes.name)
+        return _ALLOWED if found else _no(f"no relationship found between node '{node}' and this object")
+
+    def _leads_to(self, node: str, resource: str, namespace: str, name: str) -> bool:
+        if resource in {"pods", "volumeattachments", "resourceslices"}:
+            found = self._lookup(resource, namespace if resource == "pods" else "", name)
+            return found is not None and (found.get("spec") or {}).get("nodeName") == node
+        if resource == "persistentvolumes":
+            return self._claimed_on(node, name)
+        wanted = Reference(resource, namespace, name)
+        needed = (need for pod in self._pods_on_node(node) for need in self._needs(pod))
+        return any(need == wanted for need in needed)
+
+    def _claimed_on(self, node: str, volume: str) -> bool:
+        """Whether the claim that a volume is bound to is used by a pod of the node."""
+        found = self._lookup("persistentvolumes", "", volume)
+        claim = ((found or {}).get("spec") or {}).get("claimRef")
+        if not claim:
+            return False
+        wanted = Reference("persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", ""))
+        return any(wanted in pod_needs(pod) for pod in self._pods_on_node(node))
+
+    def _needs(self, pod: Json) -> Iterator[Reference]:
+        """What a pod refers to, and the secrets of the volumes behind its claims."""
+        for need in pod_needs(pod):
+            yield need
+            if need.resource != "persistentvolumeclaims":
                 continue
-            if wanted in self._needs(pod, namespace):
-                return Decision(allowed=True)
-        return Decision(allowed=False, reason=_NOT_RELATED.format(node=node))
-
-    def _needs(self, pod: Json, namespace: str) -> Iterator[tuple[str, str]]:
-        """What a pod refers to, as resource and name."""
-        spec = pod.get("spec") or {}
-        yield "serviceaccounts", spec.get("serviceAccountName") or "default"
-        for reference in spec.get("imagePullSecrets") or ():
-            yield "secrets", reference.get("name", "")
-        for kind in ("initContainers", "containers", "ephemeralContainers"):
-            for container in spec.get(kind) or ():
-                yield from _container_needs(container)
-        for volume in spec.get("volumes") or ():
-            yield from _volume_needs(volume)
-            claim = _claim_of(pod, volume)
-            if claim:
-                yield "persistentvolumeclaims", claim
-                found = self._lookup("persistentvolumeclaims", namespace, claim)
-                if found is not None and (name := (found.get("spec") or {}).get("volumeName")):
-                    yield "persistentvolumes", name
+            claim = self._lookup(need.resource, need.namespace, need.name)
+            volume = self._lookup("persistentvolumes", "", ((claim or {}).get("spec") or {}).get("volumeName") or "")
+            reference = ((volume or {}).get("spec") or {}).get("claimRef") or {}
+            # Each must name the other: a claim alone could name any volume.
+            if (reference.get("namespace"), reference.get("name")) == (need.namespace, need.name):
+                yield from volume_secrets(volume or {})
 
 
-def _container_needs(container: Json) -> Iterator[tuple[str, str]]:
-    for variable in container.get("env") or ():
-        source = variable.get("valueFrom") or {}
-        for field, resource in (("secretKeyRef", "secrets"), ("configMapKeyRef", "configmaps")):
-            if field in source:
-                yield resource, source[field].get("name", "")
-    for source in container.get("envFrom") or ():
-        for field, resource in (("secretRef", "secrets"), ("configMapRef", "configmaps")):
-            if field in source:
-                yield resource, source[field].get("name", "")
+def _no(reason: str) -> Decision:
+    return Decision(allowed=False, reason=reason)
 
 
-def _volume_needs(volume: Json) -> Iterator[tuple[str, str]]:
-    if "secret" in volume:
-        yield "secrets", volume["secret"].get("secretName", "")
-    if "configMap" in volume:
-        yield "configmaps", volume["configMap"].get("name", "")
-    if "csi" in volume and volume["csi"].get("nodePublishSecretRef"):
-        yield "secrets", volume["csi"]["nodePublishSecretRef"].get("name", "")
-    for source in (volume.get("projected") or {}).get("sources") or ():
-        for field, resource in (("secret", "secrets"), ("configMap", "configmaps")):
-            if field in source:
-                yield resource, source[field].get("name", "")
+def _selects(attributes: Attributes, field: str, value: str) -> bool:
+    """Whether a list is limited to one value of a field."""
+    return attributes.fields is not None and attributes.fields.requires(field, value)
 
 
-def _claim_of(pod: Json, volume: Json) -> str:
-    if "persistentVolumeClaim" in volume:
-        name: str = volume["persistentVolumeClaim"].get("claimName", "")
-        return name
-    if "ephemeral" in volume:
-        return f"{pod['metadata']['name']}-{volume['name']}"
-    return ""
+def _write(attributes: Attributes) -> Decision:
+    verbs = _WRITES[attributes.resource].get(attributes.subresource, frozenset())
+    return _ALLOWED if attributes.verb in verbs else _NO_OPINION
+
+
+def _node(node: str, attributes: Attributes) -> Decision:
+    if attributes.subresource or attributes.verb not in _READING:
+        return _write(attributes)
+    # By name: a kubelet looks for its Node before there is one.
+    if attributes.name == node:
+        return _ALLOWED
+    asked = f"'{attributes.name}'" if attributes.name else "all nodes"
+    return _no(f"node '{node}' cannot read {asked}, only its own Node object")
+
+
+def _lease(node: str, attributes: Attributes) -> Decision:
+    if attributes.verb not in _CHANGING | {"create"}:
+        return _no("can only get, create, update, patch, or delete a node lease")
+    if attributes.namespace != "kube-node-lease":
+        return _no('can only access leases in the "kube-node-lease" system namespace')
+    # At a create the name is in the body, which only admission sees.
+    if attributes.verb != "create" and attributes.name != node:
+        return _no("can only access node lease with the same name as the requesting node")
+    return _ALLOWED
+
+
+def _csi_node(node: str, attributes: Attributes) -> Decision:
+    if attributes.verb not in _CHANGING | {"create"}:
+        return _no("can only get, create, update, patch, or delete a CSINode")
+    if attributes.subresource:
+        return _no("cannot authorize CSINode subresources")
+    if attributes.verb != "create" and attributes.name != node:
+        return _no("can only access CSINode with the same name as the requesting node")
+    return _ALLOWED

@@ -29,14 +29,14 @@ _CONFLICT_ATTEMPTS = 20
 async def evict(call: Call) -> Response:
     """POST: delete the pod if its budget allows it."""
     eviction = await read_object(call, EVICTION, schemas.node(EVICTION), also=("policy/v1beta1",))
-    if (eviction.get("metadata") or {}).get("name") != call.info.name:
-        raise errors.BadRequest("name in URL does not match name in Eviction object")
     request = read_delete_options(eviction.get("deleteOptions") or {})
     options = call.write_options("CreateOptions")
     if options.dry_run or request.dry_run:
         options.dry_run = True
         request = msgspec.structs.replace(request, dry_run=True)
     await admit_posted(call, EVICTION, eviction, options)
+    if (eviction.get("metadata") or {}).get("name") != call.info.name:
+        raise errors.BadRequest("name in URL does not match name in Eviction object")
     await _evict(call, request, options)
     return json_response({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}, 201)
 

@@ -14,7 +14,9 @@ Json = dict[str, Any]
 POD: Json = {
     "metadata": {"name": "web", "namespace": "ns"},
     "spec": {
+        "nodeName": "n1",
         "serviceAccountName": "robot",
+        "resourceClaims": [{"name": "a", "resourceClaimName": "gpu"}, {"name": "b", "resourceClaimTemplateName": "t"}],
         "imagePullSecrets": [{"name": "pull"}],
         "initContainers": [{"envFrom": [{"secretRef": {"name": "init"}}, {"configMapRef": {"name": "init-map"}}]}],
         "containers": [
@@ -35,17 +37,37 @@ POD: Json = {
             },
             {"name": "v4", "persistentVolumeClaim": {"claimName": "data"}},
             {"name": "v5", "ephemeral": {}},
+            {"name": "v7", "azureFile": {"secretName": "azure"}},
+            {"name": "v8", "rbd": {"secretRef": {"name": "rbd"}}},
             {"name": "v6", "csi": {"driver": "d", "nodePublishSecretRef": {"name": "csi"}}},
         ],
     },
 }
+POD["status"] = {"resourceClaimStatuses": [{"name": "b", "resourceClaimName": "made"}]}
 KUBELET = UserInfo("system:node:n1", groups=("system:nodes", "system:authenticated"))
 
 
 @pytest.fixture
 def nodes() -> NodeAuthorizer:
     def lookup(resource: str, namespace: str, name: str) -> Json | None:
-        known = {("persistentvolumeclaims", "ns", "data"): {"spec": {"volumeName": "pv-1"}}}
+        claim = {"namespace": "ns", "name": "data"}
+        csi = {"nodeStageSecretRef": {"namespace": "vault", "name": "stage"}}
+        csi["controllerPublishSecretRef"] = {"namespace": "vault", "name": "controller"}
+        known: dict[tuple[str, str, str], Json] = {
+            ("persistentvolumeclaims", "ns", "data"): {"spec": {"volumeName": "pv-1"}},
+            ("persistentvolumeclaims", "ns", "web-v5"): {"spec": {"volumeName": "pv-2"}},
+            ("persistentvolumes", "", "pv-1"): {"spec": {"claimRef": claim, "csi": csi}},
+            # It does not know of the claim that names it.
+            ("persistentvolumes", "", "pv-2"): {
+                "spec": {"csi": {"nodeStageSecretRef": {"name": "s", "namespace": "ns"}}}
+            },
+            ("pods", "ns", "web"): POD,
+            ("pods", "ns", "elsewhere"): {"metadata": {"name": "elsewhere"}, "spec": {"nodeName": "n2"}},
+            ("volumeattachments", "", "mine"): {"spec": {"nodeName": "n1"}},
+            ("volumeattachments", "", "other"): {"spec": {"nodeName": "n2"}},
+            ("resourceslices", "", "mine"): {"spec": {"nodeName": "n1"}},
+            ("resourceslices", "", "other"): {"spec": {"nodeName": "n2"}},
+        }
         return known.get((resource, namespace, name))
 
     return NodeAuthorizer(node_rules, lambda node: [POD] if node == "n1" else [], lookup)
@@ -59,7 +81,7 @@ def ask(
     return Attributes(user, verb, "/", resource=resource, name=name, **({"namespace": "ns"} | more))
 
 
-@pytest.mark.parametrize("name", ["pull", "init", "env", "vol", "proj", "csi"])
+@pytest.mark.parametrize("name", ["pull", "init", "env", "vol", "proj", "csi", "azure", "rbd"])
 def test_secrets_of_its_pods(nodes: NodeAuthorizer, name: str) -> None:
     for verb in ("get", "list", "watch"):
         assert nodes.decide(ask(verb, "secrets", name)).allowed
@@ -102,7 +124,31 @@ def test_config_maps_of_its_pods(nodes: NodeAuthorizer, name: str) -> None:
         (ask("list", "pods", fields="spec.nodeName=n1"), True),
         (ask("watch", "pods", fields="spec.nodeName=n2"), False),
         (ask("list", "nodes"), False),
-        (ask("watch", "nodes", fields="metadata.name=n1"), True),
+        (ask("watch", "nodes", "n1"), True),
+        (ask("get", "nodes", "n1", namespace=""), True),
+        (ask("get", "nodes", "n2", namespace=""), False),
+        (ask("get", "nodes", "n1", subresource="status", namespace=""), False),
+        (ask("get", "pods", "web"), True),
+        (ask("get", "pods", "elsewhere"), False),
+        (ask("get", "pods", "web", namespace="other"), False),
+        (ask("watch", "pods", "web"), True),
+        (ask("list", "pods", "elsewhere"), False),
+        (ask("get", "pods", "web", subresource="log"), False),
+        (ask("create", "pods", "elsewhere", subresource="eviction"), True),
+        (ask("update", "pods", "web"), False),
+        (ask("get", "secrets", "stage", namespace="vault"), True),
+        (ask("get", "secrets", "controller", namespace="vault"), False),
+        (ask("get", "secrets", "s"), False),
+        (ask("get", "volumeattachments", "mine", group="storage.k8s.io", namespace=""), True),
+        (ask("get", "volumeattachments", "other", group="storage.k8s.io", namespace=""), False),
+        (ask("list", "volumeattachments", group="storage.k8s.io", namespace=""), False),
+        (ask("get", "resourceclaims", "gpu", group="resource.k8s.io"), True),
+        (ask("get", "resourceclaims", "made", group="resource.k8s.io"), True),
+        (ask("get", "resourceclaims", "none", group="resource.k8s.io"), False),
+        (ask("delete", "resourceslices", "mine", group="resource.k8s.io", namespace=""), True),
+        (ask("delete", "resourceslices", "other", group="resource.k8s.io", namespace=""), False),
+        (ask("list", "resourceslices", group="resource.k8s.io", namespace=""), False),
+        (ask("list", "resourceslices", group="resource.k8s.io", namespace="", fields="spec.nodeName=n1"), True),
         (ask("patch", "nodes", "n1", subresource="status", namespace=""), True),
         (ask("delete", "nodes", "n1", namespace=""), False),
         (ask("create", "events"), True),
@@ -124,3 +170,10 @@ def test_decide(nodes: NodeAuthorizer, question: Attributes, allowed: bool) -> N
 def test_who_is_no_kubelet_gets_nothing_here(nodes: NodeAuthorizer, user: UserInfo) -> None:
     assert not nodes.decide(ask("get", "secrets", "env", user)).allowed
     assert not nodes.decide(ask("list", "pods", "", user)).allowed
+
+
+def test_a_mirror_pod_gives_no_rights() -> None:
+    mirror = {**POD, "metadata": {**POD["metadata"], "annotations": {"kubernetes.io/config.mirror": "x"}}}
+    nodes = NodeAuthorizer(node_rules, lambda _node: [mirror], lambda *_key: None)
+    assert not nodes.decide(ask("get", "secrets", "env")).allowed
+    assert not nodes.decide(ask("create", "serviceaccounts", "robot", subresource="token")).allowed
