@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import pathlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 
+from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.guard import make_guard
 from fairlead.apiserver.security.pki.authority import Authority
 from fairlead.apiserver.security.pki.signing import SigningKey
 from fairlead.apiserver.server import ApiServer, World
+from fairlead.apiserver.storage.interface import Log
 from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.base import tasks
 from fairlead.base.clock import Clock
@@ -19,16 +21,18 @@ from fairlead.base.randomness import SeededRandomness
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: pathlib.Path, clock: Clock) -> AsyncIterator[ApiServer]:
-    """A server that is ready, with its keys in `folder` and its objects in memory."""
+async def serving(
+    folder: pathlib.Path, clock: Clock, *, log: Log | None = None, tokens: Mapping[str, UserInfo] | None = None
+) -> AsyncIterator[ApiServer]:
+    """A server that is ready, with its keys in `folder` and its objects in memory, unless there is another log."""
     randomness = SeededRandomness(7)
     ids = RandomIds(randomness)
     authority = Authority.open(folder / "pki", clock, randomness)
     signing_key = SigningKey.open(folder / "pki" / "service-account.key")
     server = ApiServer(
-        MemoryLog(),
+        log or MemoryLog(),
         World(clock, randomness, ids, DiscardedMetrics()),
-        lambda core: make_guard(core, clock, ids, authority, signing_key, {}, "https://in.process"),
+        lambda core: make_guard(core, clock, ids, authority, signing_key, dict(tokens or {}), "https://in.process"),
     )
     server.open()
     async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.testing.control_plane import ControlPlane
 from fairlead.testing.manifests import failure, pod
 from fairlead.testing.rawhttp import RawApi
 
@@ -200,3 +201,21 @@ async def test_an_unhealthy_pod_under_each_policy(api: RawApi, path: str, budget
 async def test_budgets_that_are_refused(api: RawApi, budgets: str, spec: dict[str, Any], field: str) -> None:
     status = (await api.post(budgets, budget(**spec))).expect(422)
     assert field in {cause["field"] for cause in status["details"]["causes"]}
+
+
+@pytest.mark.parametrize("preconditions", [{"uid": "other"}, {"resourceVersion": "1"}])
+async def test_what_is_refused_is_not_charged(
+    api: RawApi, path: str, budgets: str, preconditions: dict[str, str], control_plane: ControlPlane
+) -> None:
+    for name in ("p", "q"):
+        await running(api, path, name)
+    (await api.post(budgets, budget(minAvailable=1))).expect(201)
+    await counted(api, budgets, expectedPods=2, currentHealthy=2, disruptionsAllowed=1)
+    refused = (await api.post(f"{path}/p/eviction", eviction("p", preconditions=preconditions))).expect(409)
+    assert refused["details"] == {"name": "p", "kind": "Pod"}
+    assert "in the precondition" in refused["message"]
+    # docs/differences.md: kube-apiserver charges the budget first, and its controller forgives that after two minutes.
+    charged = "p" in (await api.get(f"{budgets}/b")).expect(200)["status"].get("disruptedPods", {})
+    assert charged is (control_plane.kind == "kube")
+    for name in ("p", "q"):
+        (await api.delete(f"{path}/{name}", gracePeriodSeconds=0)).expect(200)

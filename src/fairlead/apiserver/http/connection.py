@@ -16,11 +16,11 @@ from typing import Any
 import httptools
 
 from fairlead.apiserver.http import head, headers
-from fairlead.apiserver.http.flow import MAX_HEAD_BYTES, Flow, Phase, Wait
+from fairlead.apiserver.http.flow import MAX_HEAD_BYTES, Answer, Flow, Phase, Wait
 from fairlead.apiserver.http.incoming import Incoming
 from fairlead.apiserver.http.messages import Query, Request, Response
 from fairlead.apiserver.http.target import decode_path, is_well_formed
-from fairlead.base import logs
+from fairlead.base import commitment, logs
 from fairlead.base.tasks import TaskSet
 
 __all__ = ["Connection", "Handler", "Site"]
@@ -62,6 +62,12 @@ class Site:
         self.now = 0.0  # to the second: enough to end what takes too long
         self.date = b""
 
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone, and what it asked for has ended."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self.empty.set()
+
     def cut_overdue(self) -> None:
         """Hang up on those who take too long."""
         for connection in list(self.connections):
@@ -88,6 +94,8 @@ class Connection(asyncio.Protocol):
         self._waits: tuple[Wait, int] = (Wait.HEAD, 0)
         self._stall_seconds = 0.0  # so long the client may read nothing of the present response
         self._unsent_bytes = 0
+        self._commitment = commitment.Commitment()  # of the request that is being answered
+        self._lost = False
         self._certificate: bytes | None = None
         self._address = ""
 
@@ -110,15 +118,22 @@ class Connection(asyncio.Protocol):
         self._task = self._site.tasks.start(self._serve(), name="connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone; whatever it waited for need not be answered."""
+        """It is gone, and what it waited for need not be answered.
+
+        A request that has written is carried to its end: were it cut off between two writes, what it did would be half
+        done. Everything else ends now.
+        """
         del exc
+        self._lost = True
+        self.ends_at = float("inf")
+        writes = self._flow.answer is Answer.HANDLING and self._commitment.begun
         self._flow.end()
         self._unparsed = b""
-        self._site.connections.discard(self)
-        if not self._site.connections:
-            self._site.empty.set()
-        if self._task is not None:
+        if self._task is not None and not self._task.done():
+            if writes:
+                return  # `_serve` ends with it
             self._task.cancel()
+        self._site.forget(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
@@ -292,7 +307,11 @@ class Connection(asyncio.Protocol):
                 if incoming.refusal:
                     self._transport.write(incoming.refusal)
                     return
+                self._commitment = commitment.undertake()
                 response = await self._site.handler(self._request(incoming))
+                if self._lost:
+                    await _discard(response)
+                    return
                 closing = self._begin_response(incoming, response)
                 await self._respond(incoming, response, closing=closing)
                 if closing:
@@ -301,6 +320,8 @@ class Connection(asyncio.Protocol):
                 self._follow()
         finally:
             self._close()
+            if self._lost:
+                self._site.forget(self)
 
     async def _next(self) -> Incoming:
         while not self._waiting:
@@ -372,9 +393,7 @@ class Connection(asyncio.Protocol):
                     await self._drain()
             self._transport.write(b"0\r\n\r\n" if chunked else b"")
         finally:
-            close = getattr(body, "aclose", None)
-            if close is not None:
-                await close()
+            await _discard(response)
 
     async def _drain(self) -> None:
         while self._flow.held_back:
@@ -385,3 +404,10 @@ class Connection(asyncio.Protocol):
         """End the connection. A client that still sends reads first why it was refused, if it does so in time."""
         self._flow.end()
         self._follow()
+
+
+async def _discard(response: Response) -> None:
+    """Let go of a stream, read to its end or not."""
+    close = getattr(response.body, "aclose", None)
+    if close is not None:
+        await close()

@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fairlead.apiserver.http.connection import Connection, Handler, Site
-from fairlead.base import sockets
+from fairlead.base import logs, sockets
 from fairlead.base.clock import Clock
 from fairlead.base.tasks import OnExit, TaskScope
 
 __all__ = ["HttpServer", "listen", "tls_context"]
 
+_log = logs.get_logger(__name__)
+
 _BACKLOG = 4096
 _HANDSHAKE_SECONDS = 30.0
 _GOODBYE_SECONDS = 5.0
-# How long requests in flight may take to finish once the server stops.
+# How long requests in flight may take to finish once the server stops; and again so long what has begun to write, which
+# may wait for an admission webhook.
 _PATIENCE_SECONDS = 30
 
 
@@ -72,17 +75,27 @@ class HttpServer:
         self._site.date = f"date: {date}\r\n\r\n".encode("ascii")
 
     async def _finish(self) -> None:
-        """Close idle connections at once and the others with their answer; those that take too long are cut."""
+        """Close idle connections at once and the others with their answer; those that take too long are cut.
+
+        What has begun to write goes on even then: only after that may the storage behind be closed.
+        """
         self._site.stopping = True
         for connection in list(self._site.connections):
             connection.shut_down()
+        if not await self._wait_empty():
+            for connection in list(self._site.connections):
+                connection.abort()
+            if not await self._wait_empty():
+                _log.warning("requests cut off between two writes", count=len(self._site.connections))
+        await self._site.tasks.close()
+
+    async def _wait_empty(self) -> bool:
         try:
             async with self._clock.timeout(_PATIENCE_SECONDS):
                 await self._site.empty.wait()
         except TimeoutError:
-            for connection in list(self._site.connections):
-                connection.abort()
-        await self._site.tasks.close()
+            return False
+        return True
 
 
 def listen(address: str, port: int, *, share: bool = False) -> socket.socket:

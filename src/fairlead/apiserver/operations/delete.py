@@ -17,7 +17,7 @@ from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import WriteConflict
 from fairlead.lifecycle import deletion
 
-__all__ = ["delete"]
+__all__ = ["check_preconditions", "delete"]
 
 _ATTEMPTS = 16
 
@@ -50,7 +50,7 @@ async def _delete_once(
     options: WriteOptions,
 ) -> Outcome:
     old = resource.decode(entry)
-    _check_preconditions(resource, old, request)
+    check_preconditions(resource, old, request)
     operation = Operation(
         operation="DELETE",
         resource=resource,
@@ -141,7 +141,8 @@ async def _mark(
     return Outcome(resource, obj, written)
 
 
-def _check_preconditions(resource: Resource, obj: Json, request: DeleteRequest) -> None:
+def check_preconditions(resource: Resource, obj: Json, request: DeleteRequest) -> None:
+    """Conflict unless this is the object, and the state of it, that the client means."""
     metadata = obj["metadata"]
     name = metadata["name"]
     about = GroupResource(resource.group, resource.kind)

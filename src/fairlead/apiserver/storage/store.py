@@ -26,7 +26,7 @@ from fairlead.apiserver.storage.records import Change, Entry, Origin, split_valu
 from fairlead.apiserver.storage.selection import Selection, classify
 from fairlead.apiserver.storage.table import Table
 from fairlead.apiserver.storage.watching import Watcher
-from fairlead.base import logs
+from fairlead.base import commitment, logs
 from fairlead.base.clock import Clock
 
 __all__ = ["HistoryGone", "HistoryLimits", "Store", "StoreStopped", "WriteConflict"]
@@ -320,7 +320,8 @@ class Store:
         self._queue.append(pending)
         self._wake.set()
         self._gathering.arrived(len(self._queue))
-        # A caller that is cancelled takes its future with it; the write goes on, as for a client that hung up.
+        commitment.commit()
+        # A caller that is cancelled all the same takes its future with it; the write goes on.
         return await done
 
     def _publish(self) -> None:

@@ -9,7 +9,7 @@ from fairlead.api.gvk import GroupVersionKind
 from fairlead.api.time import format_time
 from fairlead.apiserver.http.messages import Json, Response, json_response
 from fairlead.apiserver.operations.core import WriteOptions
-from fairlead.apiserver.operations.delete import delete
+from fairlead.apiserver.operations.delete import check_preconditions, delete
 from fairlead.apiserver.operations.internal import Inside
 from fairlead.apiserver.operations.propagation import DeleteRequest, read_delete_options
 from fairlead.apiserver.storage.selection import Selection
@@ -44,10 +44,14 @@ async def evict(call: Call) -> Response:
 async def _evict(call: Call, request: DeleteRequest, options: WriteOptions) -> None:
     """Decide on the pod as it is now; when it changes under the decision, decide again."""
     inside = Inside(call.core, "eviction")
+    if request.uid is not None or request.resource_version is not None:
+        # What is refused on them must not depend on a write that may still fail.
+        await call.core.store.settle(call.resource.table, call.resource.key(call.info.namespace, call.info.name))
     for _ in range(_CONFLICT_ATTEMPTS):
         pod = inside.newest(call.resource, call.info.namespace, call.info.name)
         if pod is None:
             raise errors.not_found(call.resource.group_resource, call.info.name)
+        check_preconditions(call.resource, pod, request)  # before anything is spent on a pod that does not go
         spends = await _ask_budget(call, inside, pod, options)
         guarded = request
         if not spends and request.resource_version is None:
