@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairlead.base import tasks
 from fairlead.base.metrics import Metrics
+from fairlead.claimant.contact import Contact
 from fairlead.claimant.directory import Directory
 from fairlead.claimant.folder import SocketFolder
 from fairlead.claimant.holding import LEASE_TIMING, NodeHolder
@@ -57,6 +58,9 @@ class Agent:
             timing=options.timing,
             on_overrun=options.on_overrun,
         )
+        self._contact = Contact(
+            self.directory, node_name=options.node_name, clock=client.clock, randomness=client.randomness
+        )
         self._registry: PluginRegistry | None = None
         if options.registry is not None:
             self._registry = PluginRegistry(
@@ -98,6 +102,7 @@ class Agent:
         """Run until cancelled. Driver calls under way are cancelled then; the next agent goes on with them."""
         async with self._recorder.running(), tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope:
             scope.start(ensure_namespace(self._client), name="namespace")
+            scope.start(self._contact.run(), name="contact")
             if self._registry is not None:
                 scope.start(self._registry.run(), name="plugins")
             await self._holder.run()

@@ -119,6 +119,12 @@ def _transition_rules() -> tuple[Rule, ...]:
     )
 
 
+def _sla_rule() -> Rule:
+    """A number that is too large is refused by its digits first: parsing it would fail with an evaluation error."""
+    length = f"duration(self) > duration('0s') && duration(self) <= duration('{rules.SLA_MAX_HOURS}h')"
+    return Rule(f"self.matches('{rules.LONG_DURATION_PATTERN}') ? false : {length}", rules.SLA_DETAIL)
+
+
 _NODE_RULES: Final = (
     _IMMUTABLE,
     Rule(
@@ -212,7 +218,7 @@ TRANSITION_FIELDS: Final[Mapping[str, Field]] = {
     "spec.sla": Field(
         "How long it may take from the claim on: a Go duration above zero, such as 30m.",
         keywords=_DURATION,
-        rules=(Rule("duration(self) > duration('0s')", "must be greater than zero"),),
+        rules=(_sla_rule(),),
     ),
     "spec.driver": Field("The driver that carries it out.", required=True, keywords=_QUALIFIED),
 }
@@ -254,17 +260,35 @@ def _frozen(name: str) -> Rule:
     )
 
 
+def _set_with_claim(name: str) -> Rule:
+    old, new = f"oldSelf.status.{name}", f"self.status.{name}"
+    had, has = f"(has(oldSelf.status) && has({old}))", f"(has(self.status) && has({new}))"
+    pending = _quoted(("", ClaimStatus.PENDING))
+    is_claim = f"({_claim_status('oldSelf')} in {pending} && !({_claim_status('self')} in {pending}))"
+    return Rule(
+        f"{is_claim} || ({had} ? {has} && {new} == {old} : !{has})",
+        rules.CLAIM_FIELD_DETAIL,
+        field_path=f".status.{name}",
+    )
+
+
 EVENT_FIELDS: Final[Mapping[str, Field]] = {
     "": Field(
         "Asks for a transition on one node, and says what became of it.",
-        rules=(_move_rule(), *map(_frozen, rules.FROZEN_STATUS_FIELDS)),
+        rules=(
+            _move_rule(),
+            *map(_frozen, rules.FROZEN_STATUS_FIELDS),
+            *map(_set_with_claim, rules.CLAIM_STATUS_FIELDS),
+        ),
     ),
     "spec": Field("What is asked for. It never changes.", required=True, rules=(_IMMUTABLE,)),
     "spec.transitionName": Field("The LifecycleTransition, by name.", required=True, keywords=_NAME),
     "spec.bindingNode": Field("The node, by name; its agent claims the event.", required=True, keywords=_NAME),
-    "status": Field("How it is being carried out."),
+    # Defaults are applied to what is read, so that an event shows as Pending from its creation on.
+    "status": Field("How it is being carried out.", keywords={"default": {"claimStatus": str(ClaimStatus.PENDING)}}),
     "status.claimStatus": Field(
-        "Where the event stands; empty means Pending.", keywords={"enum": ["", *map(str, ClaimStatus)]}
+        "Where the event stands; empty means Pending.",
+        keywords={"default": str(ClaimStatus.PENDING), "enum": ["", *map(str, ClaimStatus)]},
     ),
     "status.driver": Field("The driver, as the transition named it at the claim.", keywords={"maxLength": 317}),
     "status.sla": Field("The deadline, by which the transition must be complete."),
@@ -279,9 +303,17 @@ EVENT_FIELDS: Final[Mapping[str, Field]] = {
     ),
     "status.options{}": Field("", keywords={"maxLength": rules.OPTION_MAX_LENGTH}),
     "status.firstSeenTime": Field("When a claimant first saw the event; the wait for a driver counts from here."),
+    "status.sequence": Field(
+        "The resourceVersion under which a claimant first saw the event. Events created in one second are claimed in "
+        "this order.",
+        keywords=_COUNT,
+    ),
     "status.claimTime": Field("When it was claimed."),
     "status.startTime": Field("When the driver had started."),
     "status.completionTime": Field("When it reached its terminal state."),
+    "status.driverUnreachableTime": Field(
+        "Since when the driver of a claimed event is out of reach; absent while it answers."
+    ),
     "status.message": Field("What happened, for people to read.", keywords={"maxLength": rules.MESSAGE_MAX_LENGTH}),
     "status.progress": Field("How far the driver has come."),
     "status.progress.done": Field("How much is done.", keywords=_COUNT),

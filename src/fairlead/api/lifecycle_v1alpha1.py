@@ -120,7 +120,10 @@ class Progress(Part):
 
 
 class LifecycleEventStatus(Part):
-    """How an event is being carried out. Everything but the message and the progress is set once."""
+    """How an event is being carried out.
+
+    Everything is set once, but for the message, the progress, and since when the driver is out of reach.
+    """
 
     claim_status: str = ""
     driver: str = ""
@@ -130,9 +133,11 @@ class LifecycleEventStatus(Part):
     transition: FrozenTransition | None = None
     options: dict[str, str] = mapping()  # what the event's annotations told the driver at the claim
     first_seen_time: Time | None = None
+    sequence: int = 0  # the resourceVersion under which a claimant first saw the event: its place in the queue
     claim_time: Time | None = None
     start_time: Time | None = None
     completion_time: Time | None = None
+    driver_unreachable_time: Time | None = None
     message: str = ""
     progress: Progress | None = None
 

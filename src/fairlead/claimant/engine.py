@@ -19,6 +19,7 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, Progress
 from fairlead.base import logs
 from fairlead.base.backoff import Backoff, Delays
+from fairlead.claimant.contact import Contact
 from fairlead.claimant.directory import Directory
 from fairlead.claimant.execution import Execution
 from fairlead.claimant.reporting import Reporter
@@ -26,8 +27,9 @@ from fairlead.claimant.view import NodeView
 from fairlead.claimant.writing import Writer
 from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
+from fairlead.driverapi import messages
 from fairlead.election import NotLeading
-from fairlead.lifecycle import autoscaling, claiming, decisions, invariants, phases
+from fairlead.lifecycle import autoscaling, claiming, decisions, invariants, phases, steps
 from fairlead.lifecycle.facts import Calling, Facts, Settings
 
 __all__ = ["Engine"]
@@ -73,6 +75,7 @@ class Engine:
         self._writer = Writer(client, self._view, self.claimant)
         self._execution = Execution(
             directory,
+            Contact(directory, node_name=node_name, clock=client.clock, randomness=client.randomness),
             claimant=self.claimant,
             clock=client.clock,
             randomness=client.randomness,
@@ -190,10 +193,10 @@ class Engine:
             if event is None or uid in self._broken:
                 return None
             decision = decisions.decide(event, self._facts(), self._clock.now())
-            if isinstance(decision, decisions.Finish) and event.claim_status is ClaimStatus.PENDING:
+            if isinstance(decision, steps.Finish) and event.claim_status is ClaimStatus.PENDING:
                 decision = await self._confirmed(event)
-            if isinstance(decision, decisions.WaitUntil | decisions.Nothing):
-                moment = decision.moment if isinstance(decision, decisions.WaitUntil) else None
+            if isinstance(decision, steps.WaitUntil | steps.Nothing):
+                moment = decision.moment if isinstance(decision, steps.WaitUntil) else None
                 due = self._progress_due_at(event)
                 if due is None or due > self._clock.now():
                     return min((one for one in (moment, due) if one is not None), default=None)
@@ -228,14 +231,14 @@ class Engine:
         for uid in [uid for uid in self._execution.runs if uid not in going_on]:
             await self._execution.cancel(uid)
 
-    async def _confirmed(self, event: LifecycleEvent) -> decisions.Decision:
+    async def _confirmed(self, event: LifecycleEvent) -> steps.Decision:
         """Decide again from what the server says now: an event is not failed because a watch is a moment behind."""
         transition = await self._writer.read_transition(event.spec.transition_name)
         node = await self._writer.read_node()
         await self._writer.refresh(event)
         current = self._event(event.uid)
         if current is None or current.claim_status is not ClaimStatus.PENDING:
-            return decisions.Nothing("it has changed meanwhile")
+            return steps.Nothing("it has changed meanwhile")
         facts = self._facts()
         others = {name: one for name, one in facts.transitions.items() if name != event.spec.transition_name}
         known = others if transition is None else {**others, transition.name: transition}
@@ -257,40 +260,45 @@ class Engine:
             self._reporter.failed_step("InvariantBroken")
             self._broken.add(event.uid)
 
-    async def _carry_out(self, event: LifecycleEvent, decision: decisions.Decision) -> None:
+    async def _carry_out(self, event: LifecycleEvent, decision: steps.Decision) -> None:
         match decision:
-            case decisions.MarkSeen(status, for_its_turn):
+            case steps.MarkSeen(status, for_its_turn):
                 await self._writer.write_status(event, status)
                 self._reporter.waiting(event, self._view.node, status.message, for_its_turn=for_its_turn)
-            case decisions.Claim(status):
+            case steps.AskDriver(offer):
+                self._execution.ask(offer)
+            case steps.Claim(status):
                 await self._writer.write_status(event, status)
                 self._report_claim(event.uid)
-            case decisions.AddFinalizer():
+            case steps.AddFinalizer():
                 await self._writer.add_finalizer(event)
-            case decisions.AnnotateNode(changes):
+            case steps.AnnotateNode(changes):
                 await self._writer.annotate(self._node(), changes)
-            case decisions.StartDriver():
+            case steps.StartDriver():
                 self._execution.call(event, "start")
-            case decisions.Publish(wanted):
+            case steps.Publish(wanted):
                 await self._writer.publish(event, self._node(), wanted)
-            case decisions.RecordStart(status):
+            case steps.RecordStart(status):
                 await self._writer.write_status(event, status)
                 self._reporter.started(event, self._view.node)
-            case decisions.EndDriver():
+            case steps.NoteDriver(status):
+                await self._writer.write_status(event, status)
+                self._reporter.contact(event, self._view.node, status)
+            case steps.EndDriver():
                 self._execution.call(event, "end")
-            case decisions.Finish(status):
+            case steps.Finish(status):
                 await self._finish(event, decision)
                 _log.info("finished", event=event.name, status=status.claim_status, message=status.message)
-            case decisions.RemoveFinalizer():
+            case steps.RemoveFinalizer():
                 await self._writer.remove_finalizer(event)
-            case decisions.Delete():
+            case steps.Delete():
                 await self._writer.delete(event)
-            case decisions.WaitUntil() | decisions.Nothing():
+            case steps.WaitUntil() | steps.Nothing():
                 pass
             case other:
                 assert_never(other)
 
-    async def _finish(self, event: LifecycleEvent, decision: decisions.Finish) -> None:
+    async def _finish(self, event: LifecycleEvent, decision: steps.Finish) -> None:
         # The driver stops before anybody reads that it has stopped. What it answered is kept until that is stored.
         outcome = self._execution.runs.get(event.uid)
         if isinstance(outcome, Calling):
@@ -311,11 +319,7 @@ class Engine:
     async def _write_progress(self, event: LifecycleEvent) -> None:
         told = self._execution.progress[event.uid]
         self._progress_due[event.uid] = self._clock.monotonic() + _PROGRESS_SECONDS
-        status = wire.replace(
-            event.status,
-            progress=Progress(done=told.done, total=told.total, unit=told.unit[:63]),
-            message=phases.shortened(told.message),
-        )
+        status = wire.replace(event.status, progress=_stored(told), message=phases.shortened(told.message))
         if status != event.status:
             await self._writer.write_status(event, status)
         # Stored, and not before: a driver tells a thing once. It may have told another meanwhile.
@@ -358,9 +362,13 @@ class Engine:
             events=tuple(self._view.events),
             transitions=self._view.transitions,
             drivers=self._directory.drivers(),
+            silences=self._directory.silences(),
+            unasked=self._execution.unasked(),
+            asked=frozenset(self._execution.asked),
             drivers_known_at=by_the_clock(self._drivers_known_at),
             returning={driver: by_the_clock(moment) for driver, moment in self._returning.items()},
             runs=self._execution.runs,
+            progress={uid: _stored(told) for uid, told in self._execution.progress.items()},
             refused=frozenset(uid for uid, refusal in self._refused.items() if refusal.is_final),
             settings=self._settings,
             interruption=self._interruption,
@@ -384,6 +392,11 @@ class Engine:
         with contextlib.suppress(TimeoutError):
             async with self._clock.timeout(seconds):
                 await self._wake.wait()
+
+
+def _stored(told: messages.Progress) -> Progress:
+    """Progress as the API accepts it."""
+    return Progress(done=told.done, total=told.total, unit=told.unit[:63])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

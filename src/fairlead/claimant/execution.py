@@ -5,25 +5,31 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
-from collections.abc import Callable
+import math
+from collections.abc import AsyncIterator, Callable
 from typing import Final, Literal
 
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
 from fairlead.base import logs, tasks
-from fairlead.base.backoff import Backoff
+from fairlead.base.backoff import Backoff, Delays
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
+from fairlead.claimant.contact import Contact
 from fairlead.claimant.directory import Directory, Registration
 from fairlead.driverapi.errors import DriverError, DriverGone
 from fairlead.driverapi.messages import Progress, Reached, Work
 from fairlead.lifecycle import invariants
-from fairlead.lifecycle.facts import IDLE, Calling, Ended, Refused, Run, Started
+from fairlead.lifecycle.facts import IDLE, Calling, Ended, Offer, Refused, Run, Silence, Started
 
 __all__ = ["Execution", "Step"]
 
 Step = Literal["start", "end"]
 
 _RECONNECT: Final = Backoff(initial_seconds=0.1, factor=2.0, cap_seconds=5.0, jitter=0.5)
+# A call that lasts this long has reached its driver.
+_STEADY_SECONDS: Final = 5.0
+# An answer of a driver counts for one claim, and no longer than this.
+_ANSWER_COUNTS_SECONDS: Final = 1.0
 
 _log = logs.get_logger(__name__)
 
@@ -38,6 +44,7 @@ class Execution:
     def __init__(
         self,
         directory: Directory,
+        contact: Contact,
         *,
         claimant: str,
         clock: Clock,
@@ -46,7 +53,10 @@ class Execution:
     ) -> None:
         self.runs: dict[str, Run] = {}
         self.progress: dict[str, Progress] = {}  # what was told and not yet written, by event uid
+        self.asked: dict[Offer, None] = {}  # questions under way
+        self._answered: dict[Offer, float] = {}  # when each answered last, on the monotonic clock
         self._directory = directory
+        self._contact = contact
         self._claimant = claimant
         self._clock = clock
         self._randomness = randomness
@@ -54,12 +64,36 @@ class Execution:
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._tasks = tasks.TaskSet("execution")
 
+    def ask(self, offer: Offer) -> None:
+        """Ask a driver whether it answers. The answer will be in `unasked`, or in the directory's silences."""
+        self.asked[offer] = None
+        self._tasks.start(self._ask(offer), name=f"ask/{offer[0]}")
+
+    def unasked(self) -> frozenset[Offer]:
+        """What is offered by drivers whose last answer is too old to claim an event for them."""
+        fresh = self._clock.monotonic() - _ANSWER_COUNTS_SECONDS
+        offers = ((driver, *pair) for driver, pairs in self._directory.drivers().items() for pair in pairs)
+        return frozenset(offer for offer in offers if self._answered.get(offer, -math.inf) < fresh)
+
+    async def _ask(self, offer: Offer) -> None:
+        try:
+            for registration in self._directory.able_to(*offer):
+                if await self._contact.ask(registration):
+                    self._answered[offer] = self._clock.monotonic()
+                    break
+        finally:
+            del self.asked[offer]
+            self._on_change()
+
     def call(self, event: LifecycleEvent, step: Step) -> None:
         """Begin a call. Its outcome will be in `runs`."""
         invariants.check_may_start(event, self._claimant)
         if event.uid in self._calls:
             raise invariants.InvariantBroken(3, f"event {event.name} has a call under way already")
-        self.runs[event.uid] = Calling()
+        self._answered.clear()
+        # What an earlier call came to stays so until this one is seen to last.
+        lost_at = event.status.driver_unreachable_time
+        self.runs[event.uid] = Calling() if lost_at is None else Calling(Silence(lost_at, ""))
         task = self._tasks.start(self._run(event, step), name=f"{step}/{event.name}")
         self._calls[event.uid] = task
         task.add_done_callback(lambda ended: self._ended(event.uid, ended))
@@ -105,19 +139,53 @@ class Execution:
         self._on_change()
 
     async def _call_until_answered(self, event: LifecycleEvent, step: Step) -> Run:
-        delays = _RECONNECT.delays(self._randomness)
         work = _work(event)
+        driver = event.status.driver
+        delays = _RECONNECT.delays(self._randomness)
         while True:
-            for registration in self._directory.able_to(event.status.driver, work.start, work.end):
+            for registration in self._directory.able_to(driver, work.start, work.end):
                 try:
-                    reached = await self._call_once(registration, event, step, work)
+                    async with self._reachable_while_it_lasts(event.uid, delays):
+                        reached = await self._call_once(registration, event, step, work)
                 except DriverGone as error:
                     _log.info("driver gone, calling again", event=event.name, step=step, error=str(error))
+                    self._directory.silent(registration, Silence(self._clock.now(), str(error)))
+                    self._unreachable(event.uid, str(error))
+                    await self._clock.sleep(next(delays))
                 except DriverError as error:
                     return Refused(self._clock.now(), str(error))
                 else:
                     return self._judged(reached, step, work)
-            await self._directory_changes_within(next(delays))
+            if not self._directory.able_to(driver, work.start, work.end):
+                silence = self._directory.silences().get(driver)
+                self._unreachable(event.uid, "it is no longer registered" if silence is None else silence.error)
+                await self._directory_changes()
+
+    @contextlib.asynccontextmanager
+    async def _reachable_while_it_lasts(self, uid: str, delays: Delays) -> AsyncIterator[None]:
+        """A call that lasts is one to a driver that is there again; one that dies at once every time is not."""
+
+        async def steady() -> None:
+            await self._clock.sleep(_STEADY_SECONDS)
+            delays.reset()
+            self.runs[uid] = Calling()
+            self._on_change()
+
+        task = self._tasks.start(steady(), name=f"steady/{uid}") if self.runs.get(uid) != Calling() else None
+        try:
+            yield
+        finally:
+            if task is not None:
+                await tasks.cancel_and_wait(task)
+
+    def _unreachable(self, uid: str, error: str) -> None:
+        """No driver can be called. The time counts from when that was first so."""
+        run = self.runs.get(uid)
+        known = run.silence if isinstance(run, Calling) else None
+        silence = Silence(self._clock.now() if known is None else known.since, error)
+        if silence != known:
+            self.runs[uid] = Calling(silence)
+            self._on_change()
 
     async def _call_once(self, registration: Registration, event: LifecycleEvent, step: Step, work: Work) -> Reached:
         _log.info("calling driver", event=event.name, step=step, driver=registration.driver)
@@ -139,13 +207,12 @@ class Execution:
             return Refused(now, f"the driver answered that it reached {what[:300]}, which nobody asked for")
         return Started(now) if step == "start" else Ended(now)
 
-    async def _directory_changes_within(self, seconds: float) -> None:
+    async def _directory_changes(self) -> None:
+        """Until a driver comes, goes, or answers again."""
         changed = asyncio.Event()
         forget = self._directory.on_change(changed.set)
         try:
-            with contextlib.suppress(TimeoutError):
-                async with self._clock.timeout(seconds):
-                    await changed.wait()
+            await changed.wait()
         finally:
             forget()
 

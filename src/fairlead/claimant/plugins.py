@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, Protocol
 
 from fairlead.api import names, reserved
@@ -202,6 +202,8 @@ class PluginRegistry:
             raise _Refused(f"plugin registration failed with err: GetTransitions: {_words(error)}") from error
         if len(offered) > _TRANSITIONS_MAX:
             raise _Refused(f"plugin registration failed with err: {len(offered)} transitions are too many")
+        if problem := _naming_problem(offered):
+            raise _Refused(f"plugin registration failed with err: {problem}")
         try:
             await self._publisher.publish(name, offered)
         except TransitionRefused as error:
@@ -219,6 +221,22 @@ class PluginRegistry:
         with contextlib.suppress(DriverError, TimeoutError):
             async with self._clock.timeout(_NOTIFY_SECONDS):
                 await channel.notify(registered=False, error=error)
+
+
+def _naming_problem(offered: Sequence[OfferedTransition]) -> str:
+    """What is wrong with the names of what a driver offers. They are looked at before anything is published."""
+    seen: set[str] = set()
+    for one in offered:
+        if not one.name:
+            return (
+                f"the transition from {one.start[:80]!r} to {one.end[:80]!r} has no name; every one needs a unique name"
+            )
+        if problems := names.dns1123_subdomain(one.name):
+            return f"the transition name {one.name[:80]!r} is not valid: {'; '.join(problems)}"
+        if one.name in seen:
+            return f"transition {one.name} is offered twice; every one needs a unique name"
+        seen.add(one.name)
+    return ""
 
 
 def _words(error: Exception) -> str:

@@ -6,7 +6,7 @@ import datetime as dt
 from typing import Literal
 
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleEventStatus
 from fairlead.base.metrics import Metrics
 from fairlead.client.recorder import EventRecorder
 
@@ -58,6 +58,13 @@ class Reporter:
         """The start state is reached."""
         state = event.status.transition.start if event.status.transition else ""
         self._tell(event, node, "TransitionStarted", f"Transition {event.spec.transition_name} reached {state}")
+
+    def contact(self, event: LifecycleEvent, node: Node | None, status: LifecycleEventStatus) -> None:
+        """The driver of a claimed event is out of reach, or answers again."""
+        if status.driver_unreachable_time is not None:
+            self._tell(event, node, "DriverUnreachable", status.message, kind="Warning")
+        else:
+            self._tell(event, node, "DriverReachable", f"Driver {status.driver} answers again")
 
     def finished(self, event: LifecycleEvent, node: Node | None, now: dt.datetime) -> None:
         """A terminal status is stored."""

@@ -60,7 +60,14 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     default="5m",
     show_default=True,
     callback=options.duration,
-    help="How long an event may wait for a driver before it fails.",
+    help="How long an event may wait for a driver that is missing or does not answer before it fails.",
+)
+@click.option(
+    "--driver-lost-timeout",
+    default="10m",
+    show_default=True,
+    callback=options.duration,
+    help="How long a claimed event without an SLA waits for a driver that is out of reach before it fails.",
 )
 @click.option(
     "--finished-event-ttl",
@@ -185,6 +192,7 @@ def _settings(invocation: Invocation, flags: dict[str, Any], service: Service | 
         state=state,
         settings=Settings(
             driver_wait=dt.timedelta(seconds=flags["driver_wait_timeout"]),
+            driver_lost=dt.timedelta(seconds=flags["driver_lost_timeout"]),
             keep_finished=dt.timedelta(seconds=flags["finished_event_ttl"]),
             well_known_conditions=flags["well_known_conditions"],
             hold_autoscalers=flags["hold_autoscalers"],

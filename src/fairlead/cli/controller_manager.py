@@ -42,6 +42,11 @@ _COMPONENT = "fairlead-controller-manager"
     callback=managing.duration_or_zero,
     help="How long finished LifecycleEvents are kept; as on the agents.",
 )
+@managing.period(
+    "--driver-lost-timeout",
+    "10m",
+    "Events that the claimer has claimed, and that have no SLA, wait so long for a driver that is out of reach.",
+)
 @managing.period("--stall-pending-after", "10m", "Events that are pending for longer are reported by stall.")
 @managing.period("--stall-claimed-after", "1h", "So are those that are claimed for longer and have no SLA.")
 @managing.period("--stall-terminating-after", "10m", "And those that are deleted and held by a finalizer.")
@@ -151,7 +156,7 @@ def _controllers(flags: dict[str, Any]) -> list[Controller]:
         claimed=length("stall_claimed_after"),
         terminating=length("stall_terminating_after"),
     )
-    settings = Settings(keep_finished=length("finished_event_ttl"))
+    settings = Settings(keep_finished=length("finished_event_ttl"), driver_lost=length("driver_lost_timeout"))
     return [
         event_gc(Retention(keep=length("finished_event_ttl")), workers=flags["concurrent_event_gc_syncs"]),
         stall(patience),

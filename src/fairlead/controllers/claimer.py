@@ -23,6 +23,7 @@ from fairlead.api.meta import KubeObject
 from fairlead.base import gates, logs, tasks
 from fairlead.base.identity import RandomIds
 from fairlead.claimant.channels import GrpcChannels
+from fairlead.claimant.contact import Contact
 from fairlead.claimant.directory import Directory
 from fairlead.claimant.folder import SocketFolder
 from fairlead.claimant.holding import NodeHolder
@@ -80,6 +81,9 @@ class _Claimer:
         # Whoever else may be able to carry an event out is not forestalled.
         self._settings = dataclasses.replace(options.settings, leave_to_others=True)
         self._directory = options.directory or Directory()
+        self._contact = Contact(
+            self._directory, node_name="", clock=self._client.clock, randomness=self._client.randomness
+        )
         self._reporter = Reporter(context.recorder, context.metrics)
         self._wake = asyncio.Event()
         self._holders: dict[str, asyncio.Task[None]] = {}  # by node
@@ -123,6 +127,7 @@ class _Claimer:
                 tasks.TaskScope(CLAIMER, on_exit=tasks.OnExit.CANCEL) as scope,
             ):
                 scope.start(ensure_namespace(self._client), name="namespace")
+                scope.start(self._contact.run(), name="contact")
                 if self._registry is not None:
                     scope.start(self._registry.run(), name="plugins")
                 if await self._context.wait_synced(*informers):

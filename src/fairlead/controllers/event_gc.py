@@ -14,7 +14,7 @@ from fairlead.base import logs
 from fairlead.client.informer import Handler, Informer
 from fairlead.client.workqueue import WorkQueue
 from fairlead.lifecycle.collecting import Collection, Retention, collect
-from fairlead.lifecycle.decisions import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil
+from fairlead.lifecycle.steps import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil
 from fairlead.manager import Context, Controller
 
 __all__ = ["EVENT_GC", "event_gc"]

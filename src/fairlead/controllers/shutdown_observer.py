@@ -17,8 +17,8 @@ from fairlead.client.informer import Handler, Informer
 from fairlead.client.patches import MergePatch
 from fairlead.client.workqueue import WorkQueue
 from fairlead.lifecycle import shutdown_observing
-from fairlead.lifecycle.decisions import Finish
 from fairlead.lifecycle.shutdown_observing import Sight
+from fairlead.lifecycle.steps import Finish
 from fairlead.manager import Context, Controller
 
 __all__ = ["SHUTDOWN_OBSERVER", "shutdown_observer"]

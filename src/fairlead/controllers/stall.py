@@ -19,8 +19,8 @@ from fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from fairlead.base import logs
 from fairlead.client.informer import Handler, Informer
 from fairlead.client.workqueue import WorkQueue
-from fairlead.lifecycle.decisions import WaitUntil
 from fairlead.lifecycle.stalling import Overdue, Patience, Stage, Surroundings, explain, overdue
+from fairlead.lifecycle.steps import WaitUntil
 from fairlead.manager import Context, Controller
 
 __all__ = ["STALL", "stall"]

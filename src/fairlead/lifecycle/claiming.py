@@ -2,7 +2,9 @@
 
 1. At most one event of a node is Claimed (invariant 1), and the next is claimed only when the last one of this
    claimant is wound up, so that its conditions are never written over those of a later one.
-2. First come, first served: by creationTimestamp, then by name.
+2. First come, first served: by creationTimestamp, and within one second in the order in which the API server stored
+   them. That order is the resourceVersion of an event that was never changed. The claimant records it as
+   `status.sequence` when it first writes that the event waits, because later writes change the resourceVersion.
 3. An event that waits for its driver or its transition does not hold up those behind it.
 """
 
@@ -24,6 +26,7 @@ __all__ = [
     "is_in_the_way",
     "node_claimant",
     "order",
+    "sequence",
     "unready",
 ]
 
@@ -43,9 +46,15 @@ def central_claimant(name: str) -> str:
     return f"claimer/{name}"
 
 
-def order(event: LifecycleEvent) -> tuple[dt.datetime, str]:
+def order(event: LifecycleEvent) -> tuple[dt.datetime, int, str]:
     """First come, first served."""
-    return event.metadata.creation_timestamp or _EARLIEST, event.name
+    return event.metadata.creation_timestamp or _EARLIEST, sequence(event), event.name
+
+
+def sequence(event: LifecycleEvent) -> int:
+    """The place of an event among those of one second: recorded, or not changed since it was created."""
+    version = event.metadata.resource_version
+    return event.status.sequence or (int(version) if version.isdecimal() else 0)
 
 
 def unready(

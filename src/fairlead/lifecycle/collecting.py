@@ -12,7 +12,7 @@ import datetime as dt
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent
 from fairlead.lifecycle import deadlines, phases, retention
-from fairlead.lifecycle.decisions import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil
+from fairlead.lifecycle.steps import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil
 
 __all__ = ["Collection", "Retention", "collect"]
 

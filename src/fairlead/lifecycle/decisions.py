@@ -3,8 +3,8 @@
 `decide` is pure and is asked again after every step, so that a restarted process finds the missing step by itself:
 what was done is read from the event and its node, never from memory. The steps of a claimed event, in order:
 
-    Claim -> AddFinalizer -> AnnotateNode -> StartDriver -> Publish(start) -> RecordStart -> EndDriver -> Publish(end)
-    -> Finish -> AnnotateNode -> RemoveFinalizer -> Delete
+    AskDriver -> Claim -> AddFinalizer -> AnnotateNode -> StartDriver -> Publish(start) -> RecordStart -> EndDriver
+    -> Publish(end) -> Finish -> AnnotateNode -> RemoveFinalizer -> Delete
 
 The start state is published before `startTime` is recorded, and the end state before the terminal status. So an event
 without a start time has never been past its start state, and one with it never goes back there (invariant 2).
@@ -12,9 +12,7 @@ without a start time has never been past its start state, and one with it never 
 
 from __future__ import annotations
 
-import dataclasses
 import datetime as dt
-from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
 from fairlead.api.core_v1 import Node
@@ -28,127 +26,31 @@ from fairlead.api.lifecycle_v1alpha1 import (
 from fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
 from fairlead.api.wire import replace
 from fairlead.lifecycle import autoscaling, claiming, conditions, deadlines, options, phases, retention
-from fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Refused, Started
+from fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Refused, Run, Silence, Started
+from fairlead.lifecycle.steps import (
+    AddFinalizer,
+    AnnotateNode,
+    AskDriver,
+    Claim,
+    Decision,
+    Delete,
+    EndDriver,
+    Finish,
+    MarkSeen,
+    NoteDriver,
+    Nothing,
+    Publish,
+    RecordStart,
+    RemoveFinalizer,
+    StartDriver,
+    WaitUntil,
+)
 
-__all__ = [
-    "AddFinalizer",
-    "AnnotateNode",
-    "Claim",
-    "Decision",
-    "Delete",
-    "EndDriver",
-    "Finish",
-    "MarkSeen",
-    "Nothing",
-    "Publish",
-    "RecordStart",
-    "RemoveFinalizer",
-    "StartDriver",
-    "WaitUntil",
-    "decide",
-]
+__all__ = ["decide"]
 
 _GOING_DOWN: Final = "the node is going down"
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MarkSeen:
-    """Write why the event waits, whenever that changes; the wait for a driver counts from when it was first seen."""
-
-    status: LifecycleEventStatus
-    for_its_turn: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Claim:
-    """Write the claim: everything about it in one status update, guarded by the resource version."""
-
-    status: LifecycleEventStatus
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AddFinalizer:
-    """From now on the event cannot vanish before its state is settled."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AnnotateNode:
-    """Tell autoscalers, or tell them that it is over (None removes an annotation)."""
-
-    changes: Mapping[str, str | None]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class StartDriver:
-    """Call the driver's Start."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Publish:
-    """Write these conditions of the Node."""
-
-    wanted: tuple[conditions.Wanted, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RecordStart:
-    """Write that the driver has started and the node says so."""
-
-    status: LifecycleEventStatus
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class EndDriver:
-    """Call the driver's End and follow its progress."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Finish:
-    """Write the terminal status; a call that is still under way is cancelled first."""
-
-    status: LifecycleEventStatus
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RemoveFinalizer:
-    """The state is settled: let the event go when somebody wants it gone."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Delete:
-    """The event has served its purpose."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WaitUntil:
-    """Nothing before this moment, unless something changes."""
-
-    moment: dt.datetime
-    why: str
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Nothing:
-    """Nothing, unless something changes."""
-
-    why: str
-
-
-Decision = (
-    MarkSeen
-    | Claim
-    | AddFinalizer
-    | AnnotateNode
-    | StartDriver
-    | Publish
-    | RecordStart
-    | EndDriver
-    | Finish
-    | RemoveFinalizer
-    | Delete
-    | WaitUntil
-    | Nothing
-)
+# A driver that restarts is back within moments; what is shorter than this is not reported.
+_BRIEF: Final = dt.timedelta(seconds=2)
 
 
 def decide(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
@@ -170,7 +72,9 @@ def decide(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
 
 def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     if event.deleting:
-        return Nothing("it is being deleted")
+        # No claim can be lost with it: the update that removes the finalizer fails if another claimant claims it now.
+        is_held = FINALIZER_CLAIMED in event.metadata.finalizers
+        return RemoveFinalizer() if is_held else Nothing("it is being deleted")
     node = facts.node
     if _is_interrupted(event, facts):
         return Nothing(facts.interruption)
@@ -180,11 +84,11 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
         status = _waiting(event, _GOING_DOWN)
         return WaitUntil(until, _GOING_DOWN) if status is None else MarkSeen(status)
     transition = facts.transitions.get(event.spec.transition_name)
-    reason, hopeless = claiming.unready(event, transition, node, facts.drivers)
+    reason, hopeless = _unready(event, facts, node)
     if reason and facts.settings.leave_to_others:
         return Nothing(reason)
     if hopeless:
-        return _finish(event, ClaimStatus.FAILED, reason, now)
+        return _finish(event, ClaimStatus.FAILED, reason, facts, now)
     if reason or transition is None:
         return _wait_for_driver(event, facts, reason, now)
     is_ready = {
@@ -197,19 +101,33 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
         return Nothing(f"event {first.name} goes first") if status is None else MarkSeen(status, for_its_turn=True)
     if facts.is_calling_for_another(event):
         return Nothing("the driver of another event is still at work")
+    offer = (transition.spec.driver, transition.spec.start, transition.spec.end)
+    if offer in facts.asked:
+        return Nothing(f"driver {transition.spec.driver} has not answered yet")
+    if offer in facts.unasked:
+        return AskDriver(offer)
     return _claim(event, facts.claimant, node, transition, now)
 
 
 def _is_ready(event: LifecycleEvent, facts: Facts, node: Node) -> bool:
-    transition = facts.transitions.get(event.spec.transition_name)
-    reason, _ = claiming.unready(event, transition, node, facts.drivers)
+    reason, _ = _unready(event, facts, node)
     return not reason and not _is_interrupted(event, facts) and event.uid not in facts.refused
+
+
+def _unready(event: LifecycleEvent, facts: Facts, node: Node) -> tuple[str, bool]:
+    """As `claiming.unready`, with the error of a driver that is registered and does not answer."""
+    transition = facts.transitions.get(event.spec.transition_name)
+    reason, hopeless = claiming.unready(event, transition, node, facts.drivers)
+    if reason and not hopeless and transition is not None and transition.spec.driver in facts.silences:
+        return facts.silences[transition.spec.driver].describe(transition.spec.driver), False
+    return reason, hopeless
 
 
 def _waiting(event: LifecycleEvent, reason: str, **changes: Any) -> LifecycleEventStatus | None:
     """A status that says why it waits; None when it says so already."""
     message = phases.shortened(f"{phases.WAITING}{reason}")
-    status = replace(event.status, claim_status=ClaimStatus.PENDING, message=message, **changes)
+    sequence = claiming.sequence(event)
+    status = replace(event.status, claim_status=ClaimStatus.PENDING, message=message, sequence=sequence, **changes)
     return None if status == event.status else status
 
 
@@ -231,10 +149,10 @@ def _wait_for_driver(event: LifecycleEvent, facts: Facts, reason: str, now: dt.d
     ends = deadlines.driver_wait_ends(event, facts.settings.driver_wait, now)
     transition = facts.transitions.get(event.spec.transition_name)
     driver = "" if transition is None else transition.spec.driver
-    ends = max(ends, facts.drivers_known_at, facts.returning.get(driver, ends))
+    ends = max(ends, _expected(driver, facts))
     if now >= ends:
         waited = f"{facts.settings.driver_wait.total_seconds():g} s"
-        return _finish(event, ClaimStatus.FAILED, f"{reason}; waited {waited} for it", now)
+        return _finish(event, ClaimStatus.FAILED, f"{reason}; waited {waited} for it", facts, now)
     return WaitUntil(ends, reason)
 
 
@@ -265,23 +183,23 @@ def _claimed(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
     status, node, run = event.status, facts.node, facts.run_of(event)
     frozen = status.transition
     if frozen is None or not status.driver:
-        return _finish(event, ClaimStatus.FAILED, "the claim does not say what was claimed", now)
+        return _finish(event, ClaimStatus.FAILED, "the claim does not say what was claimed", facts, now)
     if _is_interrupted(event, facts):
-        return _finish(event, ClaimStatus.FAILED, facts.interruption, now)
+        return _finish(event, ClaimStatus.FAILED, facts.interruption, facts, now)
     if node is None or node.uid != status.node_uid:
         gone = f"node {event.spec.binding_node} is no longer the one of the claim (uid {status.node_uid})"
-        return _finish(event, ClaimStatus.FAILED, gone, now)
+        return _finish(event, ClaimStatus.FAILED, gone, facts, now)
     # An answer that came in time counts, even when the API server was out of reach until after the deadline.
     if isinstance(run, Refused) and not deadlines.expired(status, run.at):
-        return _finish(event, ClaimStatus.FAILED, run.message, now)
+        return _finish(event, ClaimStatus.FAILED, run.message, facts, now)
     in_time = isinstance(run, Ended) and not deadlines.expired(status, run.at)
     if deadlines.expired(status, now) and not in_time:
-        return _finish(event, ClaimStatus.SLA_EXPIRED, _overdue(event), now)
+        return _finish(event, ClaimStatus.SLA_EXPIRED, _overdue(event, run), facts, now)
     if FINALIZER_CLAIMED not in event.metadata.finalizers:
         if not event.deleting:
             return AddFinalizer()
         if status.start_time is None and isinstance(run, Idle):
-            return _finish(event, ClaimStatus.FAILED, "it was deleted before its driver was started", now)
+            return _finish(event, ClaimStatus.FAILED, "it was deleted before its driver was started", facts, now)
     if facts.settings.hold_autoscalers and (changes := autoscaling.hold(node.metadata.annotations)):
         return AnnotateNode(changes)
     return _carry_out(event, frozen, node, facts, now)
@@ -299,26 +217,71 @@ def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, fact
         return Publish(_outstanding(event, frozen.start, node, facts))
     has_driver = (frozen.start, frozen.end) in facts.drivers.get(status.driver, frozenset())
     match run:
+        case Calling(silence) if silence is not None:
+            return _out_of_reach(event, silence, facts, now)
+        case Calling() if status.driver_unreachable_time is not None:
+            return NoteDriver(replace(status, driver_unreachable_time=None, message=""))
         case Calling():
             return _wait(status, "the driver is at work")
         case Refused():
             return _wait(status, "the driver has given up")  # decided before; kept for the type checker
         case Idle() if not has_driver:
-            return _wait(status, f"driver {status.driver} is gone; waiting for it to come back")
+            return _missing(event, facts, now) if is_ours else _wait(status, "the agent carries the shutdown out")
         case Idle():
             return StartDriver() if status.start_time is None else EndDriver()
         case Started(at):
             if status.start_time is not None:
-                return EndDriver() if has_driver else _wait(status, f"driver {status.driver} is gone")
+                return EndDriver() if has_driver else _missing(event, facts, now)
             if missing := _outstanding(event, frozen.start, node, facts):
                 return Publish(missing)
             return RecordStart(replace(status, start_time=deadlines.whole_seconds(at)))
         case Ended():
             if missing := _outstanding(event, frozen.end, node, facts):
                 return Publish(missing)
-            return _finish(event, ClaimStatus.SUCCEEDED, "", now)
+            return _finish(event, ClaimStatus.SUCCEEDED, "", facts, now)
         case other:
             assert_never(other)
+
+
+def _missing(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
+    """No driver is there to be called for a claimed event."""
+    driver = event.status.driver
+    expected = _expected(driver, facts)
+    if now < expected:
+        return _wait(event.status, f"driver {driver} may still register", expected)
+    error = f"it is not registered on node {event.spec.binding_node}"
+    return _out_of_reach(event, facts.silences.get(driver) or Silence(now, error), facts, now)
+
+
+def _out_of_reach(event: LifecycleEvent, silence: Silence, facts: Facts, now: dt.datetime) -> Decision:
+    """Say so in the event; without an SLA, fail it after a bounded time, or it would block its node for ever."""
+    status = event.status
+    # What is stored counts: a claimant that was restarted does not begin to wait anew.
+    since = deadlines.whole_seconds(status.driver_unreachable_time or silence.since)
+    if (
+        status.driver_unreachable_time is None
+        and now < silence.since + _BRIEF
+        and isinstance(facts.run_of(event), Calling)
+    ):
+        return _wait(status, "the driver may be back in a moment", silence.since + _BRIEF)
+    said = Silence(since, silence.error).describe(status.driver) if silence.error else status.message
+    message = phases.shortened(said)
+    noted = replace(status, driver_unreachable_time=since, message=message)
+    if noted != status:
+        return NoteDriver(noted)
+    if status.sla is not None:
+        return WaitUntil(status.sla, message)
+    limit = facts.settings.driver_lost
+    # One that comes and goes gets no more time each time; one of a claimant that has just begun gets time to register.
+    ends = max(deadlines.deadline_after(since, limit), facts.drivers_known_at)
+    if now >= ends:
+        return _finish(event, ClaimStatus.FAILED, f"{message}; waited {limit.total_seconds():g} s for it", facts, now)
+    return WaitUntil(ends, message)
+
+
+def _expected(driver: str, facts: Facts) -> dt.datetime:
+    """Until when a driver that is not there may still register, or register again."""
+    return max(facts.drivers_known_at, facts.returning.get(driver, facts.drivers_known_at))
 
 
 def _finished(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
@@ -340,10 +303,15 @@ def _finished(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision
     return Delete()
 
 
-def _finish(event: LifecycleEvent, target: ClaimStatus, message: str, now: dt.datetime) -> Finish:
+def _finish(event: LifecycleEvent, target: ClaimStatus, message: str, facts: Facts, now: dt.datetime) -> Finish:
     return Finish(
         phases.advance(
-            event.status, target, completion_time=deadlines.whole_seconds(now), message=phases.shortened(message)
+            event.status,
+            target,
+            completion_time=deadlines.whole_seconds(now),
+            message=phases.shortened(message),
+            # The driver reports its last progress together with its result.
+            progress=facts.progress.get(event.uid, event.status.progress),
         )
     )
 
@@ -353,12 +321,15 @@ def _outstanding(event: LifecycleEvent, state: str, node: Node, facts: Facts) ->
     return conditions.outstanding(wanted, node)
 
 
-def _overdue(event: LifecycleEvent) -> str:
+def _overdue(event: LifecycleEvent, run: Run) -> str:
     status = event.status
+    silence = run.silence if isinstance(run, Calling) else None
+    why = status.message if silence is None or not silence.error else silence.describe(status.driver)
     at = f"deadline {status.sla:%Y-%m-%dT%H:%M:%SZ}" if status.sla is not None else "deadline"
     reached = "the driver had not started" if status.start_time is None else "the driver had not finished"
-    return f"{reached} by the {at}: {status.message}" if status.message else f"{reached} by the {at}"
+    return f"{reached} by the {at}: {why}" if why else f"{reached} by the {at}"
 
 
-def _wait(status: LifecycleEventStatus, why: str) -> Decision:
-    return Nothing(why) if status.sla is None else WaitUntil(status.sla, why)
+def _wait(status: LifecycleEventStatus, why: str, until: dt.datetime | None = None) -> Decision:
+    moments = [moment for moment in (until, status.sla) if moment is not None]
+    return WaitUntil(min(moments), why) if moments else Nothing(why)

@@ -6,11 +6,27 @@ import dataclasses
 import datetime as dt
 from collections.abc import Mapping
 
+from fairlead.api import time as api_time
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, Progress
 from fairlead.lifecycle.claiming import Drivers
 
-__all__ = ["IDLE", "Calling", "Ended", "Facts", "Idle", "Refused", "Run", "Settings", "Started"]
+__all__ = ["IDLE", "Calling", "Ended", "Facts", "Idle", "Offer", "Refused", "Run", "Settings", "Silence", "Started"]
+
+Offer = tuple[str, str, str]
+"""A driver by name, and the start and end state of one transition that it offers."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Silence:
+    """A driver does not answer: since when, and the last error, empty where the event has it."""
+
+    since: dt.datetime
+    error: str
+
+    def describe(self, driver: str) -> str:
+        """The sentence that users read in the event's message."""
+        return f"driver {driver} unreachable since {api_time.format_time(self.since)}: {self.error}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -20,7 +36,9 @@ class Idle:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Calling:
-    """A call to the driver is under way."""
+    """A call to the driver is under way. While the driver is out of reach the call is repeated: since when, and why."""
+
+    silence: Silence | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,6 +73,7 @@ class Settings:
     """What an administrator may choose."""
 
     driver_wait: dt.timedelta = dt.timedelta(minutes=5)
+    driver_lost: dt.timedelta = dt.timedelta(minutes=10)  # how long a claim without an SLA waits for a lost driver
     keep_finished: dt.timedelta = dt.timedelta(0)
     well_known_conditions: bool = True
     hold_autoscalers: bool = True
@@ -70,12 +89,16 @@ class Facts:
     node: Node | None
     events: tuple[LifecycleEvent, ...] = ()  # all that are bound to the node
     transitions: Mapping[str, LifecycleTransition] = dataclasses.field(default_factory=dict)  # by name
-    drivers: Drivers = dataclasses.field(default_factory=dict)
+    drivers: Drivers = dataclasses.field(default_factory=dict)  # without those that do not answer
+    silences: Mapping[str, Silence] = dataclasses.field(default_factory=dict)  # registered, but do not answer, by name
+    unasked: frozenset[Offer] = frozenset()  # must answer a question before an event is claimed for them
+    asked: frozenset[Offer] = frozenset()  # a question is under way
     # When a driver that is not there may be called missing: drivers of a process that has just begun, and those that
     # are being replaced, are on their way back.
     drivers_known_at: dt.datetime = _LONG_AGO
     returning: Mapping[str, dt.datetime] = dataclasses.field(default_factory=dict)  # the same, of one driver
     runs: Mapping[str, Run] = dataclasses.field(default_factory=dict)  # by event uid
+    progress: Mapping[str, Progress] = dataclasses.field(default_factory=dict)  # reported, not stored yet, by event uid
     refused: frozenset[str] = frozenset()  # events that the server does not let this claimant write, by uid
     settings: Settings = dataclasses.field(default_factory=Settings)
     interruption: str = ""  # why nothing may go on here but the shutdown itself, such as "node is shutting down"

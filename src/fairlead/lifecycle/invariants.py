@@ -91,8 +91,9 @@ def check_may_start(event: LifecycleEvent, claimant: str) -> None:
 
 
 def check_may_release(event: LifecycleEvent) -> None:
-    """Invariant 3, before the finalizer goes."""
-    if not event.finished:
+    """Invariant 3, before the finalizer goes. An event that is deleted before its claim has no end to be stored."""
+    is_unclaimed = event.claim_status is ClaimStatus.PENDING and event.deleting
+    if not event.finished and not is_unclaimed:
         raise InvariantBroken(3, f"event {event.name} is {event.claim_status} and keeps its finalizer")
 
 

@@ -21,8 +21,8 @@ from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent
 from fairlead.api.meta import ConditionStatus
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from fairlead.lifecycle import deadlines, phases
-from fairlead.lifecycle.decisions import Finish, Nothing, WaitUntil
 from fairlead.lifecycle.shutdown_recovery import WORDS_CAME_BACK
+from fairlead.lifecycle.steps import Finish, Nothing, WaitUntil
 
 __all__ = [
     "OPTION_NODE_BOOT_ID",

@@ -16,7 +16,7 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus, LifecycleEvent, LifecycleTransition
 from fairlead.api.reserved import FINALIZER_CLAIMED, NAMESPACE_NODE_LEASE
 from fairlead.lifecycle import claiming, conditions, deadlines, phases
-from fairlead.lifecycle.decisions import Nothing, WaitUntil
+from fairlead.lifecycle.steps import Nothing, WaitUntil
 
 __all__ = ["Overdue", "Patience", "Stage", "Surroundings", "explain", "overdue", "reason"]
 

@@ -18,7 +18,7 @@ from fairlead.apiserver.storage.interface import Row
 from fairlead.claimant import execution
 from fairlead.driverapi.messages import Reached
 from fairlead.drivers.drain import asking
-from fairlead.lifecycle import conditions, decisions, deletion
+from fairlead.lifecycle import conditions, decisions, deletion, steps
 from fairlead.sim.cast import managers
 from tests.sim.mutants.registry import mutant
 
@@ -66,7 +66,7 @@ def gives_a_claim_three_times_its_time(patch: pytest.MonkeyPatch) -> None:
     def late(event: Any, claimant: Any, node: Any, transition: Any, now: Any) -> Any:
         made: Any = claim(event, claimant, node, transition, now)
         sla = made.status.claim_time + 3 * transition.spec.sla_duration
-        return decisions.Claim(wire.replace(made.status, sla=sla))
+        return steps.Claim(wire.replace(made.status, sla=sla))
 
     patch.setattr(decisions, "_claim", late)
 

@@ -19,7 +19,7 @@ from fairlead.claimant import engine, execution, writing
 from fairlead.client.verbs import Api
 from fairlead.drivers.sdk import service
 from fairlead.election import lease
-from fairlead.lifecycle import claiming, collecting, conditions, deadlines, decisions, invariants
+from fairlead.lifecycle import claiming, collecting, conditions, deadlines, decisions, invariants, steps
 from fairlead.lifecycle.facts import Facts
 from fairlead.sim.cast import drivers
 from tests.sim.mutants.registry import mutant
@@ -85,7 +85,7 @@ def changes_its_mind_after_the_end(patch: pytest.MonkeyPatch) -> None:
 
     def changed(event: Any, facts: Any, now: dt.datetime) -> Any:
         if event.claim_status is ClaimStatus.SUCCEEDED:
-            return decisions.Finish(wire.replace(event.status, claim_status=ClaimStatus.FAILED))
+            return steps.Finish(wire.replace(event.status, claim_status=ClaimStatus.FAILED))
         return finished(event, facts, now)
 
     patch.setattr(decisions, "_finished", changed)
@@ -112,7 +112,7 @@ def says_the_start_again_after_the_end(patch: pytest.MonkeyPatch) -> None:
             state = event.status.transition.start
             wanted = conditions.after_state(event.spec.transition_name, state, well_known=False)
             if missing := conditions.outstanding(wanted, facts.node):
-                return decisions.Publish(missing)
+                return steps.Publish(missing)
         return finished(event, facts, now)
 
     patch.setattr(decisions, "_finished", forgetful)
@@ -144,7 +144,7 @@ def starts_before_the_finalizer(patch: pytest.MonkeyPatch) -> None:
 
     def hasty(event: Any, facts: Any, now: dt.datetime) -> Any:
         decided = claimed(event, facts, now)
-        if isinstance(decided, decisions.AddFinalizer):
+        if isinstance(decided, steps.AddFinalizer):
             return decisions._carry_out(event, event.status.transition, facts.node, facts, now)
         return decided
 
@@ -158,7 +158,7 @@ def starts_before_the_claim_is_stored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(invariants, "check_may_start", lambda *_args: None)
 
     async def hasty(self: Any, event: Any, decision: Any) -> None:
-        if isinstance(decision, decisions.Claim):
+        if isinstance(decision, steps.Claim):
             self._execution.call(wire.replace(event, status=decision.status), "start")
         await carry_out(self, event, decision)
 
@@ -183,7 +183,7 @@ def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("4", "liveness", seed=19)
 def never_wakes_for_the_deadline(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decisions, "_wait", lambda _status, why: decisions.Nothing(why))
+    patch.setattr(decisions, "_wait", lambda _status, why: steps.Nothing(why))
     patch.setattr(execution, "_seconds_until", lambda *_args: None)
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
 
@@ -194,11 +194,11 @@ def keeps_the_events_of_nodes_that_are_gone(patch: pytest.MonkeyPatch) -> None:
 
     def patient(event: Any, facts: Any, now: dt.datetime) -> Any:
         if facts.node is None or facts.node.uid != event.status.node_uid:
-            return decisions.Nothing("it may come back")
+            return steps.Nothing("it may come back")
         return claimed(event, facts, now)
 
     patch.setattr(decisions, "_claimed", patient)
-    patch.setattr(collecting, "_failed", lambda *_args: decisions.Nothing("it may come back"))
+    patch.setattr(collecting, "_failed", lambda *_args: steps.Nothing("it may come back"))
 
 
 # ---- invariant 5
@@ -210,9 +210,9 @@ def freezes_the_deadline_anew(patch: pytest.MonkeyPatch) -> None:
 
     def generous(event: Any, facts: Any, now: dt.datetime) -> Any:
         decided = claimed(event, facts, now)
-        if isinstance(decided, decisions.RecordStart) and event.status.sla is not None:
+        if isinstance(decided, steps.RecordStart) and event.status.sla is not None:
             later = event.status.sla + dt.timedelta(minutes=1)
-            return decisions.RecordStart(wire.replace(decided.status, sla=later))
+            return steps.RecordStart(wire.replace(decided.status, sla=later))
         return decided
 
     patch.setattr(decisions, "_claimed", generous)
@@ -226,8 +226,8 @@ def claims_anew_after_a_restart(patch: pytest.MonkeyPatch) -> None:
     def anew(event: Any, facts: Any, now: dt.datetime) -> Any:
         decided = claimed(event, facts, now)
         later = deadlines.whole_seconds(now)
-        if isinstance(decided, decisions.EndDriver) and event.status.claim_time != later:
-            return decisions.Claim(wire.replace(event.status, claim_time=later))
+        if isinstance(decided, steps.EndDriver) and event.status.claim_time != later:
+            return steps.Claim(wire.replace(event.status, claim_time=later))
         return decided
 
     patch.setattr(decisions, "_claimed", anew)

@@ -162,6 +162,12 @@ class Story:
             raise AssertionError(f"{name} never was {state}: {self.seen}\n{self._last_words()}") from None
         return self.last[name]
 
+    async def next(self, name: str) -> Json:
+        """Read one change of any event; this one as it was last seen."""
+        async with RealClock().timeout(SECONDS):
+            self._note(await self._watch.next())
+        return self.last.get(name, {})
+
     async def until_all_gone(self, names: list[str]) -> None:
         for name in names:
             await self.until(name, "gone")

@@ -48,6 +48,7 @@ def fields_of(status: Json) -> set[str]:
         ("", {"sla": "soon"}, "spec.sla"),
         ("", {"sla": "-1s"}, "spec.sla"),
         ("", {"sla": "0s"}, "spec.sla"),
+        ("", {"sla": "9999999h"}, "spec.sla"),
         ("", {"start": None}, "spec.start"),
         ("", {"driver": None}, "spec.driver"),
         ("", {"driver": "a/b/c"}, "spec.driver"),

@@ -245,8 +245,6 @@ async def test_the_same_transition_again_is_fine(registered: Registered) -> None
 @pytest.mark.parametrize(
     "offered",
     [
-        dataclasses.replace(NEW, name="NotAName"),
-        dataclasses.replace(NEW, name="a/b"),
         dataclasses.replace(NEW, sla="soon"),
         dataclasses.replace(NEW, start=""),
         dataclasses.replace(NEW, start="shutdown-drain-started"),
@@ -258,6 +256,26 @@ async def test_what_the_server_refuses_is_told(registered: Registered, offered: 
     ((done, error),) = plugin.told
     assert not done
     assert "cannot be published" in error
+
+
+@pytest.mark.parametrize(
+    ("offered", "words"),
+    [
+        ((NEW, dataclasses.replace(NEW, name="")), "the transition from 'Cleaning' to 'Clean' has no name"),
+        ((NEW, dataclasses.replace(NEW, end="Elsewhere")), f"transition {NEW.name} is offered twice"),
+        ((NEW, dataclasses.replace(NEW, name="NotAName")), "the transition name 'NotAName' is not valid"),
+        ((NEW, dataclasses.replace(NEW, name="a/b")), "the transition name 'a/b' is not valid"),
+    ],
+)
+async def test_names_are_checked_before_anything_is_published(
+    registered: Registered, offered: tuple[OfferedTransition, ...], words: str
+) -> None:
+    plugin = await registered.add(Plugin(offered=offered))
+    ((done, error),) = plugin.told
+    assert not done
+    assert words in error
+    with pytest.raises(api_errors.NotFound):
+        await registered.here.admin.of(LifecycleTransition).get(NEW.name)
 
 
 async def test_too_many_transitions(registered: Registered) -> None:

@@ -7,8 +7,8 @@ import contextlib
 import dataclasses
 import datetime as dt
 import pathlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
-from typing import Literal
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from typing import Any, Literal
 
 from fairlead.agent.agent import Agent, AgentOptions
 from fairlead.api import wire
@@ -34,8 +34,9 @@ from fairlead.client.inprocess import InProcessTransport
 from fairlead.client.transport import Request, Response, StreamedResponse, Transport
 from fairlead.client.watch import Change, ChangeType
 from fairlead.driverapi.channel import DriverChannel, RegistrationChannel
+from fairlead.driverapi.errors import DriverGone
 from fairlead.driverapi.memory import MemoryChannel
-from fairlead.driverapi.messages import OfferedTransition, Progress
+from fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Work
 from fairlead.drivers import sdk
 from fairlead.drivers.sdk.service import Service
 from fairlead.lifecycle.facts import Settings
@@ -61,10 +62,20 @@ class Deed(sdk.Driver):
         self.hold = {"start": asyncio.Event(), "end": asyncio.Event()}
         for event in self.hold.values():
             event.set()
+        self.answering = asyncio.Event()
+        self.answering.set()
         self.progress: list[Progress] = []
         self.on_start = on_start
         self.under_way = 0
         self.most_at_once = 0
+
+    def hold_questions(self) -> None:
+        """As a process that is stopped: it accepts connections and answers nothing."""
+        self.answering.clear()
+
+    def answer_questions(self) -> None:
+        """As a process that goes on."""
+        self.answering.set()
 
     async def start(self, work: sdk.Work) -> None:
         await self._do("start", work)
@@ -88,6 +99,57 @@ class Deed(sdk.Driver):
         if step in self.refusal:
             raise sdk.Refused(self.refusal[step])
         self.effects.append(f"{step} {work.event_name}")
+
+
+class Line(MemoryChannel):
+    """A channel to a driver that can be cut: calls that are under way end as when the driver's process dies."""
+
+    def __init__(self, driver: Deed, clock: VirtualClock) -> None:
+        super().__init__(Service(driver, clock))
+        self.heal_after_seconds: float | None = None
+        self._driver = driver
+        self._clock = clock
+        self._cut = asyncio.Event()
+
+    def break_off(self) -> None:
+        """The driver's process dies."""
+        self.connected = False
+        self._cut.set()
+        self._cut = asyncio.Event()
+
+    async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
+        if not self.connected and self.heal_after_seconds is not None:
+            await self._clock.sleep(self.heal_after_seconds)
+            self.connected = True
+        await self._driver.answering.wait()
+        return await super().get_transitions(node_name)
+
+    async def start(self, work: Work, *, timeout_seconds: float | None = None) -> Reached:
+        return await self._until_cut(super().start(work, timeout_seconds=timeout_seconds))
+
+    async def end(
+        self, work: Work, on_progress: Callable[[Progress], None], *, timeout_seconds: float | None = None
+    ) -> Reached:
+        return await self._until_cut(super().end(work, on_progress, timeout_seconds=timeout_seconds))
+
+    async def _until_cut(self, call: Coroutine[Any, Any, Reached]) -> Reached:
+        async with tasks.TaskScope("line", on_exit=tasks.OnExit.CANCEL) as scope:
+            cut = scope.start(self._cut.wait(), name="cut")
+            answer = scope.start(_outcome(call), name="call")
+            await asyncio.wait([cut, answer], return_when=asyncio.FIRST_COMPLETED)
+            if cut.done():
+                raise DriverGone("the driver is not connected")
+            result = answer.result()
+            if isinstance(result, Exception):
+                raise result
+            return result
+
+
+async def _outcome(call: Coroutine[Any, Any, Reached]) -> Reached | Exception:
+    try:
+        return await call
+    except Exception as error:  # noqa: BLE001 - it is raised where the answer is waited for
+        return error
 
 
 class Mortal:
@@ -210,7 +272,7 @@ class World:
         self.nodes = self.admin.of(Node)
         self.driver = Deed()
         self.service = Service(self.driver, clock)
-        self.channel = MemoryChannel(self.service)
+        self.channel = Line(self.driver, clock)
         self.settings = Settings()
         self.history: list[tuple[str, str]] = []  # (event, what a watcher saw)
         self.reasons: list[str] = []
@@ -257,7 +319,7 @@ class World:
         """Another driver in place of the first."""
         self.driver = driver
         self.service = Service(driver, self.clock)
-        self.channel = MemoryChannel(self.service)
+        self.channel = Line(driver, self.clock)
 
     async def create(self, name: str = "e", transition: str = OFFERED.name, **metadata: object) -> LifecycleEvent:
         return await self.events.create(

@@ -9,7 +9,7 @@ from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventSpec, 
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.lifecycle.collecting import Retention, collect
-from fairlead.lifecycle.decisions import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil
+from fairlead.lifecycle.steps import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil
 
 NOW = dt.datetime(2026, 7, 1, 12, 0, 0, tzinfo=dt.UTC)
 RULES = Retention(keep=dt.timedelta(hours=1))

@@ -11,7 +11,8 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, FrozenTransition, LifecycleTransitionSpec
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED, NODE_SHUTDOWN
 from fairlead.lifecycle import autoscaling
-from fairlead.lifecycle import decisions as d
+from fairlead.lifecycle import steps as d
+from fairlead.lifecycle.decisions import decide
 from fairlead.lifecycle.facts import Calling, Ended, Refused, Settings, Started
 from tests.unit.lifecycle.world import DRIVER, NODE, START, World, event, node, transition
 
@@ -292,7 +293,7 @@ def test_one_that_the_server_refuses_holds_nobody_up() -> None:
     here = world()
     here.add(event("f"))
     facts = dataclasses.replace(here.facts(), refused=frozenset({"uid-e"}))
-    assert isinstance(d.decide(here.events["f"], facts, here.now), d.Claim)
+    assert isinstance(decide(here.events["f"], facts, here.now), d.Claim)
 
 
 def test_a_call_for_an_event_that_is_gone_goes_first() -> None:
@@ -370,12 +371,18 @@ def test_a_driver_that_is_gone_is_waited_for() -> None:
     here.step("e")
     here.step("e")
     del here.drivers[DRIVER]
-    assert here.decide("e") == d.WaitUntil(
-        START + dt.timedelta(seconds=90), f"driver {DRIVER} is gone; waiting for it to come back"
-    )
+    lost = f"driver {DRIVER} unreachable since 2026-03-01T12:00:00Z: it is not registered on node {NODE}"
+    assert isinstance(here.step("e"), d.NoteDriver)
+    assert here.events["e"].status.message == lost
+    assert here.decide("e") == d.WaitUntil(START + dt.timedelta(seconds=90), lost)
     here.runs["uid-e"] = Started(here.now)
     here.settle()
-    assert here.decide("e") == d.WaitUntil(START + dt.timedelta(seconds=90), f"driver {DRIVER} is gone")
+    assert here.decide("e") == d.WaitUntil(START + dt.timedelta(seconds=90), lost)
+    here.now += dt.timedelta(seconds=90)
+    assert isinstance(here.step("e"), d.Finish)
+    status = here.events["e"].status
+    assert status.claim_status == ClaimStatus.SLA_EXPIRED
+    assert lost in status.message
 
 
 def test_a_shutdown_ends_the_claim_and_claims_nothing_but_itself() -> None:

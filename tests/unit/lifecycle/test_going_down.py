@@ -9,7 +9,7 @@ import pytest
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.api.reserved import NODE_SHUTDOWN
 from fairlead.lifecycle import claiming, phases
-from fairlead.lifecycle import decisions as d
+from fairlead.lifecycle import steps as d
 from fairlead.lifecycle.facts import Settings
 from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
 

@@ -7,7 +7,7 @@ import pytest
 from fairlead.api import wire
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from fairlead.api.reserved import NODE_SHUTDOWN
-from fairlead.lifecycle import decisions as d
+from fairlead.lifecycle import steps as d
 from fairlead.lifecycle.facts import Settings
 from tests.unit.lifecycle.world import DRIVER, World, event, transition
 

@@ -26,8 +26,8 @@ from fairlead.api.lifecycle_v1alpha1 import (
 )
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, DRIVER_SHUTDOWN, NODE_SHUTDOWN
-from fairlead.lifecycle.decisions import Finish, Nothing, WaitUntil
 from fairlead.lifecycle.shutdown_observing import TAINT_OUT_OF_SERVICE, Observation, Sight, observe, out_of_service
+from fairlead.lifecycle.steps import Finish, Nothing, WaitUntil
 
 NOW = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
 SILENCE = dt.timedelta(seconds=40)

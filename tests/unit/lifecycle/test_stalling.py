@@ -18,8 +18,8 @@ from fairlead.api.lifecycle_v1alpha1 import (
 )
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED, NODE_SHUTDOWN
-from fairlead.lifecycle.decisions import Nothing, WaitUntil
 from fairlead.lifecycle.stalling import Overdue, Patience, Stage, Surroundings, explain, overdue
+from fairlead.lifecycle.steps import Nothing, WaitUntil
 
 NOW = dt.datetime(2026, 7, 1, 12, 0, 0, tzinfo=dt.UTC)
 RULES = Patience()

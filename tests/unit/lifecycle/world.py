@@ -14,12 +14,14 @@ from fairlead.api.lifecycle_v1alpha1 import (
     LifecycleEventStatus,
     LifecycleTransition,
     LifecycleTransitionSpec,
+    Progress,
 )
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED, NODE_SHUTDOWN
 from fairlead.lifecycle import claiming, conditions, invariants
-from fairlead.lifecycle import decisions as d
-from fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Refused, Run, Settings, Started
+from fairlead.lifecycle import steps as d
+from fairlead.lifecycle.decisions import decide
+from fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Offer, Refused, Run, Settings, Silence, Started
 
 START = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
 NODE = "node-1"
@@ -57,6 +59,9 @@ class World:
         self.claimant = claiming.node_claimant(NODE)
         self.holds_lease = True
         self.interruption = ""
+        self.silences: dict[str, Silence] = {}
+        self.unasked: list[Offer] = []
+        self.progress: dict[str, Progress] = {}
         # The claimant's memory, which a crash takes.
         self.runs: dict[str, Run] = {}
         # What the world has seen.
@@ -83,13 +88,16 @@ class World:
             events=tuple(self.events.values()),
             transitions=self.transitions,
             drivers=self.drivers,
+            silences=self.silences,
+            unasked=frozenset(self.unasked),
+            progress=self.progress,
             runs=self.runs,
             settings=self.settings,
             interruption=self.interruption,
         )
 
     def decide(self, name: str) -> d.Decision:
-        return d.decide(self.events[name], self.facts(), self.now)
+        return decide(self.events[name], self.facts(), self.now)
 
     def step(self, name: str) -> d.Decision:
         decision = self.decide(name)
@@ -98,7 +106,7 @@ class World:
 
     def apply(self, target: LifecycleEvent, decision: d.Decision) -> None:
         match decision:
-            case d.MarkSeen(status) | d.Claim(status) | d.RecordStart(status):
+            case d.MarkSeen(status) | d.Claim(status) | d.RecordStart(status) | d.NoteDriver(status):
                 self._write_status(target, status)
             case d.Finish(status):
                 self.runs.pop(target.uid, None)
@@ -118,6 +126,8 @@ class World:
                 invariants.check_may_start(target, self.claimant)
                 self.calls.append((target.uid, "start" if isinstance(decision, d.StartDriver) else "end"))
                 self.runs[target.uid] = Calling()
+            case d.AskDriver(offer):
+                self.unasked.remove(offer)
             case d.Delete():
                 self.delete(target.name)
             case d.WaitUntil(moment):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from fairlead.api import names, wire
@@ -27,14 +28,19 @@ from fairlead.api.reserved import (
 from fairlead.api.validation.selectors import validate_node_selector
 
 __all__ = [
+    "CLAIM_FIELD_DETAIL",
+    "CLAIM_STATUS_FIELDS",
     "END_ONLY_DETAIL",
     "FROZEN_STATUS_FIELDS",
+    "LONG_DURATION_PATTERN",
     "MESSAGE_MAX_LENGTH",
     "ONE_NODE_CHOICE",
     "OPTIONS_MAX",
     "OPTION_MAX_LENGTH",
     "RESERVED_NAME_DETAIL",
     "RESERVED_STATE_DETAIL",
+    "SLA_DETAIL",
+    "SLA_MAX_HOURS",
     "START_ONLY_DETAIL",
     "STATE_MAX_LENGTH",
     "reserved_states_detail",
@@ -57,19 +63,20 @@ RESERVED_NAME_DETAIL: Final = (
 RESERVED_STATE_DETAIL: Final = f"reserved for the transition {NODE_SHUTDOWN.name}"
 START_ONLY_DETAIL: Final = f"{' and '.join(STATES_TO_START_WITH)} are reserved: a transition may only start with them"
 END_ONLY_DETAIL: Final = f"{' and '.join(STATES_TO_END_WITH)} is reserved: a transition may only end with it"
-# Set at the claim or before, and never changed or removed again.
-FROZEN_STATUS_FIELDS: Final = (
-    "driver",
-    "sla",
-    "claimedBy",
-    "nodeUID",
-    "transition",
-    "options",
-    "firstSeenTime",
-    "claimTime",
-    "startTime",
-    "completionTime",
+# Set in the write that claims the event, or never. Whoever could add a deadline later could end another's claim by it.
+CLAIM_STATUS_FIELDS: Final = ("driver", "sla", "claimedBy", "nodeUID", "transition", "options", "claimTime")
+# Set once, and never changed or removed again.
+FROZEN_STATUS_FIELDS: Final = ("firstSeenTime", "sequence", "startTime", "completionTime")
+SLA_MAX_HOURS: Final = 999_999
+"""Some 114 years. CEL and Go count nanoseconds in 64 bits, which is about two and a half times as much."""
+CLAIM_FIELD_DETAIL: Final = "may only be set together with the claim, and is immutable afterwards"
+SLA_DETAIL: Final = f"must be greater than zero and at most {SLA_MAX_HOURS}h"
+LONG_DURATION_PATTERN: Final = (
+    "[0-9]{7,}([.][0-9]*)?h|[0-9]{9,}([.][0-9]*)?m([^s]|$)|[0-9]{11,}([.][0-9]*)?s|[0-9]{14,}([.][0-9]*)?ms"
 )
+"""Durations with a number that is too large for its unit. Parsing one fails in words that no user understands."""
+
+_LONG_DURATION: Final = re.compile(LONG_DURATION_PATTERN)
 _SPEC: Final = FieldPath("spec")
 _STATUS: Final = FieldPath("status")
 
@@ -164,11 +171,14 @@ def _sla(spec: LifecycleTransitionSpec) -> list[FieldError]:
     if spec.sla is None:
         return []
     path = _SPEC.child("sla")
+    if _LONG_DURATION.search(spec.sla):
+        return [FieldError.invalid(path, spec.sla, SLA_DETAIL)]
     try:
         nanoseconds = api_time.parse_duration_nanoseconds(spec.sla)
     except ValueError as error:
         return [FieldError.invalid(path, spec.sla, str(error))]
-    return [] if nanoseconds > 0 else [FieldError.invalid(path, spec.sla, "must be greater than zero")]
+    is_legal = 0 < nanoseconds <= SLA_MAX_HOURS * 3_600 * 10**9
+    return [] if is_legal else [FieldError.invalid(path, spec.sla, SLA_DETAIL)]
 
 
 def _reserved(transition: LifecycleTransition) -> list[FieldError]:
@@ -213,11 +223,21 @@ def _immutable_spec(new: Part, old: Part) -> list[FieldError]:
 
 def _frozen(new: LifecycleEventStatus, old: LifecycleEventStatus) -> list[FieldError]:
     before, after = wire.to_dict(old), wire.to_dict(new)
-    return [
+    errors = [
         FieldError.invalid(_STATUS.child(field), after.get(field), "field is immutable once set")
         for field in FROZEN_STATUS_FIELDS
         if field in before and after.get(field) != before[field]
     ]
+    is_claim = _is_pending(old) and not _is_pending(new)
+    return errors + [
+        FieldError.invalid(_STATUS.child(field), after.get(field), CLAIM_FIELD_DETAIL)
+        for field in CLAIM_STATUS_FIELDS
+        if not is_claim and after.get(field) != before.get(field)
+    ]
+
+
+def _is_pending(status: LifecycleEventStatus) -> bool:
+    return status.claim_status in {"", ClaimStatus.PENDING}
 
 
 def _sizes(status: LifecycleEventStatus) -> list[FieldError]:

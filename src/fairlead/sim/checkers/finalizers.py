@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.api.lifecycle_v1alpha1 import TERMINAL
+from fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus
 from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.driverapi.messages import Work
 from fairlead.sim.commits import EVENTS, Commit, Commits, claim_status
@@ -37,7 +37,8 @@ class Finalizers:
             return
         was = claim_status(commit.before)
         is_gone = _is_held(commit.before) and not (commit.after is not None and _is_held(commit.after))
-        if is_gone and was not in TERMINAL and commit.key not in self._stage.strangers:
+        is_unclaimed = was == ClaimStatus.PENDING and "deletionTimestamp" in commit.before["metadata"]
+        if is_gone and was not in TERMINAL and not is_unclaimed and commit.key not in self._stage.strangers:
             raise Violation("3", f"event {commit.key} lost its finalizer while {was}")
         if commit.after is None:
             self._stage.strangers.pop(commit.key, None)
