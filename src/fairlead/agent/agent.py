@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
+from fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from fairlead.base import tasks
 from fairlead.base.metrics import Metrics
 from fairlead.claimant.contact import Contact
@@ -17,6 +18,7 @@ from fairlead.claimant.plugins import Channels, PluginRegistry
 from fairlead.claimant.publishing import Publisher
 from fairlead.claimant.reporting import Reporter
 from fairlead.client.client import Client
+from fairlead.client.informer import Informer
 from fairlead.client.recorder import EventRecorder
 from fairlead.election import TermOverrun, Timing, end_process
 from fairlead.lifecycle.facts import Settings
@@ -48,11 +50,13 @@ class Agent:
         self.directory = Directory()
         self._client = client
         self._recorder = EventRecorder(client, controller="fairlead.dev/agent", instance=options.node_name)
+        self._transitions = Informer(client.of(LifecycleTransition, keep=False))
         self._holder = NodeHolder(
             client,
             options.node_name,
             self.directory,
             Reporter(self._recorder, metrics),
+            self._transitions,
             identity=options.identity,
             settings=options.settings,
             timing=options.timing,
@@ -61,12 +65,13 @@ class Agent:
         self._contact = Contact(
             self.directory, node_name=options.node_name, clock=client.clock, randomness=client.randomness
         )
+        self._publisher = Publisher(client, self._transitions)
         self._registry: PluginRegistry | None = None
         if options.registry is not None:
             self._registry = PluginRegistry(
                 SocketFolder(options.registry, client.clock),
                 self.directory,
-                Publisher(client),
+                self._publisher,
                 channels,
                 node_name=options.node_name,
                 clock=client.clock,
@@ -100,9 +105,14 @@ class Agent:
 
     async def run(self) -> None:
         """Run until cancelled. Driver calls under way are cancelled then; the next agent goes on with them."""
-        async with self._recorder.running(), tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope:
+        async with (
+            self._recorder.running(),
+            self._transitions.running(),
+            tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope,
+        ):
             scope.start(ensure_namespace(self._client), name="namespace")
             scope.start(self._contact.run(), name="contact")
             if self._registry is not None:
+                scope.start(self._publisher.run(), name="publisher")
                 scope.start(self._registry.run(), name="plugins")
             await self._holder.run()

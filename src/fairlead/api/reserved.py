@@ -10,8 +10,10 @@ __all__ = [
     "ANNOTATION_DRAIN_PREFIX",
     "ANNOTATION_GRACE_DEADLINE",
     "ANNOTATION_GRACE_REQUESTED",
+    "ANNOTATION_OFFERED_AT",
     "ANNOTATION_PLATFORM",
     "ANNOTATION_PREFERRED_HOLDER",
+    "ANNOTATION_PUBLISHED_BY",
     "ANNOTATION_WINDING_UP",
     "API_UNAPPROVED",
     "CONDITION_DRAINED",
@@ -69,6 +71,9 @@ STATES_TO_END_WITH: Final = (NODE_DRAIN.end,)
 NAMESPACE_NODE_LEASE: Final = "fairlead-node-lease"
 
 # On a LifecycleEvent: `drain.fairlead.dev/<flag>`, with the flags of kubectl drain.
+# On a LifecycleTransition: for which driver an agent published it, and when an agent last said that it is offered.
+ANNOTATION_PUBLISHED_BY: Final = "lifecycle.fairlead.dev/published-by"
+ANNOTATION_OFFERED_AT: Final = "lifecycle.fairlead.dev/offered-at"
 ANNOTATION_DRAIN_PREFIX: Final = "drain.fairlead.dev/"
 # On a Node that Fairlead cordoned: the LifecycleEvent for which it did. A cordon without it is somebody else's.
 ANNOTATION_CORDONED_BY: Final = "drain.fairlead.dev/cordoned-by"

@@ -16,7 +16,7 @@ from typing import Final, assert_never
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, Progress
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition, Progress
 from fairlead.base import logs
 from fairlead.base.backoff import Backoff, Delays
 from fairlead.claimant.contact import Contact
@@ -27,6 +27,7 @@ from fairlead.claimant.view import NodeView
 from fairlead.claimant.writing import Writer
 from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
+from fairlead.client.informer import Informer
 from fairlead.driverapi import messages
 from fairlead.election import NotLeading
 from fairlead.lifecycle import autoscaling, claiming, decisions, invariants, phases, steps
@@ -58,6 +59,7 @@ class Engine:
         node_name: str,
         directory: Directory,
         reporter: Reporter,
+        transitions: Informer[LifecycleTransition],
         *,
         claimant: str = "",
         settings: Settings | None = None,
@@ -71,7 +73,7 @@ class Engine:
         self._reporter = reporter
         self._settings = settings or Settings()
         self._wake = asyncio.Event()
-        self._view = NodeView(client, node_name, self._wake.set)
+        self._view = NodeView(client, node_name, self._wake.set, transitions)
         self._writer = Writer(client, self._view, self.claimant)
         self._execution = Execution(
             directory,

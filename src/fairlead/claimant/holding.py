@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from fairlead.base import logs, tasks
 from fairlead.claimant import leases
@@ -16,6 +17,7 @@ from fairlead.claimant.directory import Directory
 from fairlead.claimant.engine import Engine
 from fairlead.claimant.reporting import Reporter
 from fairlead.client.client import Client
+from fairlead.client.informer import Informer
 from fairlead.election import Candidate, Leadership, Lock, Rules, Term, TermOverrun, Timing, end_process, guarded
 from fairlead.lifecycle.facts import Settings
 
@@ -36,6 +38,7 @@ class NodeHolder:
         node_name: str,
         directory: Directory,
         reporter: Reporter,
+        transitions: Informer[LifecycleTransition],
         *,
         identity: str,
         claimant: str = "",
@@ -48,6 +51,7 @@ class NodeHolder:
         self._client = client
         self._directory = directory
         self._reporter = reporter
+        self._transitions = transitions
         self._claimant = claimant
         self._settings = settings or Settings()
         self._on_overrun = on_overrun
@@ -96,6 +100,7 @@ class NodeHolder:
             self.node_name,
             self._directory,
             self._reporter,
+            self._transitions,
             claimant=self._claimant,
             settings=self._settings,
             step_aside=self._step_aside,

@@ -158,7 +158,8 @@ class PluginRegistry:
             self._directory.add(registration)
             self._plugins.labels(socket_path=path, state="actual_state_of_world").set(1)
             try:
-                yield registration
+                with self._publisher.keeping(info.name, transitions):
+                    yield registration
             finally:
                 self._directory.remove(registration)
                 self._plugins.labels(socket_path=path, state="actual_state_of_world").set(0)

@@ -1,8 +1,15 @@
-"""Publishing what drivers offer as LifecycleTransitions: created, or found to say the same, and never overwritten."""
+"""Publishing what drivers offer as LifecycleTransitions, and keeping them published while a driver offers them.
+
+What to do about one is decided by `lifecycle.offers`. A transition that a user or another driver made is never
+overwritten.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import contextlib
+import datetime as dt
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from fairlead.api import errors as api_errors
@@ -13,11 +20,16 @@ from fairlead.base.backoff import Backoff
 from fairlead.client import errors as client_errors
 from fairlead.client import follow
 from fairlead.client.client import Client
+from fairlead.client.informer import Handler, Informer
+from fairlead.client.patches import MergePatch
 from fairlead.driverapi.messages import OfferedTransition
+from fairlead.lifecycle import offers
 
 __all__ = ["Publisher", "TransitionRefused", "as_spec"]
 
 _BACKOFF: Final = Backoff(initial_seconds=0.2, factor=2.0, cap_seconds=5.0, jitter=0.5)
+
+_SPREAD_SECONDS: Final = 120.0
 
 _log = logs.get_logger(__name__)
 
@@ -41,11 +53,18 @@ def as_spec(offered: OfferedTransition, driver: str) -> lifecycle.LifecycleTrans
 
 
 class Publisher:
-    """Makes LifecycleTransitions of what drivers offer. Many agents do so at once for the same driver."""
+    """Makes LifecycleTransitions of what drivers offer, and keeps them. Many agents do so at once for the same driver.
 
-    def __init__(self, client: Client) -> None:
+    `publish` is for a driver that registers. While it is registered (`keeping`) `run` creates what is deleted and keeps
+    `offered-at` young. `run` never replaces: agents with two versions of a driver would undo each other's work.
+    """
+
+    def __init__(self, client: Client, transitions: Informer[lifecycle.LifecycleTransition]) -> None:
         self._client = client
         self._api = client.of(lifecycle.LifecycleTransition)
+        self._transitions = transitions
+        self._kept: list[tuple[str, tuple[OfferedTransition, ...]]] = []  # by driver, in the order they registered
+        self._changed = asyncio.Event()
 
     async def publish(self, driver: str, offered: Iterable[OfferedTransition]) -> None:
         """Publish all of them, however long the API server is out of reach.
@@ -58,36 +77,121 @@ class Publisher:
             while not await self._try(one.name, as_spec(one, driver)):
                 await self._client.clock.sleep(next(delays))
 
+    @contextlib.contextmanager
+    def keeping(self, driver: str, offered: tuple[OfferedTransition, ...]) -> Iterator[None]:
+        """Keep what a driver offers published, for as long as the block lasts."""
+        kept = (driver, offered)
+        self._kept.append(kept)
+        self._changed.set()
+        try:
+            yield
+        finally:
+            self._kept.remove(kept)
+
+    async def run(self) -> None:
+        """Keep what registered drivers offer, until cancelled."""
+        forget = self._transitions.add_handler(
+            Handler(on_update=lambda _old, _new: self._changed.set(), on_delete=lambda _item: self._changed.set())
+        )
+        delays = _BACKOFF.delays(self._client.randomness)
+        try:
+            await self._transitions.wait_synced()
+            while True:
+                self._changed.clear()
+                try:
+                    seconds = await self._keep_all()
+                    delays.reset()
+                except (client_errors.ClientError, api_errors.ApiError) as error:
+                    _log.warning("cannot keep a transition published", error=str(error))
+                    seconds = next(delays)
+                with contextlib.suppress(TimeoutError):
+                    async with self._client.clock.timeout(seconds):
+                        await self._changed.wait()
+        finally:
+            forget()
+
+    async def _keep_all(self) -> float | None:
+        """Create what is missing, renew what is old; how many seconds until the next is old, if one will be."""
+        # Of two versions of a driver, the newer one speaks.
+        wanted = {one.name: (driver, as_spec(one, driver)) for driver, offered in self._kept for one in offered}
+        moments: list[dt.datetime] = []
+        now = self._client.clock.now()
+        for name, (driver, spec) in wanted.items():
+            existing = self._transitions.store.get(name)
+            if existing is None:
+                await self._create(name, spec)
+                continue
+            due = offers.renewal_due(existing, driver) if existing.spec == spec else None
+            if due is not None and now >= due:
+                await self._renew(existing, driver)
+            elif due is not None:
+                # Not all agents at one moment: the first one to write spares the others theirs.
+                moments.append(due + dt.timedelta(seconds=self._client.randomness.uniform(0.0, _SPREAD_SECONDS)))
+        return max(0.0, (min(moments) - now).total_seconds()) if moments else None
+
     async def _try(self, name: str, spec: lifecycle.LifecycleTransitionSpec) -> bool:
         try:
-            existing = await self._find_or_create(name, spec)
+            await self._publish_one(name, spec)
         except (client_errors.ClientError, api_errors.ApiError, ValueError) as error:
             if isinstance(error, ValueError) or not _may_heal(error):
                 raise TransitionRefused(f"LifecycleTransition {name} cannot be published: {error}") from error
             _log.warning("cannot publish a transition yet", transition=name, error=str(error))
             return False
-        if existing.spec != spec:
-            theirs = existing.spec
-            raise TransitionRefused(
-                f"LifecycleTransition {name} exists and says something else: from {theirs.start} to {theirs.end} "
-                f"by driver {theirs.driver}; it is never overwritten"
-            )
         return True
 
-    async def _find_or_create(
-        self, name: str, spec: lifecycle.LifecycleTransitionSpec
-    ) -> lifecycle.LifecycleTransition:
+    async def _publish_one(self, name: str, spec: lifecycle.LifecycleTransitionSpec) -> None:
+        existing = await self._read(name)
+        users = await self._users(name) if existing is not None and existing.spec != spec else []
+        decision = offers.publish(existing, spec, spec.driver, users, self._client.clock.now())
+        match decision:
+            case offers.Create():
+                if not await self._create(name, spec):
+                    await self._publish_one(name, spec)  # another agent was faster: look at what it created
+            case offers.Renew() if existing is not None:
+                await self._renew(existing, spec.driver)
+            case offers.Replace() if existing is not None:
+                with contextlib.suppress(api_errors.NotFound):
+                    await self._api.delete(name, uid=existing.uid, resource_version=existing.metadata.resource_version)
+                _log.info("replacing a transition", transition=name, driver=spec.driver)
+                await self._create(name, spec)
+            case offers.Refuse(why):
+                raise TransitionRefused(why)
+            case _:
+                pass
+
+    async def _read(self, name: str) -> lifecycle.LifecycleTransition | None:
         try:
             return await self._api.get(name)
         except api_errors.NotFound:
-            pass
-        wanted = lifecycle.LifecycleTransition(metadata=ObjectMeta(name=name), spec=spec)
+            return None
+
+    async def _users(self, name: str) -> list[str]:
+        """The unfinished events that name the transition."""
+        events = await self._client.of(lifecycle.LifecycleEvent).list_all()
+        return [event.name for event in events.items if event.spec.transition_name == name and not event.finished]
+
+    async def _create(self, name: str, spec: lifecycle.LifecycleTransitionSpec) -> bool:
+        """Whether it was created: another agent may have been faster."""
+        marked = offers.marks(spec.driver, self._client.clock.now())
+        wanted = lifecycle.LifecycleTransition(metadata=ObjectMeta(name=name, annotations=marked), spec=spec)
         try:
-            created = await self._api.create(wanted)
+            await self._api.create(wanted)
         except api_errors.AlreadyExists:
-            return await self._api.get(name)
+            return False
         _log.info("published a transition", transition=name, driver=spec.driver)
-        return created
+        return True
+
+    async def _renew(self, existing: lifecycle.LifecycleTransition, driver: str) -> None:
+        body = {
+            "metadata": {
+                "annotations": offers.marks(driver, self._client.clock.now()),
+                "resourceVersion": existing.metadata.resource_version,
+                "uid": existing.uid,
+            }
+        }
+        # Another agent wrote it, or the transition is gone: the watch shows which, and what is missing comes back.
+        with contextlib.suppress(api_errors.Conflict, api_errors.NotFound):
+            await self._api.patch(existing.name, MergePatch(body))
 
 
 def _may_heal(error: Exception) -> bool:

@@ -61,29 +61,38 @@ class _Overlay(Generic[_K]):
 class NodeView:
     """One node, the events bound to it, and all transitions."""
 
-    def __init__(self, client: Client, node_name: str, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        node_name: str,
+        on_change: Callable[[], None],
+        transitions: Informer[LifecycleTransition],
+    ) -> None:
         self.node_name = node_name
         self._on_change = on_change
         self._events = Informer(
             client.of(LifecycleEvent), field_selector=f"spec.bindingNode={node_name}", streaming_list=False
         )
-        self._transitions = Informer(client.of(LifecycleTransition, keep=False))
+        self._transitions = transitions  # it runs for the whole process, not only while the Lease is held
         self._nodes = Informer(client.of(Node, keep=False), field_selector=f"metadata.name={node_name}")
         self._newer_events: _Overlay[LifecycleEvent] = _Overlay()
         self._newer_nodes: _Overlay[Node] = _Overlay()
         self._events.add_handler(self._handler(self._newer_events))
         self._nodes.add_handler(self._handler(self._newer_nodes))
-        self._transitions.add_handler(
-            Handler(on_add=self._changed, on_update=lambda _old, _new: on_change(), on_delete=self._changed)
-        )
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
         """Follow the API as long as the block lasts; it begins when everything is known."""
-        async with self._events.running(), self._transitions.running(), self._nodes.running():
-            for informer in (self._events, self._transitions, self._nodes):
-                await informer.wait_synced()
-            yield self
+        forget = self._transitions.add_handler(
+            Handler(on_add=self._changed, on_update=lambda _old, _new: self._on_change(), on_delete=self._changed)
+        )
+        try:
+            async with self._events.running(), self._nodes.running():
+                for informer in (self._events, self._transitions, self._nodes):
+                    await informer.wait_synced()
+                yield self
+        finally:
+            forget()
 
     @property
     def events(self) -> list[LifecycleEvent]:

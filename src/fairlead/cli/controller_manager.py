@@ -31,7 +31,7 @@ _COMPONENT = "fairlead-controller-manager"
     show_default=True,
     callback=values.controllers,
     help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. "
-    "There are: event-gc, stall, shutdown-observer, and claimer, which does not by default.",
+    "There are: event-gc, transition-gc, stall, shutdown-observer, and claimer, which does not by default.",
 )
 @managing.workers("--concurrent-event-gc-syncs", 5, "LifecycleEvents collected at once.")
 @click.option(
@@ -41,6 +41,9 @@ _COMPONENT = "fairlead-controller-manager"
     show_default=True,
     callback=managing.duration_or_zero,
     help="How long finished LifecycleEvents are kept; as on the agents.",
+)
+@managing.period(
+    "--unoffered-transition-ttl", "1h", "LifecycleTransitions that no driver has offered for so long are removed."
 )
 @managing.period(
     "--driver-lost-timeout",
@@ -144,6 +147,7 @@ def _controllers(flags: dict[str, Any]) -> list[Controller]:
     from fairlead.controllers.event_gc import event_gc
     from fairlead.controllers.shutdown_observer import shutdown_observer
     from fairlead.controllers.stall import stall
+    from fairlead.controllers.transition_gc import transition_gc
     from fairlead.lifecycle.collecting import Retention
     from fairlead.lifecycle.facts import Settings
     from fairlead.lifecycle.stalling import Patience
@@ -159,6 +163,7 @@ def _controllers(flags: dict[str, Any]) -> list[Controller]:
     settings = Settings(keep_finished=length("finished_event_ttl"), driver_lost=length("driver_lost_timeout"))
     return [
         event_gc(Retention(keep=length("finished_event_ttl")), workers=flags["concurrent_event_gc_syncs"]),
+        transition_gc(length("unoffered_transition_ttl")),
         stall(patience),
         shutdown_observer(silence=length("shutdown_silence"), out_of_service=flags["shutdown_out_of_service_taint"]),
         claimer(ClaimerOptions(registry=flags["claimer_registry_dir"], settings=settings)),

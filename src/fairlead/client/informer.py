@@ -96,11 +96,15 @@ class Informer(Generic[_T]):
         """Wait until the store is complete and handlers know all of it."""
         await self._synced.wait()
 
-    def add_handler(self, handler: Handler[_T]) -> None:
-        """Tell somebody more. What is already known is told as added, at once."""
+    def add_handler(self, handler: Handler[_T]) -> Callable[[], None]:
+        """Call another handler from now on. It gets what is known already as added, at once.
+
+        Returns: what ends that again.
+        """
         for item in self.store:
             handler.tell(Added(item))
         self._handlers.append(handler)
+        return lambda: self._handlers.remove(handler)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
@@ -185,5 +189,5 @@ class Informer(Generic[_T]):
         return self._transform(item) if self._transform is not None else item
 
     def _tell(self, delta: Delta[_T]) -> None:
-        for handler in self._handlers:
+        for handler in tuple(self._handlers):
             handler.tell(delta)

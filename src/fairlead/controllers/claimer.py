@@ -92,6 +92,7 @@ class _Claimer:
         self._transitions = Informer(self._client.of(LifecycleTransition, keep=False))
         self._nodes = Informer(self._client.of(Node, keep=False))
         self._folder = options.registry
+        self._publisher = Publisher(self._client, self._transitions)
         self._registry = self._make_registry(options)
         self._held = context.metrics.gauge(
             "fairlead_claimer_nodes", "Nodes that the central claimer has something to do for."
@@ -103,7 +104,7 @@ class _Claimer:
         return PluginRegistry(
             SocketFolder(options.registry, self._client.clock),
             self._directory,
-            Publisher(self._client),
+            self._publisher,
             options.channels,
             node_name="",  # they are asked for what they offer on any node
             clock=self._client.clock,
@@ -129,6 +130,7 @@ class _Claimer:
                 scope.start(ensure_namespace(self._client), name="namespace")
                 scope.start(self._contact.run(), name="contact")
                 if self._registry is not None:
+                    scope.start(self._publisher.run(), name="publisher")
                     scope.start(self._registry.run(), name="plugins")
                 if await self._context.wait_synced(*informers):
                     scope.start(self._follow(scope), name="follow")
@@ -205,6 +207,7 @@ class _Claimer:
             node_name,
             self._directory,
             self._reporter,
+            self._transitions,
             identity=self._identity,
             claimant=_CLAIMANT,
             settings=self._settings,

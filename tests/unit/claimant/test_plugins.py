@@ -12,6 +12,7 @@ import pytest
 
 from fairlead.api import errors as api_errors
 from fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
+from fairlead.api.reserved import ANNOTATION_OFFERED_AT, ANNOTATION_PUBLISHED_BY
 from fairlead.base import tasks
 from fairlead.base.metrics import PrometheusMetrics
 from fairlead.base.randomness import SeededRandomness
@@ -19,6 +20,7 @@ from fairlead.claimant.directory import Directory
 from fairlead.claimant.folder import SocketFile
 from fairlead.claimant.plugins import PluginRegistry
 from fairlead.claimant.publishing import Publisher
+from fairlead.client.informer import Informer
 from fairlead.driverapi import errors
 from fairlead.driverapi.messages import OfferedTransition, PluginInfo
 from tests.unit.claimant.world import DRIVER, NODE, OFFERED, World
@@ -93,10 +95,12 @@ class Registered:
         self.directory = Directory()
         self.plugins: dict[str, Plugin] = {}
         self.metrics = PrometheusMetrics()
+        self.transitions = Informer(here.admin.of(LifecycleTransition))
+        self.publisher = Publisher(here.admin, self.transitions)
         self.registry = PluginRegistry(
             self.folder,  # type: ignore[arg-type]  # a folder in all that matters
             self.directory,
-            Publisher(here.admin),
+            self.publisher,
             self,
             node_name=NODE,
             clock=here.clock,
@@ -122,7 +126,8 @@ class Registered:
 @pytest.fixture
 async def registered(here: World) -> AsyncIterator[Registered]:
     made = Registered(here)
-    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
+    async with made.transitions.running(), tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
+        scope.start(made.publisher.run(), name="publisher")
         scope.start(made.registry.run(), name="registry")
         await here.clock.settle()
         yield made
@@ -232,9 +237,55 @@ async def test_a_transition_that_says_something_else_is_not_overwritten(register
     plugin = await registered.add(Plugin(offered=(dataclasses.replace(OFFERED, end="Elsewhere"),)))
     ((done, error),) = plugin.told
     assert not done
-    assert "LifecycleTransition reboot exists and says something else: from Rebooting to Rebooted" in error
+    assert "spec.end is 'Rebooted' and the driver offers 'Elsewhere'" in error
     kept = await registered.here.admin.of(LifecycleTransition).get("reboot")
     assert kept.spec.end == "Rebooted"
+
+
+async def test_what_is_published_comes_back_when_it_is_deleted(registered: Registered) -> None:
+    await registered.add(Plugin(offered=(NEW,)))
+    transitions = registered.here.admin.of(LifecycleTransition)
+    first = await transitions.get(NEW.name)
+    await transitions.delete(NEW.name)
+    await registered.here.clock.advance(1)
+    again = await transitions.get(NEW.name)
+    assert (again.spec, again.uid != first.uid) == (first.spec, True)
+    # Nothing brings it back when its driver is gone.
+    registered.folder.now_holds()
+    await registered.here.clock.settle()
+    await transitions.delete(NEW.name)
+    await registered.here.clock.advance(60)
+    with pytest.raises(api_errors.NotFound):
+        await transitions.get(NEW.name)
+
+
+async def test_what_is_offered_is_said_anew_from_time_to_time(registered: Registered) -> None:
+    await registered.add(Plugin(offered=(NEW,)))
+    transitions = registered.here.admin.of(LifecycleTransition)
+    first = (await transitions.get(NEW.name)).metadata.annotations
+    await registered.here.clock.advance(19 * 60)
+    assert (await transitions.get(NEW.name)).metadata.annotations == first
+    await registered.here.clock.advance(5 * 60)
+    later = (await transitions.get(NEW.name)).metadata.annotations
+    assert later[ANNOTATION_OFFERED_AT] > first[ANNOTATION_OFFERED_AT]
+    assert later[ANNOTATION_PUBLISHED_BY] == DRIVER
+
+
+async def test_a_new_version_of_a_driver_replaces_what_the_old_one_offered(registered: Registered) -> None:
+    here, transitions = registered.here, registered.here.admin.of(LifecycleTransition)
+    await registered.add(Plugin(offered=(NEW,)))
+    event = await here.create("busy", NEW.name)
+    registered.folder.now_holds()
+    await here.clock.settle()
+    changed = dataclasses.replace(NEW, sla="5m")
+    newer = Plugin(info=dataclasses.replace(INFO, endpoint="/run/new.sock"), offered=(changed,))
+    plugin = await registered.add(newer, file("/registry/new.sock", 2))
+    assert "it is replaced when no event uses it any more: busy" in plugin.told[0][1]
+    assert (await transitions.get(NEW.name)).spec.sla is None
+    await here.events.delete(event.name)
+    await here.clock.advance(130)
+    assert plugin.told[-1] == (True, "")
+    assert (await transitions.get(NEW.name)).spec.sla == "5m"
 
 
 async def test_the_same_transition_again_is_fine(registered: Registered) -> None:

@@ -29,7 +29,10 @@ def kubeconfig(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--controllers=nonsense"], '"nonsense" is not in the list of known controllers: event-gc, stall'),
+        (
+            ["--controllers=nonsense"],
+            '"nonsense" is not in the list of known controllers: event-gc, transition-gc, stall',
+        ),
         (["--controllers=event-gc", "--leader-elect-groups=a=stall"], "group a names stall, which does not run"),
         (["--leader-elect-group-kubeconfig=a"], "must be written GROUP=FILE"),
         (["--leader-elect-group-kubeconfig=a=/dev/null"], "names a, which is no group"),
@@ -56,6 +59,7 @@ async def test_defaults_are_upstreams(kubeconfig: str) -> None:
     assert [str(group.lock) for group in options.groups] == ["kube-system/fairlead-controller-manager"]
     assert [controller.name for group in options.groups for controller in group.controllers] == [
         "event-gc",
+        "transition-gc",
         "stall",
         "shutdown-observer",
     ]

@@ -70,7 +70,7 @@ async def test_an_event_for_a_node_that_never_comes_fails(world: World) -> None:
     await an_event(world, "e", "nowhere")
     async with collecting(world):
         await world.clock.advance(290)
-        assert await state(world, "e") == ""
+        assert await state(world, "e") == "Pending"
         await world.clock.advance(20)
         assert await state(world, "e") == "Failed"
         await world.clock.advance(70)

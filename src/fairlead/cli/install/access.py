@@ -25,7 +25,7 @@ def access_manifests(plan: Plan) -> list[Json]:
     agent = [
         _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
         _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
-        _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create"]),
+        _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create", "patch", "delete"]),
         _rule("", ["nodes"], [*_READ, "patch"]),
         _rule("", ["nodes/status"], ["patch"]),
         events,
@@ -41,7 +41,7 @@ def access_manifests(plan: Plan) -> list[Json]:
     manager = [
         _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
         _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
-        _rule(lifecycle, ["lifecycletransitions"], list(_READ)),
+        _rule(lifecycle, ["lifecycletransitions"], [*_READ, "delete"]),
         _rule("", ["nodes"], list(_READ)),
         # Those that a machine which went down has left behind.
         _rule("", ["pods"], ["list"]),
@@ -84,7 +84,7 @@ def _claiming(plan: Plan) -> list[Json]:
     rules = [
         _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
         _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
-        _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create"]),
+        _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create", "patch", "delete"]),
         _rule("", ["nodes/status"], ["patch"]),
         # The drain driver beside it, in the same pod, and so with the same account.
         *_draining(plan),

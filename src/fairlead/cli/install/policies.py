@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.api.reserved import DRIVER_DRAIN, NAMESPACE_NODE_LEASE
+from fairlead.api.reserved import ANNOTATION_PUBLISHED_BY, DRIVER_DRAIN, NAMESPACE_NODE_LEASE
 from fairlead.cli.install.plan import AGENT, DRAIN, Plan
 
 __all__ = ["OWN_NODE", "own_node_manifests"]
@@ -20,6 +20,11 @@ Json = dict[str, Any]
 OWN_NODE = "own-node.fairlead.dev"
 
 _API_VERSION = "admissionregistration.k8s.io/v1"
+_MARK = f"metadata.?annotations['{ANNOTATION_PUBLISHED_BY}']"
+_PUBLISHED = (
+    f"variables.node != '' && (request.operation == 'DELETE' || object.{_MARK}.orValue('') == object.spec.driver)"
+    f" && (request.operation == 'CREATE' || oldObject.{_MARK}.orValue('') == oldObject.spec.driver)"
+)
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
@@ -38,6 +43,7 @@ def own_node_manifests(plan: Plan) -> list[Json]:
                 _matched("", ["pods", "pods/status"]),
                 _matched("coordination.k8s.io", ["leases"]),
                 _matched(plan.lifecycle_group, ["lifecycleevents", "lifecycleevents/status"]),
+                _matched(plan.lifecycle_group, ["lifecycletransitions"]),
                 *rules,
             ]
         },
@@ -57,6 +63,12 @@ def own_node_manifests(plan: Plan) -> list[Json]:
             {
                 "expression": f"variables.kind != 'leases' || request.namespace == '{NAMESPACE_NODE_LEASE}'",
                 "message": f"agents hold Leases in {NAMESPACE_NODE_LEASE} only",
+                "reason": "Forbidden",
+            },
+            {
+                # What agents publish carries the driver's name; what a user made does not, and stays as it is.
+                "expression": f"variables.kind != 'lifecycletransitions' || ({_PUBLISHED})",
+                "message": "agents create, renew and replace LifecycleTransitions that agents published only",
                 "reason": "Forbidden",
             },
             *judgements,
