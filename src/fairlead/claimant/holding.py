@@ -44,6 +44,7 @@ class NodeHolder:
         claimant: str = "",
         settings: Settings | None = None,
         timing: Timing = LEASE_TIMING,
+        succeeds: str = "",
         on_overrun: Callable[[TermOverrun], None] = end_process,
     ) -> None:
         self.node_name = node_name
@@ -57,7 +58,9 @@ class NodeHolder:
         self._on_overrun = on_overrun
         self._interruption = ""
         self._step_aside: Callable[[], object] = lambda: None
-        self._candidate = Candidate(client, Lock(NAMESPACE_NODE_LEASE, node_name), identity=identity, timing=timing)
+        self._candidate = Candidate(
+            client, Lock(NAMESPACE_NODE_LEASE, node_name), identity=identity, timing=timing, succeeds=succeeds
+        )
 
     @property
     def holds_lease(self) -> bool:

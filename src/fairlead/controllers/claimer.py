@@ -43,7 +43,10 @@ __all__ = ["CLAIMER", "ClaimerOptions", "claimer"]
 CLAIMER = "claimer"
 
 # Whichever replica it is: the next one goes on with the claims of the last. Leases are another matter: each process
-# holds them under a name of its own, so that two that run at once (--leader-elect=false) never work on one node.
+# holds them under a name of its own, so that two that run at once (--leader-elect=false) never work on one node. Under
+# an election the name begins with the manager's Lease: who holds that one knows that the claimer before has ended, and
+# takes its nodes' Leases over at once. Were each change of leader to wait until they expire, a claim could stay past
+# its deadline for as long as leaders change.
 _CLAIMANT: Final = claiming.central_claimant("central")
 
 # A clock that is read a moment early would find nothing to do and wait for nothing.
@@ -78,6 +81,7 @@ class _Claimer:
         self._context = context
         self._client = context.client
         self._identity = ""  # in Leases
+        self._kin = f"{_CLAIMANT}_{context.lock.replace('/', '.')}" if context.lock else _CLAIMANT
         # Whoever else may be able to carry an event out is not forestalled.
         self._settings = dataclasses.replace(options.settings, leave_to_others=True)
         self._directory = options.directory or Directory()
@@ -144,10 +148,10 @@ class _Claimer:
         """A name of its own, the same after a restart on the machine that the drivers are on."""
         ids, folder = RandomIds(self._client.randomness), self._folder
         if folder is None:
-            yield f"{_CLAIMANT}_{ids.uuid()}"
+            yield f"{self._kin}_{ids.uuid()}"
             return
         stem = f"claimer-{folder.name}"
-        async with held_identity(folder.parent, stem, _CLAIMANT, ids=ids, clock=self._client.clock) as name:
+        async with held_identity(folder.parent, stem, self._kin, ids=ids, clock=self._client.clock) as name:
             yield name
 
     async def _follow(self, scope: tasks.TaskScope) -> None:
@@ -211,6 +215,7 @@ class _Claimer:
             identity=self._identity,
             claimant=_CLAIMANT,
             settings=self._settings,
+            succeeds=f"{self._kin}_" if self._context.lock else "",
         )
         try:
             await holder.run()

@@ -48,11 +48,12 @@ class Candidate:
         *,
         identity: str,
         timing: Timing | None = None,
+        succeeds: str = "",
         on_new_leader: Callable[[str], None] | None = None,
     ) -> None:
         self.lock = lock
         self.clock = client.clock
-        self.candidacy = Candidacy(identity=identity, timing=timing or Timing())
+        self.candidacy = Candidacy(identity=identity, timing=timing or Timing(), succeeds=succeeds)
         self.lease: Lease | None = None
         self._randomness = client.randomness
         self._leases = leases.LeaseAccess(client, lock)

@@ -4,7 +4,8 @@ A candidate tells what it sees (`seen`), what it did (`sent`, `stored`) and asks
 always the candidate's own monotonic clock: a moment in a Lease, written by another machine, decides nothing.
 
 Invariants, and why never two lead at once (design, invariant 7):
-1. A lease that another holds is not claimed before it has looked the same, here, for as long as it says it lasts.
+1. A lease that another holds is not claimed before it has looked the same, here, for as long as it says it lasts. The
+   exception is a holder that is known to have ended: a leader knows that of whoever led before it (`succeeds`).
 2. A claim carries the resource version whose expiry was watched: any renewal meanwhile, seen here or not, defeats it.
 3. A leader counts from the moment at which its last successful renewal was *sent*. The server stored it later, others
    saw it later still, so others' count never ends before the leader's own.
@@ -111,11 +112,13 @@ class Candidacy:
     `renewed` is when the last successful renewal was sent; with none the candidate follows. `due` is when the next
     attempt is. `hold_off` is until when a lease that this candidate gave up is left to others. `doubtful`: the
     Lease is known to differ from the sighting, or may, and is read before anything is written. `news`: it changed
-    since the last attempt, so a leader need not wait for its next one.
+    since the last attempt, so a leader need not wait for its next one. `succeeds`: holders whose names begin so have
+    ended, because this candidate holds another Lease that they held when they took this one; empty for none.
     """
 
     identity: str
     timing: Timing
+    succeeds: str = ""
     sighting: Sighting | None = None
     renewed: float | None = None
     due: float = float("-inf")
@@ -241,7 +244,7 @@ class Candidacy:
         if record is None:
             was_held = before is not None and before.record is not None and before.record.holder != self.identity
             return before.free_from if before is not None and was_held else now
-        if record.holder == self.identity:
+        if record.holder == self.identity or (self.succeeds and record.holder.startswith(self.succeeds)):
             return now
         free_from = now + record.lease_duration_seconds if record.holder else now
         return free_from + self.timing.written_seconds if self._is_reserved(record) else free_from

@@ -58,11 +58,19 @@ class Term:
     """
 
     def __init__(
-        self, lock: Lock, *, identity: str, number: int, clock: Clock, is_reliable: Callable[[], bool]
+        self,
+        lock: Lock,
+        *,
+        identity: str,
+        number: int,
+        clock: Clock,
+        is_reliable: Callable[[], bool],
+        is_elected: bool = True,
     ) -> None:
         self.lock = lock
         self.identity = identity
         self.number = number
+        self.is_elected = is_elected  # else nothing is known of whoever else does the same work
         self.stopping = asyncio.Event()
         self.stop_reason: StopReason | None = None
         self.is_tidying = False

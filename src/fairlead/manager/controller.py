@@ -33,7 +33,8 @@ class Context:
     """What a controller gets for one run. Everything in it ends with the term.
 
     `client` refuses writes once the lease cannot be relied on; for changes elsewhere `check` does, which raises then.
-    `stopping`: take nothing new, finish, return.
+    `stopping`: take nothing new, finish, return. `lock`: the Lease under which it runs, empty without an election.
+    Whoever ran under the same Lease before has ended.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Context:
     gates: FeatureGates
     health: HealthChecks
     workers: int = 1
+    lock: str = ""
     check: Callable[[], None] = _no_lease
 
     def queue(self) -> WorkQueue[_K]:

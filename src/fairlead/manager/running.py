@@ -124,6 +124,7 @@ class Runner:
             gates=self._settings.gates,
             health=self._settings.health,
             workers=controller.workers,
+            lock=str(term.lock) if term.is_elected else "",
             check=term.check if self._settings.check_writes else _unchecked,
         )
 

@@ -28,7 +28,7 @@ async def run_unelected(
         TermOverrun: it did not, and `on_overrun` returned.
         Exception: whatever the work failed with.
     """
-    term = Term(lock, identity=identity, number=0, clock=clock, is_reliable=lambda: True)
+    term = Term(lock, identity=identity, number=0, clock=clock, is_reliable=lambda: True, is_elected=False)
     owned = tasks.TaskSet(term.owner, on_failure=lambda _failure: None)
     running = owned.start(_do(work, term), name="work")
     try:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import (
+    FrozenTransition,
     LifecycleEvent,
     LifecycleEventSpec,
     LifecycleEventStatus,
@@ -26,7 +27,9 @@ from tests.unit.election.world import World
 
 
 @contextlib.asynccontextmanager
-async def running(world: World, controller: Controller, *, seed: int = 1) -> AsyncIterator[PrometheusMetrics]:
+async def running(
+    world: World, controller: Controller, *, seed: int = 1, lock: str = ""
+) -> AsyncIterator[PrometheusMetrics]:
     """The controller runs as in a term, and ends when asked to. Chance is the same for those of the same seed."""
     client, metrics, stopping = world.client(controller.name, seed=seed), PrometheusMetrics(), asyncio.Event()
     recorder = EventRecorder(client, controller="test", instance="test")
@@ -39,6 +42,7 @@ async def running(world: World, controller: Controller, *, seed: int = 1) -> Asy
         gates=FeatureGates(),
         health=HealthChecks(),
         workers=2,
+        lock=lock,
     )
 
     async def run() -> None:
@@ -72,11 +76,12 @@ async def a_transition(world: World) -> None:
     await world.admin.of(LifecycleTransition).create(LifecycleTransition(metadata=ObjectMeta(name="t"), spec=spec))
 
 
-def claim(world: World, node: Node) -> LifecycleEventStatus:
+def claim(world: World, node: Node, *, by: str = "") -> LifecycleEventStatus:
     return LifecycleEventStatus(
         claim_status="Claimed",
         driver="x.example.com/y",
-        claimed_by=f"node/{node.name}",
+        claimed_by=by or f"node/{node.name}",
         node_uid=node.uid,
+        transition=FrozenTransition(uid="u", start="a", end="b") if by else None,
         claim_time=world.clock.now(),
     )

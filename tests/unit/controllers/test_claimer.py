@@ -27,7 +27,7 @@ from fairlead.driverapi.messages import OfferedTransition
 from fairlead.drivers.sdk.service import Service
 from fairlead.lifecycle.facts import Settings
 from tests.unit.claimant.world import Deed, NoChannels
-from tests.unit.controllers.stage import a_node, a_transition, an_event, running
+from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
 from tests.unit.election.world import World
 
 DRIVER = "x.example.com/y"  # of `a_transition`
@@ -243,3 +243,30 @@ async def test_the_next_term_goes_on_with_the_claims_of_the_last(world: World) -
         await world.clock.advance(5)
         assert await status_of(world, "e") == "Succeeded"
     assert central.driver.effects == ["start e", "end e"]
+
+
+@pytest.mark.parametrize(
+    ("lock", "expected"),
+    [("kube-system/fairlead", "Succeeded"), ("kube-system/another", "Claimed"), ("", "Claimed")],
+)
+async def test_who_leads_takes_the_leases_of_the_dead_leader_over_at_once(
+    world: World, lock: str, expected: str
+) -> None:
+    """A dead claimer's Leases last another minute. Who holds the manager's own Lease knows that it has ended."""
+    central = Central(world)
+    central.register()
+    await a_transition(world)
+    node = await a_node(world, "n")
+    await an_event(world, "e", "n", claim(world, node, by="claimer/central"))
+    await world.admin.of(Namespace).create(Namespace(metadata=ObjectMeta(name=NAMESPACE_NODE_LEASE)))
+    now = world.clock.now()
+    dead = LeaseSpec(
+        holder_identity="claimer/central_kube-system.fairlead_dead",
+        lease_duration_seconds=60,
+        acquire_time=now,
+        renew_time=now,
+    )
+    await world.admin.of(Lease).create(Lease(metadata=ObjectMeta(name="n", namespace=NAMESPACE_NODE_LEASE), spec=dead))
+    async with running(world, claimer(central.options), lock=lock):
+        await world.clock.advance(10)
+        assert await status_of(world, "e") == expected

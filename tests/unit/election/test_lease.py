@@ -57,6 +57,14 @@ class TestFollower:
         else:
             assert step(follower, now) == WaitUntil(130)
 
+    def test_the_lease_of_a_holder_that_is_known_to_have_ended_is_claimed_at_once(self) -> None:
+        heir = Candidacy(identity="me", timing=Timing(), succeeds="oth")
+        assert step(heir.seen(THEIRS, "7", 100), 100) == Claim(
+            THEIRS.taken_by("me", Timing(), WALL), "7", contested=True
+        )
+        stranger = Candidacy(identity="me", timing=Timing(), succeeds="another")
+        assert step(stranger.seen(THEIRS, "7", 100), 100) == WaitUntil(130)
+
     def test_times_of_other_machines_decide_nothing(self) -> None:
         future = Record(holder="other", lease_duration_seconds=30, renew_time=WALL + dt.timedelta(days=9))
         past = Record(holder="other", lease_duration_seconds=30, renew_time=WALL - dt.timedelta(days=9))
