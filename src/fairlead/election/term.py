@@ -90,10 +90,16 @@ class Term:
         return self.stop_reason is not StopReason.LOST and self._is_reliable()
 
     async def pause(self, seconds: float) -> bool:
-        """Wait that long, but not beyond the request to stop; whether the work should go on."""
+        """Wait that long, but not beyond the request to stop; whether the work should go on.
+
+        Raises:
+            NotLeading: the lease cannot be relied on any more. A process that was stopped for a while, or whose machine
+                was asleep, wakes up here before it can know that it was asked to end.
+        """
         with contextlib.suppress(TimeoutError):
             async with self._clock.timeout(seconds):
                 await self.stopping.wait()
+        self.check()
         return not self.stopping.is_set()
 
     def check(self) -> None:

@@ -53,10 +53,19 @@ class Context:
         return WorkQueue(self.client.clock, self.client.randomness)
 
     async def reconcile(self, queue: WorkQueue[_K], handle: Callable[[_K], Awaitable[float | None]]) -> None:
-        """Work on the queue's keys until asked to stop. See `reconciling`."""
+        """Work on the queue's keys until asked to stop. See `reconciling`.
+
+        Raises:
+            NotLeading: the lease cannot be relied on any more. It is looked at before every key.
+        """
+
+        async def checked(key: _K) -> float | None:
+            self.check()
+            return await handle(key)
+
         await reconcile(
             queue,
-            handle,
+            checked,
             name=self.name,
             stopping=self.stopping,
             clock=self.client.clock,

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Awaitable
 
 import pytest
 
 from fairlead.base import tasks
-from fairlead.election import Term, Timing, lead, new_identity
+from fairlead.election import NotLeading, StopReason, Term, Timing, lead, new_identity
 from tests.unit.election.world import LOCK, World
 
 
@@ -39,6 +40,28 @@ async def test_a_pause_ends_with_the_request_to_stop(world: World) -> None:
         await world.clock.settle()
         assert leading.done()
     assert [round(moment) for moment in seen] == [5, 10]
+
+
+@pytest.mark.parametrize("reason", [None, StopReason.YIELD, StopReason.LOST])
+async def test_a_pause_never_returns_into_a_term_whose_lease_is_lost(world: World, reason: StopReason | None) -> None:
+    """As in a process that was stopped: it wakes up after its lease, and nothing has asked it to end yet."""
+    is_reliable = True
+    term = Term(LOCK, identity="me", number=1, clock=world.clock, is_reliable=lambda: is_reliable)
+    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
+        pausing = scope.start(_outcome(term.pause(5)), name="pause")
+        await world.clock.advance(1)
+        is_reliable = False
+        if reason is not None:
+            term.stop(reason)
+        await world.clock.advance(10)
+        assert isinstance(pausing.result(), NotLeading)
+
+
+async def _outcome(pausing: Awaitable[bool]) -> bool | NotLeading:
+    try:
+        return await pausing
+    except NotLeading as error:
+        return error
 
 
 async def test_timing_reaches_the_lease(world: World) -> None:
