@@ -251,7 +251,6 @@ NEVER = [
     ("patch", f"{NODES}/{THERE}"),
     ("patch", f"{NODES}/{THERE}/status"),
     ("get", "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"),
-    ("delete", "/apis/lifecycle.k8s.io/v1alpha1/lifecycletransitions/ledger"),
     ("delete", f"{PODS}/{MANAGER}-{THERE}"),
     ("delete", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/lifecycleevents.lifecycle.k8s.io"),
     ("get", "/apis/rbac.authorization.k8s.io/v1/clusterroles"),
@@ -266,6 +265,32 @@ async def test_no_account_can_do_more(admin: RawApi, name: str) -> None:
         for verb, path in NEVER:
             answer = await attempt(account, verb, path)
             assert answer.code == 403, f"{name}: {verb} {path}: {answer.text}"
+
+
+@pytest.mark.parametrize("name", [AGENT, DRAIN])
+async def test_what_a_user_published_is_out_of_reach_of_agents_and_drivers(admin: RawApi, name: str) -> None:
+    """An agent replaces and renews what agents published. That carries a mark, which no agent can put on another's."""
+    transitions = "/apis/lifecycle.k8s.io/v1alpha1/lifecycletransitions"
+    users = {
+        "apiVersion": "lifecycle.k8s.io/v1alpha1",
+        "kind": "LifecycleTransition",
+        "metadata": {"name": f"of-a-user-{name}"},
+        "spec": {"start": "a", "end": "b", "driver": "example.com/users", "allNodes": True},
+    }
+    mark = {"metadata": {"annotations": {"lifecycle.fairlead.dev/published-by": "example.com/users"}}}
+    (await admin.post(transitions, users)).expect(201)
+    path = f"{transitions}/of-a-user-{name}"
+    async with RawApi(await access_of(admin, name)) as account:
+        await until_policed(account)
+        for answer in (await account.delete(path), await account.patch(path, mark)):
+            assert answer.code == 403, answer.text
+        named = {"name": f"unmarked-{name}"}
+        unmarked = {**users, "metadata": named}
+        assert (await account.post(transitions, unmarked)).code == 403
+        if name == AGENT:
+            marked = {**users, "metadata": {**named, **mark["metadata"]}}
+            (await account.post(transitions, marked, dryRun="All")).expect(201)
+    (await admin.delete(path)).expect(200)
 
 
 async def test_an_agent_keeps_to_its_node(admin: RawApi) -> None:
