@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import ssl
@@ -28,12 +29,15 @@ class Hook:
         self.reviews: list[Json] = []
         self.answer: Callable[[Json], Json] = lambda _: {"allowed": True}
         self.broken = False
+        self.open = asyncio.Event()  # answers are held back until it is set
+        self.open.set()
         self.url = ""
         self.bundle = ""
 
     async def handle(self, request: web.Request) -> web.Response:
         review = await request.json()
         self.reviews.append(review["request"])
+        await self.open.wait()
         if self.broken:
             failed = web.Response(status=500)
             failed.force_close()

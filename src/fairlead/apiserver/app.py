@@ -13,8 +13,9 @@ from typing import Protocol
 import msgspec
 
 from fairlead.api import errors
-from fairlead.apiserver.attributes import Attributes, UserInfo
+from fairlead.apiserver.attributes import ANONYMOUS, Attributes, UserInfo
 from fairlead.apiserver.dispatch import Dispatcher
+from fairlead.apiserver.flowcontrol.filter import FlowControl
 from fairlead.apiserver.http.messages import Request, Response, json_response, status_response
 from fairlead.apiserver.routing import RequestInfo, read_request
 from fairlead.apiserver.storage.interface import DiskFull
@@ -74,6 +75,7 @@ class Application(msgspec.Struct):
     paths: Mapping[str, PathHandler]
     prefixes: Mapping[str, PathHandler]
     ids: Ids
+    flow: FlowControl
     # Whom the request acts as: the caller, or somebody it may impersonate.
     impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
     observers: tuple[Observer, ...] = ()
@@ -93,21 +95,19 @@ class Application(msgspec.Struct):
             for observer, token in zip(self.observers, tokens, strict=True):
                 observer.end(token, Response(_HUNG_UP))
             raise
-        response.headers += [("audit-id", request.audit_id), ("cache-control", "no-cache, private")]
-        for observer, token in zip(self.observers, tokens, strict=True):
-            response = observer.end(token, response)
+        try:
+            response.headers += [("audit-id", request.audit_id), ("cache-control", "no-cache, private")]
+            for observer, token in zip(self.observers, tokens, strict=True):
+                response = observer.end(token, response)
+        except BaseException:
+            response.sent()  # it never will be
+            raise
         return response
 
     async def _answer(self, request: Request, info: RequestInfo, tokens: list[object]) -> Response:
         try:
-            caller = self.authenticator.authenticate(request)
-            user = self.impersonate(request, caller)
-            for observer, token in zip(self.observers, tokens, strict=True):
-                observer.identified(token, caller, user)
-            self.authorizer.require(info.attributes(user))
-            if info.is_resource:
-                return await self.dispatcher.answer(request, info, user)
-            return await self._answer_path(request, info, user)
+            user, refusal = self._identify(request, tokens)
+            return await self.flow.run(request, info, user, lambda: self._execute(request, info, user, refusal))
         except errors.ApiError as error:
             return status_response(error)
         except StoreStopped:
@@ -122,6 +122,28 @@ class Application(msgspec.Struct):
             return status_response(
                 errors.InternalError("an error on the server has prevented the request from succeeding")
             )
+
+    def _identify(self, request: Request, tokens: list[object]) -> tuple[UserInfo, errors.ApiError | None]:
+        """Whom the request acts as. A caller who is refused still waits for the turn of those it counts among."""
+        caller = ANONYMOUS
+        try:
+            caller = self.authenticator.authenticate(request)
+            user = self.impersonate(request, caller)
+        except errors.ApiError as error:
+            return caller, error
+        for observer, token in zip(self.observers, tokens, strict=True):
+            observer.identified(token, caller, user)
+        return user, None
+
+    async def _execute(
+        self, request: Request, info: RequestInfo, user: UserInfo, refusal: errors.ApiError | None
+    ) -> Response:
+        if refusal is not None:
+            raise refusal
+        self.authorizer.require(info.attributes(user))
+        if info.is_resource:
+            return await self.dispatcher.answer(request, info, user)
+        return await self._answer_path(request, info, user)
 
     async def _answer_path(self, request: Request, info: RequestInfo, user: UserInfo) -> Response:
         # Looked up as it was authorised, slashes and all: the rights to `/metrics/` are none to `/metrics`.

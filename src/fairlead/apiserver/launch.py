@@ -8,6 +8,7 @@ from pathlib import Path
 
 import msgspec
 
+from fairlead.apiserver.flowcontrol.filter import Budgets
 from fairlead.apiserver.guard import make_guard
 from fairlead.apiserver.http.server import HttpServer, listen, tls_context
 from fairlead.apiserver.observing.audit import AuditLog
@@ -59,6 +60,11 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
             observers=() if audit is None else (audit,),
             controllers=settings.runs_controller,
             compaction_seconds=settings.compaction_seconds,
+            budgets=Budgets(
+                reading=settings.max_requests_inflight,
+                mutating=settings.max_mutating_requests_inflight,
+                queue_seconds=settings.request_queue_seconds,
+            ),
             lifecycle_group=settings.served_lifecycle_group(),
         )
         server.open()

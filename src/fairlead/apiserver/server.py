@@ -17,6 +17,7 @@ from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.bootstrap import bootstrap
 from fairlead.apiserver.discovery import Discovery
 from fairlead.apiserver.dispatch import Dispatcher, Handlers
+from fairlead.apiserver.flowcontrol.filter import Budgets, FlowControl
 from fairlead.apiserver.guard import Guard
 from fairlead.apiserver.housekeeping.definitions import DefinitionKeeper
 from fairlead.apiserver.housekeeping.disruption import DisruptionKeeper
@@ -77,6 +78,7 @@ class ApiServer:
         observers: Sequence[Observer] = (),
         controllers: Callable[[str], bool] = lambda _name: True,
         compaction_seconds: float = COMPACTION_SECONDS,
+        budgets: Budgets | None = None,
         lifecycle_group: str = reserved.LIFECYCLE_GROUP,  # empty: the lifecycle kinds are not served
     ) -> None:
         self._address = address
@@ -112,6 +114,7 @@ class ApiServer:
         ]
         self._ready = asyncio.Event()
         self._requests = RequestMetrics(world.clock, self.catalog)
+        self._flow = FlowControl(budgets or Budgets(), world.clock)
         self._observers = (self._requests, *observers)
         self.handle = self._application().handle
         self.app = AsgiApp(self.handle)  # for clients in this process
@@ -146,6 +149,7 @@ class ApiServer:
             paths,
             prefixes,
             self.world.ids,
+            self._flow,
             self._guard.impersonate,
             self._observers,
         )
@@ -159,7 +163,7 @@ class ApiServer:
         return self.store.shortage if self._ready.is_set() else "starting or stopping"
 
     async def _metrics(self, _request: Request, _user: UserInfo) -> Response:
-        ours = self._requests.exposition() + self._admission_metrics.exposition()
+        ours = self._requests.exposition() + self._admission_metrics.exposition() + self._flow.exposition()
         text = ours + self.world.metrics.exposition()
         return Response(200, text, CONTENT_TYPE)
 

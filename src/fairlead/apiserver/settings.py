@@ -10,9 +10,21 @@ import msgspec
 from fairlead.api import reserved
 from fairlead.base.gates import SPECIALIZED_LIFECYCLE_MANAGEMENT, FeatureGates
 
-__all__ = ["COMPACTION_SECONDS", "CONTROLLERS", "Settings", "SettingsError"]
+__all__ = [
+    "COMPACTION_SECONDS",
+    "CONTROLLERS",
+    "MAX_MUTATING_REQUESTS_INFLIGHT",
+    "MAX_REQUESTS_INFLIGHT",
+    "REQUEST_QUEUE_SECONDS",
+    "Settings",
+    "SettingsError",
+]
 
 COMPACTION_SECONDS = 300
+# As kube-apiserver's.
+MAX_REQUESTS_INFLIGHT = 400
+MAX_MUTATING_REQUESTS_INFLIGHT = 200
+REQUEST_QUEUE_SECONDS = 5
 # The controllers that can be switched off, by the names that kube-controller-manager gives them.
 CONTROLLERS = (
     "namespace-controller",
@@ -41,6 +53,9 @@ class Settings(msgspec.Struct, frozen=True):
     controllers: Sequence[str] = ("*",)  # as kube-controller-manager's flag: names, -names, * for all
     compaction_seconds: float = COMPACTION_SECONDS
     accept_loss_since: int | None = None  # a revision: what was acknowledged after it may be lost
+    max_requests_inflight: int = MAX_REQUESTS_INFLIGHT  # 0: no limit
+    max_mutating_requests_inflight: int = MAX_MUTATING_REQUESTS_INFLIGHT
+    request_queue_seconds: float = REQUEST_QUEUE_SECONDS
 
     lifecycle_group: str = reserved.LIFECYCLE_GROUP
 

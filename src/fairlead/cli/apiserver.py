@@ -91,6 +91,27 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     metavar="REVISION",
     help="Start although acknowledged writes are lost: those after REVISION, which the refused start named.",
 )
+@click.option(
+    "--max-requests-inflight",
+    type=click.IntRange(min=0),
+    default=400,
+    show_default=True,
+    help="Reading requests of all users that are answered at a time; one user gets half of it at most. 0: no limit.",
+)
+@click.option(
+    "--max-mutating-requests-inflight",
+    type=click.IntRange(min=0),
+    default=200,
+    show_default=True,
+    help="The same for mutating requests.",
+)
+@click.option(
+    "--request-queue-timeout",
+    default="5s",
+    show_default=True,
+    callback=options.duration,
+    help="How long a request waits for its user's turn before it is refused with 429.",
+)
 @values.lifecycle_group
 @click.option("--permit-port-sharing", is_flag=True, help="Set SO_REUSEPORT on the listening socket.")
 @options.feature_gates
@@ -111,6 +132,9 @@ def command(
     controllers: str,
     compaction_interval: float,
     accept_data_loss_since: int | None,
+    max_requests_inflight: int,
+    max_mutating_requests_inflight: int,
+    request_queue_timeout: float,
     lifecycle_api_group: str,
     permit_port_sharing: bool,
     feature_gates: FeatureGates,
@@ -141,6 +165,9 @@ def command(
         controllers=[name.strip() for name in controllers.split(",") if name.strip()],
         compaction_seconds=compaction_interval,
         accept_loss_since=accept_data_loss_since,
+        max_requests_inflight=max_requests_inflight,
+        max_mutating_requests_inflight=max_mutating_requests_inflight,
+        request_queue_seconds=request_queue_timeout,
         lifecycle_group=lifecycle_api_group,
     )
     settings.check()

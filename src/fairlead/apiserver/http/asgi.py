@@ -40,7 +40,10 @@ class AsgiApp:
             await send({"type": "websocket.close", "code": 1003})
             return
         response = await self._handler(_request(scope, receive))
-        await _send(response, receive, send)
+        try:
+            await _send(response, receive, send)
+        finally:
+            response.sent()
 
 
 def _request(scope: Scope, receive: Receive) -> Request:

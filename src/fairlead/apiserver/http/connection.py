@@ -309,11 +309,14 @@ class Connection(asyncio.Protocol):
                     return
                 self._commitment = commitment.undertake()
                 response = await self._site.handler(self._request(incoming))
-                if self._lost:
-                    await _discard(response)
-                    return
-                closing = self._begin_response(incoming, response)
-                await self._respond(incoming, response, closing=closing)
+                try:
+                    if self._lost:
+                        await _discard(response)
+                        return
+                    closing = self._begin_response(incoming, response)
+                    await self._respond(incoming, response, closing=closing)
+                finally:
+                    response.sent()
                 if closing:
                     return
                 self._flow.answered()

@@ -99,6 +99,13 @@ class Response(msgspec.Struct):
     headers: list[tuple[str, str]] = []
     # The connection is cut when the client has read nothing of the response for so long.
     stall_seconds: float = STALL_SECONDS
+    # Called by the server when the answer is handed to the network, or when that has failed.
+    on_sent: Callable[[], None] | None = None
+
+    def sent(self) -> None:
+        """It needs no memory any more."""
+        if self.on_sent is not None:
+            self.on_sent()
 
 
 def json_response(value: Any, status: int = 200) -> Response:
