@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,11 +22,13 @@ from fairlead.apiserver.storage.interface import Log
 from fairlead.apiserver.storage.memory import MemoryLog
 from fairlead.apiserver.storage.sqlite import SqliteLog
 from fairlead.base import logs
+from fairlead.base.clock import Clock
 from fairlead.base.tasks import OnExit, TaskScope
 
 __all__ = ["DATABASE", "Running", "serve"]
 
 DATABASE = "fairlead.db"
+_LOOK_SECONDS = 1.0
 _log = logs.get_logger(__name__)
 
 
@@ -75,7 +78,8 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         with _flag("--kubeconfig-out", path):
             Kubeconfig(url, keys.certificate_pem, keys.administrator).write(path)
         try:
-            await _run(server, http, lambda: on_ready(Running(url, path, server)))
+            watch = _watch_files(disk, world.clock)
+            await _run(server, http, watch, lambda: on_ready(Running(url, path, server)))
         finally:
             _log.info("stopped")
     finally:
@@ -88,7 +92,16 @@ def _open_log(settings: Settings) -> SqliteLog:
     return SqliteLog(settings.data_folder / DATABASE, accept_loss_since=settings.accept_loss_since)
 
 
-async def _run(server: ApiServer, http: HttpServer, on_ready: Callable[[], None]) -> None:
+async def _watch_files(disk: Log, clock: Clock) -> None:
+    """End the server when its files are removed under it, before the next write does."""
+    while isinstance(disk, SqliteLog):
+        await clock.sleep(_LOOK_SECONDS)
+        disk.require_present()
+
+
+async def _run(
+    server: ApiServer, http: HttpServer, watch: Coroutine[Any, Any, None], on_ready: Callable[[], None]
+) -> None:
     """What is behind starts first and stops last: watches end, requests in flight finish, then the disk is let go."""
 
     def stop() -> None:
@@ -97,6 +110,7 @@ async def _run(server: ApiServer, http: HttpServer, on_ready: Callable[[], None]
 
     async with TaskScope("apiserver", on_exit=OnExit.CANCEL) as behind:
         behind.start(server.run(), name="server")
+        behind.start(watch, name="files")
         await server.wait_ready()
         async with TaskScope("apiserver") as face:
             face.start(http.run(stop), name="http")

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fairlead.api import errors
 from fairlead.apiserver.operations.core import Core, Json
 from fairlead.apiserver.registry.resource import Resource, encode_tail
 from fairlead.apiserver.storage.records import Entry
 
 __all__ = ["index", "put"]
 
+# What etcd takes: a request of 1.5 MiB, of which some is not the object.
+_MOST_BYTES = 1_572_864 - 256
+# kube-apiserver stores built-in kinds as protobuf, which is shorter. What it takes must be taken here.
+_MOST_BUILTIN_BYTES = 2 << 20
 _NO_LABELS: Mapping[str, str] = {}
 
 
@@ -27,16 +32,21 @@ async def put(core: Core, resource: Resource, key: str, obj: Json, *, expected: 
     """Store an object; its resourceVersion is set when that is durable."""
     stored = resource.stored(obj)
     labels, fields = index(resource, stored)
+    tail = encode_tail(stored)
+    # What is being deleted must get there on a full disk too: its finalizers go, its grace period ends.
+    freeing = "deletionTimestamp" in stored["metadata"]
+    if len(tail) + len(key) > (_MOST_BYTES if resource.is_custom else _MOST_BUILTIN_BYTES) and not freeing:
+        # As kube-apiserver passes on what etcd says: without a reason.
+        raise errors.ApiError("etcdserver: request is too large")
     entry = await core.store.put(
         resource.table,
         key,
-        encode_tail(stored),
+        tail,
         labels,
         fields,
         resource.origin,
         expected=expected,
-        # What is being deleted must get there on a full disk too: its finalizers go, its grace period ends.
-        freeing="deletionTimestamp" in stored["metadata"],
+        freeing=freeing,
     )
     obj["metadata"]["resourceVersion"] = str(entry.revision)
     return entry

@@ -139,6 +139,8 @@ def _require_consent(connection: apsw.Connection, path: pathlib.Path, problem: s
 
 def _give_up_lost(connection: apsw.Connection, path: pathlib.Path) -> None:
     """Clients that saw what is lost must list anew, and never meet one of its revisions again."""
+    # What is behind the damage must not stay in the file: SQLite would write on before it, and it would count as lost.
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     mark = read_mark(mark_path(path))
     newest = max(_content(connection).revision, mark.content.revision if mark is not None else 0)
     with connection:

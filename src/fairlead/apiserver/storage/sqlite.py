@@ -23,6 +23,7 @@ from fairlead.apiserver.storage import database, interface
 from fairlead.apiserver.storage.highwater import Content
 from fairlead.apiserver.storage.recovery import Opened, open_log
 from fairlead.apiserver.storage.reserve import Reserve, pages_before_checkpoint, reserve_path
+from fairlead.apiserver.storage.wal import wal_path
 
 __all__ = ["SqliteLog"]
 
@@ -49,6 +50,7 @@ class SqliteLog:
             self._lock.close()
             raise
         self._connection, self._mark, self._content = opened.connection, opened.mark, opened.content
+        self._identities = {path: _identity(path)}
         self._jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._write_jobs, name="sqlite-writer", daemon=True)
         self._thread.start()
@@ -123,6 +125,22 @@ class SqliteLog:
         """A commit is on the disk: noted before its writers hear of it."""
         self._content = content
         self._mark.advance(content)
+        # Before its writers hear of it: what is written to a file that has no name any more is lost with the process.
+        self.require_present()
+
+    def require_present(self) -> None:
+        """Raise when a file of the log was removed or replaced while it is open."""
+        for file in (self._path, wal_path(self._path)):
+            identity = _identity(file)
+            if self._identities.setdefault(file, identity) == identity:
+                continue
+            if self._identities[file] is None:
+                self._identities[file] = identity  # the write-ahead log is made with the first write
+                continue
+            raise interface.StorageError(
+                f"{file} was removed or replaced while the server ran. It ends: nothing that it writes would last. "
+                "Put a backup in its place (fairlead apiserver --data-dir DIR restore BACKUP_FILE) and start it again"
+            )
 
     def _insert(self, pieces: list[list[Any]]) -> None:
         # The fewer statements, the better: before and after each the interpreter is asked for, which is busy elsewhere.
@@ -245,6 +263,14 @@ class SqliteLog:
     def _write_jobs(self) -> None:
         while (job := self._jobs.get()) is not None:
             job()
+
+
+def _identity(file: pathlib.Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return found.st_dev, found.st_ino
 
 
 @functools.cache

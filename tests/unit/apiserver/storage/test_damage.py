@@ -213,6 +213,23 @@ async def test_the_loss_can_be_accepted_by_the_revision_that_was_named(tmp_path:
     assert compacted + 1 in await loaded(path, accept_loss_since=since), "whatever the flag still says"
 
 
+async def test_a_crash_after_the_loss_was_accepted_is_only_a_crash(tmp_path: pathlib.Path) -> None:
+    """What was behind the damage is not found a second time."""
+    path = await crashed(tmp_path)
+    data = bytearray(wal(path).read_bytes())
+    data[32 + 20 * FRAME_BYTES + 100] ^= 1
+    wal(path).write_bytes(bytes(data))
+    with pytest.raises(CorruptLog, match="with later commits behind it") as refusal:
+        await loaded(path)
+    log = SqliteLog(path, accept_loss_since=int(str(refusal.value).rpartition(" ")[2]))
+    newest = log.load()[0] + 1
+    await log.append([Row(newest, "configmaps", "ns/new", b"{}")])
+    after = image(path)
+    await log.close()
+    put_back(path, after)
+    assert newest in await loaded(path)
+
+
 async def older(folder: pathlib.Path, until: int) -> dict[int, bytes | None]:
     """What the log of `crashed` held before its compaction dropped it."""
     (folder / "older").mkdir()

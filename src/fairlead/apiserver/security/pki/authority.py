@@ -22,6 +22,7 @@ __all__ = ["Authority"]
 _AUTHORITY_YEARS = 10
 _LEAF_DAYS = 365
 _RENEW_BEFORE = dt.timedelta(days=30)
+_AUTHORITY_RENEW_BEFORE = dt.timedelta(days=_LEAF_DAYS)  # what it signs today must not end with it
 _MAX_NAME_BYTES = 64  # X.509's bound for a CN and an O
 _BACKDATE = dt.timedelta(hours=1)  # clients' clocks may be behind
 
@@ -62,16 +63,28 @@ class Authority:
             raise PkiError(f"cannot read the authority in {folder}: {error}; restore ca.crt and ca.key") from error
         if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
             raise PkiError(f"{folder / 'ca.key'} is not the key of {folder / 'ca.crt'}: restore the one that belongs")
-        if certificate.not_valid_after_utc <= clock.now():
-            raise PkiError(f"{folder / 'ca.crt'} has expired: remove ca.crt and ca.key for a new authority")
+        now = clock.now()
+        if not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _AUTHORITY_RENEW_BEFORE:
+            # Under the same key: what it signed stays good, and so does a client's older copy of it for its own time.
+            certificate = cls._sign_own(key, clock, randomness)
+            write_private(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
         return cls(folder, certificate, key, clock, randomness)
 
     @classmethod
     def _create(cls, folder: Path, clock: Clock, randomness: Randomness) -> Authority:
         key = ec.generate_private_key(ec.SECP256R1())
+        certificate = cls._sign_own(key, clock, randomness)
+        # The key first: an authority without its key is refused at the next start, a key alone is too, but a
+        # certificate is never given out before its key is safe.
+        write_private(folder / "ca.key", _key_pem(key))
+        write_private(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
+        return cls(folder, certificate, key, clock, randomness)
+
+    @staticmethod
+    def _sign_own(key: ec.EllipticCurvePrivateKey, clock: Clock, randomness: Randomness) -> x509.Certificate:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairlead-ca")])
         now = clock.now()
-        certificate = (
+        return (
             x509.CertificateBuilder()
             .subject_name(name)
             .issuer_name(name)
@@ -84,11 +97,6 @@ class Authority:
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
             .sign(key, hashes.SHA256())
         )
-        # The key first: an authority without its key is refused at the next start, a key alone is too, but a
-        # certificate is never given out before its key is safe.
-        write_private(folder / "ca.key", _key_pem(key))
-        write_private(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
-        return cls(folder, certificate, key, clock, randomness)
 
     @property
     def certificate_file(self) -> Path:
@@ -125,15 +133,24 @@ class Authority:
             extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
         except Exception:  # noqa: BLE001 - whatever is wrong with a derived file, a new one cures it
             return False
+        now = self._clock.now()
         return (
             key.public_key() == certificate.public_key()
             and set(extension.value) == set(alternatives)
-            and certificate.not_valid_after_utc > self._clock.now() + _RENEW_BEFORE
+            and certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _RENEW_BEFORE
         )
 
-    def renewal_of(self, certificate_file: Path) -> dt.datetime:
-        """When a certificate is to be made anew."""
-        return x509.load_pem_x509_certificate(certificate_file.read_bytes()).not_valid_after_utc - _RENEW_BEFORE
+    def good_between(self, certificates: Sequence[bytes]) -> tuple[dt.datetime, dt.datetime]:
+        """From when to when these and the authority's own need not be made anew."""
+        found = [x509.load_pem_x509_certificate(pem) for pem in certificates]
+        own = self._certificate
+        return (
+            max(own.not_valid_before_utc, *(each.not_valid_before_utc for each in found)),
+            min(
+                own.not_valid_after_utc - _AUTHORITY_RENEW_BEFORE,
+                *(each.not_valid_after_utc - _RENEW_BEFORE for each in found),
+            ),
+        )
 
     def client(self, user: str, groups: Sequence[str] = ()) -> Credentials:
         """Credentials for a user: the name is the CN, the groups are Os."""

@@ -79,6 +79,7 @@ class _DeferredKey:
 
 class _Record(msgspec.Struct):
     digest: str
+    good_from: dt.datetime
     good_until: dt.datetime
 
 
@@ -144,7 +145,7 @@ def _is_checked(folder: Path, found: Mapping[str, bytes], names: Sequence[str], 
         record = msgspec.json.decode(content, type=_Record)
     except msgspec.DecodeError:
         return False
-    return record.digest == _digest(found, names) and now < record.good_until
+    return record.digest == _digest(found, names) and record.good_from <= now < record.good_until
 
 
 def _make_and_check(folder: Path, names: Sequence[str], clock: Clock, randomness: Randomness) -> dict[str, bytes]:
@@ -153,12 +154,12 @@ def _make_and_check(folder: Path, names: Sequence[str], clock: Clock, randomness
 
     authority = Authority.open(folder, clock, randomness)
     SigningKey.open(folder / _SIGNING_KEY)
-    serving, _ = authority.serving(names)
+    authority.serving(names)
     admin = authority.client("kubernetes-admin", ["system:masters"])
     # What a crash takes of these is missed at the next start, and made anew.
     write_private(folder / "admin.key", admin.key, durable=False)
     write_private(folder / "admin.crt", admin.certificate, durable=False)
     found = _read(folder)
-    record = _Record(_digest(found, names), authority.renewal_of(serving))
+    record = _Record(_digest(found, names), *authority.good_between([found["apiserver.crt"], found["admin.crt"]]))
     write_private(folder / _RECORD, msgspec.json.encode(record), durable=False)
     return found

@@ -131,7 +131,22 @@ def test_half_an_authority_is_refused(tmp_path: Path) -> None:
         authority(tmp_path)
 
 
-def test_an_expired_authority_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("days", [-400, 3660, 3300])
+def test_an_authority_that_is_not_valid_yet_or_any_more_is_issued_anew_under_its_key(tmp_path: Path, days: int) -> None:
+    """The clock was wrong once, or the server was off for years; or what it signs would end with it."""
     authority(tmp_path)
-    with pytest.raises(PkiError, match="has expired"):
-        authority(tmp_path, days=3660)
+    before = x509.load_pem_x509_certificate((tmp_path / "ca.crt").read_bytes())
+    issued = authority(tmp_path, days=0).client("jane")
+    again = authority(tmp_path, days=days)
+    after = x509.load_pem_x509_certificate((tmp_path / "ca.crt").read_bytes())
+    assert after.public_key() == before.public_key()
+    assert after.serial_number != before.serial_number
+    assert after.not_valid_after_utc - after.not_valid_before_utc >= dt.timedelta(days=3650)
+    assert before.not_valid_before_utc - after.not_valid_before_utc == dt.timedelta(days=-days)
+    x509.load_pem_x509_certificate(issued.certificate).verify_directly_issued_by(after)
+    assert again.certificate_pem == (tmp_path / "ca.crt").read_bytes()
+
+
+def test_an_authority_that_is_good_is_kept(tmp_path: Path) -> None:
+    first = authority(tmp_path).certificate_pem
+    assert authority(tmp_path, days=3000).certificate_pem == first

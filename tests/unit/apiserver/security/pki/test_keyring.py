@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from fairlead.apiserver.security.pki.credentials import PkiError
 from fairlead.apiserver.security.pki.keyring import PKI, Keyring, open_keyring, serving_names
@@ -103,3 +104,18 @@ def test_names_are_those_of_the_machine_and_the_service() -> None:
     assert names == [*dict.fromkeys(names)]
     assert {"127.0.0.1", "::1", "localhost", "192.0.2.7", "kubernetes.default.svc", "api.example"} <= set(names)
     assert "0.0.0.0" not in serving_names("0.0.0.0")
+
+
+@pytest.mark.parametrize("days", [-400, 4000])
+def test_what_is_not_valid_yet_or_any_more_is_made_anew(tmp_path: Path, days: int) -> None:
+    wrong = keyring(tmp_path)
+    right = keyring(tmp_path, days=days)
+    now = START + dt.timedelta(days=days)
+    for name in ("ca.crt", "apiserver.crt", "admin.crt"):
+        certificate = x509.load_pem_x509_certificate((tmp_path / name).read_bytes())
+        assert certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc
+    assert right.administrator != wrong.administrator
+    assert right.signing_key.key_id == wrong.signing_key.key_id, "tokens stay good"
+    before = contents(tmp_path)
+    keyring(tmp_path, days=days + 1)
+    assert contents(tmp_path) == before
