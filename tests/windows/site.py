@@ -38,6 +38,7 @@ class Site:
         self.node = f"node-{name}"
         self.service = f"agent-{name}"
         self.kubelet = f"kubelet-{name}"
+        self.owner = "agent"
         self.pipe = rf"\\.\pipe\cri-{name}"
         self.is_active = True  # the agent is to hear that the machine goes down
         self._containers: list[dict[str, Any]] = []
@@ -92,7 +93,7 @@ class Site:
         """The agent's own flags."""
         flags = [f"--kubeconfig={windows_path(self.plane.kubeconfig)}", f"--node-name={self.node}"]
         flags += [f"--state-dir={windows_path(self.folder / 'state')}"]
-        flags += [f"--log-file={windows_path(self.folder / 'agent.log')}", "--shutdown-owner=agent"]
+        flags += [f"--log-file={windows_path(self.folder / 'agent.log')}", f"--shutdown-owner={self.owner}"]
         if config is not None:
             path = self.folder / "agent.yaml"
             path.write_text(f"{config}containerRuntimeEndpoint: npipe:////./pipe/{self.pipe.rpartition(chr(92))[2]}\n")
@@ -115,6 +116,7 @@ class Site:
 
     async def start_kubelet(self, *files: pathlib.Path) -> str:
         """A kubelet with a grace period of its own, as a service or as the child of one; what the agent must know."""
+        self.owner = "auto"
         config = self.folder / "kubelet.yaml"
         config.write_text("shutdownGracePeriod: 60s\nshutdownGracePeriodCriticalPods: 20s\n")
         script = windows_path(REPOSITORY / "tests/windows/hollow_kubelet.py")

@@ -222,7 +222,7 @@ async def test_a_kubelet_under_a_wrapper_that_does_not_stop_ends_with_it(site: S
     number = site.folder / "child"
     beside = await site.start_kubelet(number)
     child = number.read_text()
-    assert site.machine.ask("tree", child) == ["python.exe"]
+    assert site.machine.ask("tree", child)[0] == "python.exe"  # a console may be its child
     site.create(LONG.replace("30s", "60s") + beside, long_drains=True)
     await site.start_agent()
     seen = await site.stop()
