@@ -82,7 +82,8 @@ class Conductor:
 
     async def end_all(self) -> None:
         """End every pod but our own, group by group. Returns when none runs, or all time is over."""
-        while running := self._without_those_that_had_their_turn(await self.running()):
+        running = self._without_those_that_had_their_turn(await self.running())
+        while running:
             facts = {pod.uid: self._facts(pod) for pod in running}
             periods = self._course.state.periods
             groups = shutdown_plan.group_pods(periods, facts.values())
@@ -96,6 +97,10 @@ class Conductor:
                 self._course.change(msgspec.structs.replace(self._course.state, stage=stage))
             by_uid = {pod.uid: pod for pod in running}
             await self._end_group(stage, [by_uid[pod.uid] for pod in members])
+            # A runtime that is busy killing takes its time to answer. The next group's begins now, with those known.
+            is_over = self._course.elapsed >= stage.ends
+            known = [pod for pod in running if pod.uid not in self._in_hand] if is_over else []
+            running = known or self._without_those_that_had_their_turn(await self.running())
         with contextlib.suppress(TimeoutError):
             async with self._clock.timeout(self._course.left):
                 await self._wait_ended()

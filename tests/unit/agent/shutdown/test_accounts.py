@@ -78,6 +78,27 @@ async def test_pods_that_use_up_their_groups_time_have_their_last_status_in_the_
     assert 'outcome="killed"} 4.0' in life.metrics.exposition().decode()
 
 
+async def test_a_runtime_that_is_busy_killing_takes_no_time_from_the_next_group(
+    here: NodeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says which pods run four seconds late from then on; the next group is known, and is not waited for."""
+    await here.pod("low", needs=999, grace=600)
+    await here.pod("critical", CRITICAL, needs=1)
+    running = here.machine.running
+
+    async def slowly() -> Any:
+        if here.clock.monotonic() - here.machine.began >= 20:
+            await here.clock.sleep(4)
+        return await running()
+
+    monkeypatch.setattr(here.machine, "running", slowly)
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    assert [line for line in here.machine.log if "TERM" in line] == ["0 TERM low 20", "20 TERM critical 10"]
+
+
 async def test_an_exit_is_on_disk_before_the_sandbox_is_gone(here: NodeWorld) -> None:
     here.machine.sandbox_seconds = 600
     await here.pod("low", needs=3)
