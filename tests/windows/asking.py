@@ -49,7 +49,7 @@ def start(name: str) -> float:
             break
         except ScmError as error:
             # Wine waits ten seconds for a service to answer, which may be too short on a machine that is busy.
-            if error.code != NO_ANSWER or time.monotonic() - began > 100:
+            if error.code != NO_ANSWER or time.monotonic() - began > 250:
                 raise
     while (found := manager.facts(name)) is not None and found.state != RUNNING:
         assert time.monotonic() - began < 100, found

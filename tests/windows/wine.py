@@ -14,7 +14,7 @@ from typing import Any
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 # Starting a program takes a second here; a machine that is busy with other things gets much longer.
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 
 
 def windows_path(path: pathlib.Path) -> str:
