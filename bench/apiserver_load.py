@@ -45,7 +45,8 @@ class Endpoint:
 class Job:
     """Requests of one kind. `%d` in path and body is the request's number, counted through `span` again and again.
 
-    It ends after `seconds`, or after `requests`, whichever is set.
+    It ends after `seconds`, or after `requests`, whichever is set. With `per_second` the clients ask at that pace
+    together, else each as soon as it is answered.
     """
 
     endpoint: Endpoint
@@ -58,6 +59,7 @@ class Job:
     span: int = 1_000_000_000
     seconds: float = 0
     requests: int = 0
+    per_second: float = 0
 
     def encoded(self) -> Iterator[bytes]:
         """The requests, one after another."""
@@ -156,7 +158,11 @@ class TlsExchange(asyncio.Protocol):
         self._pieces = []
         self._missing = -1
         if self._run.count(int(head[9:12]), time.perf_counter() - self._sent_at, head):
-            self._ask()
+            wait = self._run.pause_seconds - (time.perf_counter() - self._sent_at)
+            if wait > 0:
+                asyncio.get_running_loop().call_later(wait, self._ask)
+            else:
+                self._ask()
         elif self._transport is not None:
             self._transport.abort()
 
@@ -175,6 +181,7 @@ class _Run:
 
     def __init__(self, job: Job) -> None:
         self.requests = job.encoded()
+        self.pause_seconds = job.clients / job.per_second if job.per_second else 0.0
         self.latencies: list[float] = []
         self.refused: dict[int, int] = {}
         self.last_refusal = ""

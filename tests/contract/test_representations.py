@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+import yaml
 
 from fairlead.testing.manifests import pod, secret
 from fairlead.testing.rawhttp import RawApi
@@ -193,3 +195,53 @@ async def test_an_answer_in_no_known_shape(api: RawApi, path: str) -> None:
     status = (await api.with_headers(accept="text/html").get(f"{path}/a")).expect(406)
     assert status["reason"] == "NotAcceptable"
     assert "application/json" in status["message"]
+
+
+def names_of(answer: dict[str, Any]) -> list[str]:
+    if answer["kind"] == "Table":
+        return [row["object"]["metadata"]["name"] for row in answer["rows"]]
+    if answer["kind"] == "PartialObjectMetadataList" and answer["items"] is None:
+        return []
+    return [item["metadata"]["name"] for item in answer["items"]]
+
+
+@pytest.mark.parametrize("objects", [0, 1, 60])
+async def test_lists_of_every_size_are_whole_in_every_form(api: RawApi, namespace: str, objects: int) -> None:
+    """A large one is made while it is sent, piece by piece."""
+    path = f"/api/v1/namespaces/{namespace}/secrets"
+    made = [f"s{number:03}" for number in range(objects)]
+    text = 'quotes ", brackets ]}, lines\n and more: ' + "x" * 5_000
+    await asyncio.gather(*(api.post(path, secret(name, {"k": text}, labels={"n": name})) for name in made))
+    plain = (await api.get(path)).expect(200)
+    assert names_of(plain) == made
+    assert plain["kind"] == "SecretList"
+    assert [item["metadata"]["labels"]["n"] for item in plain["items"]] == made
+    version = plain["metadata"]["resourceVersion"]
+    pretty = await api.get(path, pretty="true", resourceVersion=version, resourceVersionMatch="Exact")
+    assert pretty.expect(200) == plain
+    assert pretty.text.startswith('{\n  "kind": "SecretList",\n')
+    for accept, kind in ((TABLE, "Table"), (METADATA_LIST, "PartialObjectMetadataList")):
+        answer = (await api.with_headers(accept=accept).get(path)).expect(200)
+        assert (answer["kind"], names_of(answer)) == (kind, made)
+        assert kind == "Table" or made or answer["items"] is None
+        assert int(answer["metadata"]["resourceVersion"]) >= int(version)
+    loaded = yaml.safe_load((await api.with_headers(accept="application/yaml").get(path, resourceVersion=version)).text)
+    assert (loaded["kind"], loaded["apiVersion"], names_of(loaded)) == ("SecretList", "v1", made)
+    if objects:
+        assert loaded["items"][-1]["data"] == plain["items"][-1]["data"]
+
+
+async def test_a_long_line_of_a_watch_is_whole(api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/secrets"
+    for size in (10, 16_000, 200_000, 20, 700_000):
+        (await api.post(path, secret(f"s{size}", {"k": "x" * size}))).expect(201)
+    listed = (await api.get(path)).expect(200)
+    by_name = {item["metadata"]["name"]: item for item in listed["items"]}
+    async with api.watch(path, resourceVersion="0") as watch:
+        for _ in by_name:
+            shown = (await watch.next())["object"]
+            assert shown["data"] == by_name[shown["metadata"]["name"]]["data"]
+        (await api.patch(f"{path}/s700000", {"metadata": {"annotations": {"a": "b"}}})).expect(200)
+        (await api.patch(f"{path}/s10", {"metadata": {"annotations": {"a": "b"}}})).expect(200)
+        assert len((await watch.next())["object"]["data"]["k"]) > 700_000
+        assert (await watch.next())["object"]["metadata"]["name"] == "s10"

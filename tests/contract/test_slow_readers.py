@@ -1,4 +1,4 @@
-"""Watchers that do not read: they may cost the server a bounded amount of memory, and cost others nothing."""
+"""Clients that do not read: they may cost the server a bounded amount of memory, and cost others nothing."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import contextlib
 import re
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
+from fairlead.base.clock import RealClock
 from fairlead.testing import EmbeddedControlPlane
 from fairlead.testing.control_plane import Access
 from fairlead.testing.manifests import secret
@@ -20,6 +23,8 @@ from fairlead.testing.rawhttp import RawApi
 
 EVENTS = 300
 EVENT_BYTES = 20_000
+OBJECTS = 250
+EACH = 10
 PATH = "/api/v1/namespaces/default/secrets"
 
 
@@ -34,20 +39,27 @@ def resident_bytes(pid: int) -> int:
     return int(found[1]) * 1024
 
 
-async def watch_without_reading(access: Access, context: ssl.SSLContext) -> asyncio.StreamWriter:
+async def ask(
+    access: Access, context: ssl.SSLContext, query: str, accept: str = "*/*", *, limit: int = 1024
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Ask, and let neither the kernel nor asyncio read more than the first few bytes of the answer."""
     host, _, port = access.url.removeprefix("https://").partition(":")
     connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # or the kernel would read for us
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     connection.setblocking(False)
     await asyncio.get_running_loop().sock_connect(connection, (host, int(port)))
-    reader, writer = await asyncio.open_connection(sock=connection, ssl=context, server_hostname=host, limit=1024)
-    head = [
-        f"GET {PATH}?watch=true&resourceVersion=0 HTTP/1.1",
-        f"Host: {host}",
-        f"Authorization: Bearer {access.token}",
-    ]
-    writer.write("\r\n".join([*head, "", ""]).encode())
+    reader, writer = await asyncio.open_connection(sock=connection, ssl=context, server_hostname=host, limit=limit)
+    # HTTP/1.0: the body is sent as it is.
+    head = [f"GET {PATH}?{query} HTTP/1.0", f"Host: {host}", f"Accept: {accept}"]
+    writer.write("\r\n".join([*head, f"Authorization: Bearer {access.token}", "", ""]).encode())
     assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+    return reader, writer
+
+
+async def ask_without_reading(
+    access: Access, context: ssl.SSLContext, query: str = "watch=true&resourceVersion=0", accept: str = "*/*"
+) -> asyncio.StreamWriter:
+    _, writer = await ask(access, context, query, accept)
     return writer
 
 
@@ -65,7 +77,7 @@ async def test_so_many_of_them(plane: EmbeddedControlPlane, readers: int, bound_
     context = ssl.create_default_context(cafile=str(access.ca_file))
     async with RawApi(access) as api, contextlib.AsyncExitStack() as stack:
         for _ in range(readers // 50):
-            for writer in await asyncio.gather(*(watch_without_reading(access, context) for _ in range(50))):
+            for writer in await asyncio.gather(*(ask_without_reading(access, context) for _ in range(50))):
                 stack.push_async_callback(hang_up, writer)
         before = resident_bytes(plane.apiserver.pid)
         version = (await api.get(PATH)).expect(200)["metadata"]["resourceVersion"]
@@ -79,3 +91,104 @@ async def test_so_many_of_them(plane: EmbeddedControlPlane, readers: int, bound_
     # With the slow ones gone the server is as it was.
     async with RawApi(access) as api:
         assert len((await api.get(PATH)).expect(200)["items"]) == EVENTS
+
+
+STATE = "watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+QUESTIONS = [
+    ("watch=true&resourceVersion=0", "application/json"),
+    (STATE, "application/json"),
+    (STATE + "&includeObject=Object", TABLE),
+    (STATE, "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"),
+    ("", "application/json"),
+    ("limit=1000", "application/json"),
+    ("pretty=true", "application/json"),
+    ("includeObject=Object", TABLE),
+    ("", "application/yaml"),
+]
+
+
+async def annotate_all(api: RawApi, text: str) -> None:
+    patch = {"metadata": {"annotations": {"n": text}}}
+    for first in range(0, OBJECTS, 50):
+        answers = await asyncio.gather(*(api.patch(f"{PATH}/s{first + n}", patch) for n in range(50)))
+        assert {answer.code for answer in answers} == {200}
+
+
+async def until_below(pid: int, size: float) -> None:
+    """Return when the server holds less; the test's own time limit ends it otherwise."""
+    clock = RealClock()
+    while resident_bytes(pid) >= size:
+        await clock.sleep(0.2)
+
+
+async def test_none_of_them_holds_a_copy_of_the_collection(plane: EmbeddedControlPlane) -> None:
+    """A copy for each would be 450 MB and more, even if nothing were written."""
+    access = plane.access()
+    context = ssl.create_default_context(cafile=str(access.ca_file))
+    pid = plane.apiserver.pid
+    async with RawApi(access) as api:
+        for first in range(0, OBJECTS, 50):
+            made = (api.post(PATH, secret(f"s{first + n}", {"k": "x" * EVENT_BYTES})) for n in range(50))
+            assert {answer.code for answer in await asyncio.gather(*made)} == {201}
+        # So much history is kept, with readers or without.
+        await annotate_all(api, "first")
+        await annotate_all(api, "second")
+        await annotate_all(api, "third")
+        before = resident_bytes(pid)
+        async with contextlib.AsyncExitStack() as stack:
+            for question in QUESTIONS:
+                asking = (ask_without_reading(access, context, *question) for _ in range(EACH))
+                for writer in await asyncio.gather(*asking):
+                    stack.push_async_callback(hang_up, writer)
+            await annotate_all(api, "fourth")
+            held = resident_bytes(pid) - before
+            assert held < len(QUESTIONS) * EACH * 600_000
+        await until_below(pid, 1.2 * before)
+        assert len((await api.get(PATH)).expect(200)["items"]) == OBJECTS
+
+
+async def test_one_that_should_end_is_not_waited_for(plane: EmbeddedControlPlane) -> None:
+    """timeoutSeconds is kept, whether the client reads or not."""
+    access = plane.access()
+    context = ssl.create_default_context(cafile=str(access.ca_file))
+    async with RawApi(access) as api:
+        for number in range(30):
+            (await api.post(PATH, secret(f"s{number}", {"k": "x" * EVENT_BYTES}))).expect(201)
+        writer = await ask_without_reading(access, context, "watch=true&resourceVersion=0&timeoutSeconds=2")
+        open_watches = 'apiserver_longrunning_requests{verb="WATCH"} 1'
+        assert open_watches in (await api.get("/metrics")).text
+        await api.poll("/metrics", lambda answer: open_watches not in answer.text)
+        await hang_up(writer)
+
+
+async def lines_until_the_end(reader: asyncio.StreamReader) -> AsyncIterator[dict[str, Any]]:
+    """Whole events; the end may come in the middle of one."""
+    await reader.readuntil(b"\r\n\r\n")
+    with contextlib.suppress(ConnectionResetError):
+        while (line := await reader.readline()).endswith(b"\n"):
+            yield msgspec.json.decode(line)
+
+
+async def test_one_that_falls_behind_is_closed_and_resumes(plane: EmbeddedControlPlane) -> None:
+    """It is hung up on, at the latest, while it does not read; nothing is lost to it, and it gets no 410."""
+    access = plane.access()
+    context = ssl.create_default_context(cafile=str(access.ca_file))
+    changes = 400
+    async with RawApi(access) as api:
+        (await api.post(PATH, secret("s", {"k": "x" * EVENT_BYTES}))).expect(201)
+        version = (await api.get(PATH)).expect(200)["metadata"]["resourceVersion"]
+        reader, writer = await ask(access, context, f"watch=true&resourceVersion={version}", limit=2**16)
+        for number in range(changes):
+            patch = {"metadata": {"annotations": {"n": str(number)}}}
+            (await api.patch(f"{PATH}/s", patch)).expect(200)
+        seen = []
+        async for event in lines_until_the_end(reader):
+            seen.append(event["object"]["metadata"]["annotations"]["n"])
+            version = event["object"]["metadata"]["resourceVersion"]
+        await hang_up(writer)
+        assert len(seen) < changes
+        async with api.watch(PATH, resourceVersion=version) as watch:
+            while len(seen) < changes:
+                seen.append((await watch.next())["object"]["metadata"]["annotations"]["n"])
+        assert seen == [str(number) for number in range(changes)]

@@ -10,6 +10,7 @@ from typing import Any
 from fairlead.api import errors
 from fairlead.apiserver.http.headers import decode_value, first_values
 from fairlead.apiserver.http.messages import MAX_BODY_BYTES, Query, Request, Response
+from fairlead.apiserver.http.streams import iterate
 from fairlead.base.tasks import OnExit, TaskScope
 
 __all__ = ["AsgiApp", "Handler"]
@@ -125,15 +126,13 @@ async def _stream(response: Response, receive: Receive, send: Send) -> None:
             scope.start(_raise_on_hang_up(receive), name="hang-up watch")
             # An empty piece first: some servers hold the headers back until there is a body to send.
             await send({"type": "http.response.body", "body": b"", "more_body": True})
-            async for piece in pieces:
+            async for piece in iterate(pieces):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
     except* _HungUp:
         pass
     finally:
-        close = getattr(pieces, "aclose", None)
-        if close is not None:
-            await close()
+        pieces.close()
 
 
 async def _raise_on_hang_up(receive: Receive) -> None:

@@ -19,6 +19,8 @@ from fairlead.apiserver.http import head, headers
 from fairlead.apiserver.http.flow import MAX_HEAD_BYTES, Answer, Flow, Phase, Wait
 from fairlead.apiserver.http.incoming import Incoming
 from fairlead.apiserver.http.messages import Query, Request, Response
+from fairlead.apiserver.http.outgoing import GONE, Held, Outgoing, chosen_to_cut, reset_when_closed
+from fairlead.apiserver.http.streams import Stream
 from fairlead.apiserver.http.target import decode_path, is_well_formed
 from fairlead.base import commitment, logs
 from fairlead.base.tasks import TaskSet
@@ -36,7 +38,7 @@ _PATIENCE_SECONDS = {
     Wait.NEXT: 300.0,
     Wait.GOODBYE: 5.0,
 }
-_UNSENT_BYTES = 64 * 1024
+_UNSENT_BYTES = 16 * 1024
 # The parser cannot be stopped between two requests, so it gets no more than this at once.
 _SLICE_BYTES = 4 * 1024
 _BODY_SLICE_BYTES = 64 * 1024
@@ -72,6 +74,9 @@ class Site:
         """Hang up on those who take too long."""
         for connection in list(self.connections):
             connection.cut_overdue()
+        held = {connection: found for connection in self.connections if (found := connection.held) is not None}
+        for connection in chosen_to_cut(held):
+            connection.abort()
 
 
 class Connection(asyncio.Protocol):
@@ -89,12 +94,13 @@ class Connection(asyncio.Protocol):
         self._unparsed = b""
         self._waiting: collections.deque[Incoming] = collections.deque()
         self._arrival: asyncio.Future[None] | None = None
-        self._room: asyncio.Future[None] | None = None
+        self._outgoing = Outgoing(GONE, _nothing)
         self._reading = True
         self._waits: tuple[Wait, int] = (Wait.HEAD, 0)
         self._stall_seconds = 0.0  # so long the client may read nothing of the present response
         self._unsent_bytes = 0
         self._commitment = commitment.Commitment()  # of the request that is being answered
+        self._waits_since = site.now
         self._lost = False
         self._certificate: bytes | None = None
         self._address = ""
@@ -109,6 +115,7 @@ class Connection(asyncio.Protocol):
             return
         # Over TLS half a megabyte would be kept for each watcher that does not read.
         self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
+        self._outgoing = Outgoing(transport, self._hurry)
         self._site.connections.add(self)
         self._site.empty.clear()
         tls = transport.get_extra_info("ssl_object")
@@ -129,9 +136,11 @@ class Connection(asyncio.Protocol):
         writes = self._flow.answer is Answer.HANDLING and self._commitment.begun
         self._flow.end()
         self._unparsed = b""
-        if self._task is not None and not self._task.done():
-            if writes:
-                return  # `_serve` ends with it
+        if self._task is None:
+            self._forget()
+        elif writes:
+            return  # `_serve` ends with it
+        else:
             self._task.cancel()
         self._site.forget(self)
 
@@ -146,14 +155,20 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read."""
         self._flow.held_back = True
+        self._outgoing.pause()
         self._follow()
 
     def resume_writing(self) -> None:
         """It reads again."""
         self._flow.held_back = False
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
         self._follow()
+        self._outgoing.resume()
+
+    def _hurry(self) -> None:
+        """What is sent should have ended by now; the client is not waited for as long as before."""
+        if self._stall_seconds > _PATIENCE_SECONDS[Wait.GOODBYE]:
+            self._stall_seconds = _PATIENCE_SECONDS[Wait.GOODBYE]
+            self._wait()
 
     # ---- the parser's side
 
@@ -259,6 +274,7 @@ class Connection(asyncio.Protocol):
         if wait is Wait.ROOM:
             self._unsent_bytes = self._transport.get_write_buffer_size()
         seconds = self._stall_seconds if wait is Wait.ROOM else _PATIENCE_SECONDS[wait]
+        self._waits_since = self._site.now
         self.ends_at = self._site.now + seconds
 
     def cut_overdue(self) -> None:
@@ -269,6 +285,13 @@ class Connection(asyncio.Protocol):
             self._wait()
             return
         self.abort()
+
+    @property
+    def held(self) -> Held | None:
+        """What is held for a client that does not read, and since when; None for one that does."""
+        if self._waits[0] is not Wait.ROOM:
+            return None
+        return Held(self._waits_since, self._transport.get_write_buffer_size())
 
     # ---- answering
 
@@ -284,6 +307,7 @@ class Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Hang up without a word."""
         if self._transport is not None:
+            reset_when_closed(self._transport)
             self._transport.abort()
 
     def _queue(self, incoming: Incoming) -> None:
@@ -311,7 +335,7 @@ class Connection(asyncio.Protocol):
                 response = await self._site.handler(self._request(incoming))
                 try:
                     if self._lost:
-                        await _discard(response)
+                        _discard(response)
                         return
                     closing = self._begin_response(incoming, response)
                     await self._respond(incoming, response, closing=closing)
@@ -322,9 +346,11 @@ class Connection(asyncio.Protocol):
                 self._flow.answered()
                 self._follow()
         finally:
+            self._task = None
             self._close()
             if self._lost:
                 self._site.forget(self)
+                self._forget()
 
     async def _next(self) -> Incoming:
         while not self._waiting:
@@ -382,35 +408,35 @@ class Connection(asyncio.Protocol):
             body = b"".join(body)
         if isinstance(body, bytes):
             top = head.encode(response, self._site.date, closing=closing, length=len(body))
-            self._transport.write(top if incoming.method == "HEAD" else top + body)
-            await self._drain()
+            await self._outgoing.send(top, b"" if incoming.method == "HEAD" else body)
             return
         try:
             chunked = incoming.chunks_understood
             self._transport.write(head.encode(response, self._site.date, closing=closing, chunked=chunked))
-            if incoming.method == "HEAD":
-                return
-            async for piece in body:
-                self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-                if self._flow.held_back:
-                    await self._drain()
-            self._transport.write(b"0\r\n\r\n" if chunked else b"")
+            if incoming.method != "HEAD":
+                await self._outgoing.stream(body, chunked=chunked)
         finally:
-            await _discard(response)
-
-    async def _drain(self) -> None:
-        while self._flow.held_back:
-            self._room = asyncio.get_running_loop().create_future()
-            await self._room
+            _discard(response)
 
     def _close(self) -> None:
         """End the connection. A client that still sends reads first why it was refused, if it does so in time."""
         self._flow.end()
         self._follow()
 
+    def _forget(self) -> None:
+        """Let nothing lead back here any more: then all of it is freed at once, without the garbage collector."""
+        self._parser = None
+        self._transport = GONE
+        self._outgoing = Outgoing(GONE, _nothing)
+        self._waiting.clear()
+        self._receiving = Incoming()
 
-async def _discard(response: Response) -> None:
+
+def _discard(response: Response) -> None:
     """Let go of a stream, read to its end or not."""
-    close = getattr(response.body, "aclose", None)
-    if close is not None:
-        await close()
+    if isinstance(response.body, Stream):
+        response.body.close()
+
+
+def _nothing() -> None:
+    return None

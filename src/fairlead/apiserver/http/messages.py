@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from fairlead.api import errors
+from fairlead.apiserver.http.streams import Stream
 
 __all__ = [
     "MAX_BODY_BYTES",
@@ -94,7 +95,7 @@ class Response(msgspec.Struct):
     """What it gets. ``body`` is bytes, pieces to be sent one after another, or a stream."""
 
     status: int = 200
-    body: bytes | list[bytes] | AsyncIterator[bytes] = b""
+    body: bytes | list[bytes] | Stream = b""
     content_type: str = "application/json"
     headers: list[tuple[str, str]] = []
     # The connection is cut when the client has read nothing of the response for so long.

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fairlead.apiserver.http.connection import Connection, Handler, Site
-from fairlead.base import logs, sockets
+from fairlead.base import logs, memory, sockets
 from fairlead.base.clock import Clock
 from fairlead.base.tasks import OnExit, TaskScope
 
@@ -18,8 +18,11 @@ __all__ = ["HttpServer", "listen", "tls_context"]
 _log = logs.get_logger(__name__)
 
 _BACKLOG = 4096
+_CROWD = 50
 _HANDSHAKE_SECONDS = 30.0
 _GOODBYE_SECONDS = 5.0
+_UNSENT_LIMIT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+_UNSENT_BYTES = 64 * 1024
 # How long requests in flight may take to finish once the server stops; and again so long what has begun to write, which
 # may wait for an admission webhook.
 _PATIENCE_SECONDS = 30
@@ -34,6 +37,8 @@ class HttpServer:
         self._clock = clock
         self._site = Site(handler)
         self._started = asyncio.Event()
+        self._most = 0  # connections at one time since memory was given back
+        self._last = 0  # connections a second ago
 
     async def wait_started(self) -> None:
         """Return once connections are answered."""
@@ -68,6 +73,16 @@ class HttpServer:
             await self._clock.sleep(1)
             self._tick()
             self._site.cut_overdue()
+            self._give_back_memory()
+
+    def _give_back_memory(self) -> None:
+        """When a crowd has gone, so should its memory. It takes milliseconds, which few clients are not worth."""
+        there = len(self._site.connections)
+        self._most = max(self._most, there)
+        if there == self._last and self._most - there >= _CROWD:
+            self._most = there
+            memory.give_back()
+        self._last = there
 
     def _tick(self) -> None:
         self._site.now = self._clock.monotonic()
@@ -106,6 +121,9 @@ def listen(address: str, port: int, *, share: bool = False) -> socket.socket:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if share:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if _UNSENT_LIMIT is not None:
+            # Connections inherit it: the kernel, too, holds little for a client that does not read.
+            listener.setsockopt(socket.IPPROTO_TCP, _UNSENT_LIMIT, _UNSENT_BYTES)
         listener.bind((address, port))
         listener.listen(_BACKLOG)
     except OSError as error:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Self
-
 import msgspec
 
 from fairlead.apiserver.attributes import UserInfo
@@ -100,10 +97,14 @@ class RequestMetrics:
         self._total.series(*place, str(response.status)).value += 1
         if token.verb == "WATCH":
             if response.status == 200 and not isinstance(response.body, bytes | list):
-                response.body = _CountedWatch(response.body, self._watching)
+                self._watching.value += 1
+                response.body.when_closed(self._watch_ended)
             return response
         self._seconds.series(*place).observe(self._clock.monotonic() - token.at)
         return response
+
+    def _watch_ended(self) -> None:
+        self._watching.value -= 1
 
     def _place(self, token: _Begun) -> tuple[str, ...]:
         info = token.info
@@ -116,28 +117,3 @@ class RequestMetrics:
         scope = "resource" if by_name else "namespace" if info.namespace else "cluster"
         named = info.group, info.version, info.resource
         return token.verb, token.dry_run, *named, subresource, scope, "apiserver"
-
-
-class _CountedWatch:
-    """A watch's body that is counted for as long as it is open."""
-
-    def __init__(self, body: AsyncIterator[bytes], gauge: CounterSeries) -> None:
-        self._body = body
-        self._gauge = gauge
-        self._open = True
-        gauge.value += 1
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> bytes:
-        return await anext(self._body)
-
-    async def aclose(self) -> None:
-        """Close the watch itself too."""
-        if self._open:
-            self._open = False
-            self._gauge.value -= 1
-        close = getattr(self._body, "aclose", None)
-        if close is not None:
-            await close()

@@ -81,12 +81,4 @@ class Change(msgspec.Struct, eq=False, gc=False):
     before: Entry | None
     after: Entry | None
     last: Entry
-    frames: dict[tuple[str, bytes], bytes] = {}
-
-    def frame(self, kind: str, shown: Entry, head: bytes) -> bytes:
-        """The line a watcher is sent. Made once, shared by every watcher that asks for the same."""
-        known = self.frames.get((kind, head))
-        if known is None:
-            known = b'{"type":"%b","object":%b}\n' % (kind.encode(), shown.wire(head))
-            self.frames[kind, head] = known
-        return known
+    frames: dict[tuple[str, bytes], bytes] = {}  # lines that watchers are sent; kept by `retention.Frames`

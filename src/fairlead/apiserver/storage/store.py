@@ -14,7 +14,6 @@ Writers that wait at the same time share one commit.
 from __future__ import annotations
 
 import asyncio
-import collections
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -22,14 +21,16 @@ import msgspec
 from fairlead.apiserver.storage import interface
 from fairlead.apiserver.storage.compaction import Superseded
 from fairlead.apiserver.storage.gathering import Gathering
+from fairlead.apiserver.storage.history import History, HistoryLimits
 from fairlead.apiserver.storage.records import Change, Entry, Origin, split_value
-from fairlead.apiserver.storage.selection import Selection, classify
+from fairlead.apiserver.storage.retention import Frames, Reading
+from fairlead.apiserver.storage.selection import Selection
 from fairlead.apiserver.storage.table import Table
-from fairlead.apiserver.storage.watching import Watcher
+from fairlead.apiserver.storage.watching import Dispatcher, Watcher
 from fairlead.base import commitment, logs
 from fairlead.base.clock import Clock
 
-__all__ = ["HistoryGone", "HistoryLimits", "Store", "StoreStopped", "WriteConflict"]
+__all__ = ["HistoryGone", "Store", "StoreStopped", "WriteConflict"]
 
 # The labels of an object and the fields that selectors can ask for.
 Index = tuple[Mapping[str, str], Mapping[str, str]]
@@ -42,7 +43,6 @@ Observer = Callable[[str, Change], None]
 
 
 _log = logs.get_logger(__name__)
-_FRAMES_KEPT = 512
 
 
 class WriteConflict(Exception):
@@ -58,14 +58,6 @@ class HistoryGone(Exception):
 
 class StoreStopped(Exception):
     """The store no longer takes writes: it is closing, or its disk failed."""
-
-
-class HistoryLimits(msgspec.Struct, frozen=True):
-    """How much of the past is kept for watches to resume from and pages to continue in."""
-
-    changes: int = 100_000
-    value_bytes: int = 64 << 20
-    watcher_backlog: int = 10_000
 
 
 class _Pending(msgspec.Struct, eq=False):
@@ -98,23 +90,29 @@ class Store:
         self._failure: BaseException | None = None
         self._stopping = False
         self._no_watches = False
-        self._history: collections.deque[tuple[Table, Change]] = collections.deque()
-        self._framed: collections.deque[Change] = collections.deque()  # changes that may hold encoded frames
-        self._history_bytes = 0
+        self.frames = Frames(self._limits.frame_bytes)
+        self._dispatcher = Dispatcher()
+        self._readings: dict[Reading, None] = {}
+        self._history = History(self._limits)
+        self._loaded = 0  # what was compacted before the start: nothing before it is known
         self._superseded = Superseded()
         self._observers: list[Observer] = []
         self._advanced: list[tuple[int, asyncio.Future[None]]] = []
         self._short = asyncio.Event()
         self.shortage: str | None = None  # why only writes that free room are taken, while that is so
         self.revision = 0  # the newest durable revision
-        self.compacted = 0  # history up to here is gone
+
+    @property
+    def compacted(self) -> int:
+        """History up to here is gone, but for the newest change of each table."""
+        return self._history.forgotten
 
     # ---- start and stop
 
     def open(self, indexer: Indexer) -> None:
         """Read the log. Must be done before anything else, once."""
-        self.compacted, rows = self._log.load()
-        self.revision = self.compacted
+        compacted, rows = self._log.load()
+        self.revision = compacted
         origins: dict[tuple[str, str], Origin] = {}
         for row in rows:
             table = self.table(row.table)
@@ -133,17 +131,20 @@ class Store:
                 change = Change(row.revision, before, entry, entry)
             self._apply(table, change)
         # What was compacted away last may have had the highest revision; numbers are never given twice.
-        self.revision = max(self.revision, self.compacted)
+        self.revision = max(self.revision, compacted)
         self._assigned = self.revision
-        self._forget_until(self.compacted)
+        self._loaded = compacted
+        self._history.forget_until(compacted)
+        for table in self._tables.values():
+            table.forget(compacted, keep_newest=False)  # rows between those that are left may be missing
         self._trim_history()
 
     def reindex(self, table: str, index: Callable[[Entry], Index]) -> None:
         """Take labels and selectable fields of a table anew: its kind has become known, or other than it was."""
-        entries = self.table(table).entries
-        for key, entry in list(entries.items()):
+        here = self.table(table)
+        for entry in list(here.entries.values()):
             labels, fields = index(entry)
-            entries[key] = Entry(entry.key, entry.revision, entry.tail, labels, fields, entry.origin)
+            here.replace(Entry(entry.key, entry.revision, entry.tail, labels, fields, entry.origin))
 
     async def run(self) -> None:
         """Write what is queued until `stop`; raises when the disk fails in a way that leaves its state unknown."""
@@ -199,7 +200,7 @@ class Store:
         """The table of a resource; made on first use."""
         table = self._tables.get(name)
         if table is None:
-            table = self._tables[name] = Table(name)
+            table = self._tables[name] = Table(name, forgotten=self._loaded)
         return table
 
     def tables(self) -> Iterator[Table]:
@@ -223,10 +224,24 @@ class Store:
             pending.waiting.append(settled)
             await settled
 
-    def require_history(self, revision: int) -> None:
-        """Raise unless the state at a revision can still be told."""
-        if revision < self.compacted:
-            raise HistoryGone(revision, self.compacted)
+    def require_history(self, table: str, revision: int) -> None:
+        """Raise unless the state of a table at a revision, and every change of it since then, can still be told."""
+        forgotten = self.table(table).forgotten
+        if revision < forgotten:
+            raise HistoryGone(revision, forgotten)
+
+    def begin_reading(self, moment: int, cut: Callable[[], None]) -> Reading:
+        """A snapshot of this revision is being read, for as long as that takes. Close it with `end_reading`.
+
+        ``cut`` is called when the reader has kept too much of the past for too long: it must let go of it at once.
+        """
+        reading = Reading(moment, cut)
+        self._readings[reading] = None
+        return reading
+
+    def end_reading(self, reading: Reading) -> None:
+        """The reader has seen what it wanted."""
+        self._readings.pop(reading, None)
 
     async def wait_revision(self, revision: int) -> None:
         """Return once the store has reached a revision."""
@@ -251,17 +266,17 @@ class Store:
         """Open a watch for what happens after ``since`` (None: from now on). Close it with `unwatch`."""
         if self._no_watches:
             raise StoreStopped("the server is shutting down")
-        watcher = Watcher(selection, limit=self._limits.watcher_backlog)
+        here = self.table(table)
         if since is not None:
-            self.require_history(since)
-            past = self.table(table).changes_since(since)
-            told = [(change, classify(selection, change)) for change in past]
-            missed = [(seen[0], seen[1], change) for change, seen in told if seen is not None]
-            # What was missed is bounded by the history itself; the backlog limit is for what comes after it.
-            watcher = Watcher(selection, limit=self._limits.watcher_backlog + len(missed))
-            for notice in missed:
-                watcher.offer(notice)
-        self.table(table).watchers.add(watcher)
+            self.require_history(table, since)
+        watcher = Watcher(
+            selection,
+            dispatcher=self._dispatcher,
+            limit_bytes=self._limits.backlog_bytes,
+            since=since,
+            history=None if since is None or not here.next_changes(since) else here.next_changes,
+        )
+        here.watchers.add(watcher)
         return watcher
 
     def unwatch(self, table: str, watcher: Watcher) -> None:
@@ -376,13 +391,8 @@ class Store:
     def _apply(self, table: Table, change: Change) -> None:
         table.apply(change)
         self.revision = change.revision
-        self._history.append((table, change))
-        self._framed.append(change)
-        if len(self._framed) > _FRAMES_KEPT:
-            # Who is that far behind has its lines made anew; keeping them all would double the history.
-            self._framed.popleft().frames.clear()
+        self._history.append(table, change)
         if change.before is not None:
-            self._history_bytes += len(change.before.tail)
             self._superseded.add(change.revision, change.before.revision)
         if change.after is None:
             self._superseded.add(change.revision, change.revision)
@@ -402,7 +412,8 @@ class Store:
 
     async def compact(self, revision: int) -> None:
         """Forget history up to a revision, in memory and on disk."""
-        self._forget_until(min(revision, self.revision))
+        self._history.forget_until(min(revision, self.revision))
+        self._relieve()
         await self._superseded.drop(self._log, self.compacted)
 
     async def wait_short(self) -> None:
@@ -423,19 +434,10 @@ class Store:
             self._short.set()
 
     def _trim_history(self) -> None:
-        over = len(self._history) - self._limits.changes
-        if over > 0:
-            self._forget_until(self._history[over - 1][1].revision)
-        while self._history and self._history_bytes > self._limits.value_bytes:
-            self._forget_until(self._history[min(len(self._history) - 1, 255)][1].revision)
+        self._history.trim()
+        self._relieve()
 
-    def _forget_until(self, revision: int) -> None:
-        touched: dict[Table, None] = {}
-        while self._history and self._history[0][1].revision <= revision:
-            table, change = self._history.popleft()
-            touched[table] = None
-            if change.before is not None:
-                self._history_bytes -= len(change.before.tail)
-        for table in touched:
-            table.forget(revision)
-        self.compacted = max(self.compacted, revision)
+    def _relieve(self) -> None:
+        retained = self._history.retained
+        if retained.excessive:
+            retained.relieve([*self._readings, *(one for table in self.tables() for one in table.watchers)])

@@ -4,25 +4,30 @@ from __future__ import annotations
 
 import bisect
 import operator
+import weakref
 from collections.abc import Iterator
 
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.storage.selection import Selection
+from fairlead.apiserver.storage.snapshot import Snapshot, SortedEntries
 from fairlead.apiserver.storage.watching import WatcherIndex
 
 __all__ = ["Table"]
 
+_FEW = 32
 _revision_of = operator.attrgetter("revision")
 
 
 class Table:
     """The committed state of one resource, its recent changes in order, and its watchers."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, forgotten: int = 0) -> None:
         self.name = name
         self.entries: dict[str, Entry] = {}
         self.watchers = WatcherIndex()
-        self._keys: list[str] = []  # sorted
+        self.forgotten = forgotten  # every change of this table after this revision is remembered
+        self._sorted = SortedEntries()
+        self._past: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
         self._changes: list[Change] = []  # by revision
         self._dropped = 0  # how many at the front of _changes are forgotten already
 
@@ -31,69 +36,75 @@ class Table:
         key = change.last.key
         if change.after is None:
             del self.entries[key]
-            del self._keys[bisect.bisect_left(self._keys, key)]
+            self._sorted.remove(key)
         else:
-            if change.before is None:
-                self._insert_key(key)
-            self.entries[key] = change.after
+            self.replace(change.after)
         self._changes.append(change)
         self.watchers.tell(change)
 
-    def _insert_key(self, key: str) -> None:
-        if not self._keys or key > self._keys[-1]:
-            self._keys.append(key)
-        else:
-            bisect.insort(self._keys, key)
+    def replace(self, entry: Entry) -> None:
+        """Show a key as this entry from now on, without a change that watchers hear of."""
+        self.entries[entry.key] = entry
+        self._sorted.put(entry)
 
-    def forget(self, revision: int) -> list[Change]:
-        """Drop the history up to a revision; returns what was dropped."""
+    def forget(self, revision: int, *, keep_newest: bool = True) -> None:
+        """Drop the history up to a revision, but for the newest change: who is one behind can always resume."""
         end = bisect.bisect_right(self._changes, revision, lo=self._dropped, key=_revision_of)
-        dropped = self._changes[self._dropped : end]
-        self._dropped = end
-        if self._dropped > 1024 and self._dropped * 2 > len(self._changes):
-            del self._changes[: self._dropped]
+        if keep_newest:
+            end = min(end, len(self._changes) - 1)
+        else:
+            self.forgotten = max(self.forgotten, revision)
+        if end <= self._dropped:
+            return
+        self.forgotten = max(self.forgotten, self._changes[end - 1].revision)
+        if end > 1024 and end * 2 > len(self._changes):
+            del self._changes[:end]
             self._dropped = 0
         else:
             # The slots stay for a while, but what they held need not.
-            self._changes[end - len(dropped) : end] = [_FORGOTTEN] * len(dropped)
-        return dropped
+            self._changes[self._dropped : end] = [_FORGOTTEN] * (end - self._dropped)
+            self._dropped = end
 
     def changes_since(self, revision: int) -> list[Change]:
         """Every remembered change after a revision, in order."""
         start = bisect.bisect_right(self._changes, revision, lo=self._dropped, key=_revision_of)
         return self._changes[start:]
 
+    def next_changes(self, revision: int) -> list[Change]:
+        """The first few changes after a revision; none when there are none."""
+        start = bisect.bisect_right(self._changes, revision, lo=self._dropped, key=_revision_of)
+        return self._changes[start : start + _FEW]
+
+    def snapshot(self, revision: int | None = None) -> Snapshot:
+        """The table as it is, or as it was at a revision that is remembered. Readers of one moment share it."""
+        newest = self._changes[-1].revision if self._changes else 0
+        if revision is None or revision >= newest:
+            return self._sorted.snapshot()
+        known = self._past.get(revision)
+        if known is None:
+            known = self._past[revision] = self._rebuild(revision)
+        return known
+
     def page(self, selection: Selection, *, after: str, revision: int | None) -> Iterator[Entry]:
         """The selected entries in key order, from the first key greater than ``after``, as of a revision."""
-        overlay = {} if revision is None else self._overlay(revision)
-        keys = self._keys
-        if overlay:
-            keys = sorted(self.entries.keys() | overlay.keys())
-        prefix = selection.namespace + "/" if selection.namespace else ""
-        start = bisect.bisect_right(keys, after) if after >= prefix else bisect.bisect_left(keys, prefix)
-        for position in range(start, len(keys)):
-            key = keys[position]
-            if prefix and not key.startswith(prefix):
-                return
-            entry = overlay[key] if key in overlay else self.entries.get(key)
-            if entry is not None and selection.matches(entry):
-                yield entry
+        return self.snapshot(revision).select(selection, after=after)
 
     def count(self, namespace: str, *, after: str = "") -> int:
         """How many objects there are, in one namespace or in all, behind a key."""
-        # "0" is the character after "/": the first key that no longer belongs to the namespace.
-        end = bisect.bisect_left(self._keys, namespace + "0") if namespace else len(self._keys)
-        start = bisect.bisect_left(self._keys, namespace + "/") if namespace else 0
-        if after:
-            start = max(start, bisect.bisect_right(self._keys, after))
-        return end - start
+        return self._sorted.snapshot().count(namespace, after=after)
 
-    def _overlay(self, revision: int) -> dict[str, Entry | None]:
-        """How the keys that changed since a revision looked at it."""
-        overlay: dict[str, Entry | None] = {}
+    def _rebuild(self, revision: int) -> Snapshot:
+        """Undo, in a copy that shares what has not changed, every change since a revision."""
+        then: dict[str, Entry | None] = {}
         for change in reversed(self.changes_since(revision)):
-            overlay[change.last.key] = change.before
-        return overlay
+            then[change.last.key] = change.before
+        past = SortedEntries(self._sorted.snapshot())
+        for key, entry in then.items():
+            if entry is not None:
+                past.put(entry)
+            elif key in self.entries:
+                past.remove(key)
+        return past.snapshot()
 
 
 _FORGOTTEN = Change(0, None, None, Entry("", 0, b"", {}, {}))

@@ -4,57 +4,186 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.storage.selection import Selection, classify
 
-__all__ = ["Notice", "Watcher", "WatcherIndex"]
+__all__ = ["Dispatcher", "Notice", "Watcher", "WatcherIndex"]
 
 # An event type, the object to show, and the change that shares its encoded frame (None for a bookmark).
 Notice = tuple[str, Entry | None, Change | None]
+
+# From a revision: some of the changes after it, in order. Empty when there are none.
+Reader = Callable[[int], list[Change]]
+
+_TAKEN_BYTES = 16 * 1024
+_NOTICE_BYTES = 128  # what a queued notice takes besides the object, roughly
+# Watchers woken before other work has a turn. What is sent to them leaves the process only between turns: small turns
+# let the clients begin to read while the rest is still being encrypted.
+_WOKEN_AT_ONCE = 24
+
+
+class Dispatcher:
+    """Wakes those for whom there is something, a few at a time, in the order in which it came."""
+
+    def __init__(self) -> None:
+        self._ready: collections.deque[Watcher] = collections.deque()
+        self._planned = False
+
+    def add(self, watcher: Watcher) -> None:
+        """Wake this watcher soon."""
+        self._ready.append(watcher)
+        self._plan()
+
+    def _plan(self) -> None:
+        if self._ready and not self._planned:
+            self._planned = True
+            asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._planned = False
+        try:
+            for _ in range(min(_WOKEN_AT_ONCE, len(self._ready))):
+                self._ready.popleft().wake()
+        finally:
+            self._plan()  # whatever became of one of them, the others are woken
 
 
 class Watcher:
     """One open watch. Its owner takes notices out; the store puts them in and never waits for it.
 
-    A reader that falls more than ``limit`` notices behind is cut off: its memory is bounded, and it can resume from the
-    last revision it saw.
+    1. A watcher that resumes reads what it missed from the table's history, a little at a time. It has no queue until
+       it has caught up.
+    2. What is queued then is bounded by ``limit_bytes``, whatever is shared with other watchers. A reader that falls
+       further behind is cut off after what is queued, and can resume from the last revision it saw.
+    3. `oldest` says how far back the watcher keeps the past from being forgotten.
     """
 
-    def __init__(self, selection: Selection, *, limit: int) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        *,
+        dispatcher: Dispatcher,
+        limit_bytes: int,
+        since: int | None = None,
+        history: Reader | None = None,
+    ) -> None:
         self.selection = selection
         self.ended = False  # nothing more will come; what is queued is still to be taken
         self.overrun = False
-        self._limit = limit
+        self.outrun = False  # the past that it had to tell of is gone
+        self.holds: int | None = None  # the revision of a state that is still being sent
+        self._dispatcher = dispatcher
+        self._limit_bytes = limit_bytes
+        self._behind = since if history is not None else None
+        self._history = history
         self._notices: collections.deque[Notice] = collections.deque()
+        self._bytes = 0
+        self._due = False  # it is in the dispatcher's queue
         self._ready = asyncio.Event()
+        self._listener: Callable[[], None] | None = None
+        if history is not None:
+            self._ready.set()
+
+    @property
+    def oldest(self) -> int | None:
+        """The revision after which it has still to tell of everything; None when there is nothing to tell of."""
+        if self.holds is not None:
+            return self.holds
+        if self._behind is not None:
+            return self._behind
+        for _, _, change in self._notices:
+            if change is not None:
+                return change.revision - 1
+        return None
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is queued, and nothing is left to read from the history."""
+        return not self._notices and self._behind is None
 
     def offer(self, notice: Notice) -> None:
         """Queue a notice, unless the watch has ended."""
         if self.ended:
             return
-        if len(self._notices) >= self._limit:
-            self.overrun = True
-            self.end()
-            return
-        self._notices.append(notice)
-        self._ready.set()
+        if self._behind is None or notice[2] is None:
+            if self._bytes > self._limit_bytes:
+                self.overrun = True
+                self.end()
+                return
+            self._notices.append(notice)
+            self._bytes += _size(notice)
+        self._plan()
 
     def end(self) -> None:
         """No more notices; the reader sees the end after what is queued."""
         self.ended = True
-        self._ready.set()
+        self._behind = self._history = None  # it can resume; what comes now may be of another version of its kind
+        self._plan()
+
+    def cut(self) -> None:
+        """End at once, and hold on to nothing."""
+        self._notices.clear()
+        self._bytes = 0
+        self.holds = None
+        self.outrun = True
+        self.end()
+
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        """Call this whenever there may be something to take; None: leave that to `take` again."""
+        self._listener = listener
+
+    def wake(self) -> None:
+        """The dispatcher's turn: there is something to take, or the watch has ended."""
+        self._due = False
+        if self._listener is not None:
+            self._listener()
+        else:
+            self._ready.set()
+
+    def take_nowait(self) -> list[Notice]:
+        """Some of what is queued, in order. Empty when there is nothing (yet)."""
+        if self._behind is not None:
+            missed = self._catch_up()
+            if missed:
+                return missed
+        taken: list[Notice] = []
+        size = 0
+        while self._notices and size < _TAKEN_BYTES:
+            notice = self._notices.popleft()
+            size += _size(notice)
+            taken.append(notice)
+        self._bytes -= size
+        return taken
 
     async def take(self) -> list[Notice]:
-        """Every queued notice, as soon as there is one. Empty means that the watch has ended."""
-        while not self._notices and not self.ended:
-            await self._ready.wait()
-        taken = list(self._notices)
-        self._notices.clear()
-        if not self.ended:
+        """Some notices, as soon as there is one. Empty means that the watch has ended."""
+        while True:
+            taken = self.take_nowait()
+            if taken or self.ended:
+                return taken
             self._ready.clear()
-        return taken
+            await self._ready.wait()
+
+    def _plan(self) -> None:
+        if not self._due:
+            self._due = True
+            self._dispatcher.add(self)
+
+    def _catch_up(self) -> list[Notice]:
+        assert self._history is not None  # noqa: S101 - it is there for as long as the watcher is behind
+        while self._behind is not None:
+            changes = self._history(self._behind)
+            if not changes:
+                self._behind = self._history = None
+                break
+            self._behind = changes[-1].revision
+            seen = [(classify(self.selection, change), change) for change in changes]
+            missed: list[Notice] = [(told[0], told[1], change) for told, change in seen if told is not None]
+            if missed:
+                return missed
+        return []
 
 
 class WatcherIndex:
@@ -85,12 +214,20 @@ class WatcherIndex:
             yield from filed
 
     def tell(self, change: Change) -> None:
-        """Offer a change to those who may care."""
+        """Offer a change to those who may care. Those who see the same are offered the very same notice."""
+        notices: dict[str, Notice] = {}
         for place in _places(change):
-            for watcher in list(self._filed.get(place, ())):
+            for watcher in self._filed.get(place, ()):
                 told = classify(watcher.selection, change)
                 if told is not None:
-                    watcher.offer((told[0], told[1], change))
+                    notice = notices.get(told[0])
+                    if notice is None:
+                        notice = notices[told[0]] = (told[0], told[1], change)
+                    watcher.offer(notice)
+
+
+def _size(notice: Notice) -> int:
+    return _NOTICE_BYTES + (0 if notice[1] is None else len(notice[1].tail))
 
 
 def _narrowest(selection: Selection) -> tuple[str, str]:

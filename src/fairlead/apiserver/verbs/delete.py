@@ -13,7 +13,7 @@ from fairlead.apiserver.operations.delete import delete as delete_object
 from fairlead.apiserver.operations.propagation import DeleteRequest, read_delete_options
 from fairlead.apiserver.registry.resource import split_key
 from fairlead.apiserver.storage.records import Entry
-from fairlead.apiserver.verbs import presentation
+from fairlead.apiserver.verbs import collection, presentation
 from fairlead.apiserver.verbs.body import read_options
 from fairlead.apiserver.verbs.call import Call
 from fairlead.apiserver.verbs.list import read_page
@@ -48,9 +48,10 @@ async def delete_collection(call: Call) -> Response:
     form = presentation.negotiate(call.request)
     request = msgspec.structs.replace(await _read_request(call), of_collection=True)
     options = call.write_options("DeleteOptions", dry_run=request.dry_run)
-    entries, meta = await read_page(call)
+    page = await read_page(call)
+    entries = list(page.entries)
     await _delete_all(call, entries, request, options)
-    return presentation.collection(call, form, entries, meta)
+    return collection.answer(call, form, entries, page.meta, moment=page.revision)
 
 
 async def _delete_all(call: Call, entries: Sequence[Entry], request: DeleteRequest, options: WriteOptions) -> None:

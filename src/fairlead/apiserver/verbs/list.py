@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -13,13 +13,13 @@ from fairlead.api import errors
 from fairlead.apiserver.http.messages import Response
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.selection import Selection
-from fairlead.apiserver.verbs import presentation
+from fairlead.apiserver.verbs import collection, presentation
 from fairlead.apiserver.verbs.call import Call
 from fairlead.apiserver.verbs.options import check_list_options
 from fairlead.apiserver.verbs.selecting import read_selection
 from fairlead.apiserver.verbs.versions import wait_for_version
 
-__all__ = ["list_objects", "read_page"]
+__all__ = ["Page", "list_objects", "read_page"]
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. "
@@ -39,11 +39,19 @@ class _Token(msgspec.Struct):
 async def list_objects(call: Call) -> Response:
     """The selected objects at one revision, in key order."""
     form = presentation.negotiate(call.request)
-    entries, meta = await read_page(call)
-    return presentation.collection(call, form, entries, meta)
+    page = await read_page(call)
+    return collection.answer(call, form, page.entries, page.meta, moment=page.revision)
 
 
-async def read_page(call: Call) -> tuple[list[Entry], dict[str, object]]:
+class Page(msgspec.Struct):
+    """What a query asks for of a collection. Without a limit the entries are read from their snapshot one by one."""
+
+    entries: Iterable[Entry]
+    meta: dict[str, object]
+    revision: int
+
+
+async def read_page(call: Call) -> Page:
     """What the query asks for of the collection, and the list's metadata."""
     query = call.request.query
     selection = read_selection(call)
@@ -56,23 +64,26 @@ async def read_page(call: Call) -> tuple[list[Entry], dict[str, object]]:
     revision = _moment(call, token, asked)
     after = token.start if token is not None else ""
     table = call.core.store.table(call.resource.table)
-    shown = table.page(selection, after=after, revision=None if revision == call.core.store.revision else revision)
-    entries = list(itertools.islice(shown, limit) if limit else shown)
-    return entries, _list_meta(call, selection, entries, shown, revision=revision, limit=limit)
+    shown = table.page(selection, after=after, revision=revision)
+    if not limit:
+        return Page(shown, {"resourceVersion": str(revision)}, revision)
+    entries = list(itertools.islice(shown, limit))
+    return Page(entries, _list_meta(call, selection, entries, shown, revision=revision, limit=limit), revision)
 
 
 def _moment(call: Call, token: _Token | None, asked: int) -> int:
     """The revision that the list shows."""
     store = call.core.store
+    forgotten = store.table(call.resource.table).forgotten
     if token is not None:
         if token.rv == -1:
             return store.revision
-        if token.rv < store.compacted or token.rv > store.revision:
+        if token.rv < forgotten or token.rv > store.revision:
             raise errors.Expired(_TOO_OLD, list_metadata={"continue": _write_token(-1, token.start)})
         return token.rv
     match = call.request.query.get("resourceVersionMatch")
     if match == "Exact":
-        if asked < store.compacted:
+        if asked < forgotten:
             raise errors.Expired("The resourceVersion for the provided list is too old.")
         return asked
     return store.revision
@@ -82,7 +93,7 @@ def _list_meta(
     call: Call, selection: Selection, entries: list[Entry], rest: Iterator[Entry], *, revision: int, limit: int
 ) -> dict[str, object]:
     meta: dict[str, object] = {"resourceVersion": str(revision)}
-    if not limit or len(entries) < limit:
+    if len(entries) < limit:
         return meta
     more = next(rest, None)  # the page was taken from the same iterator
     if more is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,7 +13,6 @@ from fairlead.api.yamltext import writing
 from fairlead.apiserver import printers
 from fairlead.apiserver.http.messages import Json, Request, Response
 from fairlead.apiserver.operations.core import Outcome
-from fairlead.apiserver.registry.resource import decode_entry
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.verbs.call import Call
 
@@ -21,12 +21,14 @@ __all__ = [
     "Form",
     "bookmark_event",
     "check_include",
-    "collection",
     "event",
+    "metadata_only",
     "negotiate",
     "one_entry",
     "one_object",
     "outcome",
+    "table",
+    "to_yaml",
 ]
 
 _JSON = "application/json"
@@ -45,6 +47,11 @@ class Form(msgspec.Struct, frozen=True):
     def plain(self) -> bool:
         """Whether stored bytes can be sent as they are."""
         return not self.view and self.media == _JSON
+
+    @property
+    def plain_media(self) -> bool:
+        """Whether it is JSON."""
+        return self.media == _JSON
 
     @property
     def stream_type(self) -> str:
@@ -107,38 +114,10 @@ def outcome(call: Call, form: Form, result: Outcome, status: int = 200) -> Respo
 def one_object(call: Call, form: Form, obj: Json, status: int = 200) -> Response:
     """An object in hand."""
     if form.view == "Table":
-        obj = _table(call, form, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
+        obj = table(call, form, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
     elif form.view:
-        obj = _metadata_only(form, obj)
+        obj = metadata_only(form, obj)
     return Response(status, _encode(form, obj), form.media)
-
-
-def collection(call: Call, form: Form, entries: Sequence[Entry], meta: Mapping[str, Any]) -> Response:
-    """A list of stored objects."""
-    resource = call.resource
-    if form.plain:
-        head = msgspec.json.encode({"kind": resource.list_kind, "apiVersion": resource.api_version, "metadata": meta})
-        item_head = resource.item_head
-        shown = entries if resource.shows_stored else map(resource.shown, entries)
-        items = b",".join([entry.wire(item_head) for entry in shown])
-        return Response(body=_pretty(call, b'%b,"items":[%b]}' % (head[:-1], items)))
-    if form.view == "Table":
-        answer = _table(call, form, [resource.decode(entry) for entry in entries], meta)
-    elif form.view:
-        answer = {
-            "kind": "PartialObjectMetadataList",
-            "apiVersion": form.api_version,
-            "metadata": dict(meta),
-            "items": [_metadata_only(form, decode_entry(entry)) for entry in entries],
-        }
-    else:
-        answer = {
-            "kind": resource.list_kind,
-            "apiVersion": resource.api_version,
-            "metadata": dict(meta),
-            "items": [resource.decode(entry) for entry in entries],
-        }
-    return Response(body=_encode(form, answer), content_type=form.media)
 
 
 def event(call: Call, form: Form, kind: str, entry: Entry, change: Change | None) -> bytes:
@@ -146,15 +125,20 @@ def event(call: Call, form: Form, kind: str, entry: Entry, change: Change | None
     resource = call.resource
     if form.plain:
         in_words = resource.shown(entry)
-        if change is not None and in_words is entry:
-            return change.frame(kind, entry, resource.head)
-        return b'{"type":"%b","object":%b}\n' % (kind.encode(), in_words.wire(resource.head))
+        if change is None or in_words is not entry:
+            return _line(kind, in_words, resource.head)
+        key = (kind, resource.head)
+        return change.frames.get(key) or call.core.store.frames.keep(change, key, _line(kind, entry, resource.head))
     obj = resource.decode(entry)
     shown = obj
     if form.view:
         meta = {"resourceVersion": str(entry.revision)}
-        shown = _table(call, form, [obj], meta) if form.view == "Table" else _metadata_only(form, obj)
+        shown = table(call, form, [obj], meta) if form.view == "Table" else metadata_only(form, obj)
     return msgspec.json.encode({"type": kind, "object": shown}) + b"\n"
+
+
+def _line(kind: str, entry: Entry, head: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (kind.encode(), entry.wire(head))
 
 
 def bookmark_event(call: Call, form: Form, revision: int, annotations: Mapping[str, str] | None) -> bytes:
@@ -164,11 +148,11 @@ def bookmark_event(call: Call, form: Form, revision: int, annotations: Mapping[s
         metadata["annotations"] = dict(annotations)
     obj: Json = {"kind": call.resource.kind, "apiVersion": call.resource.api_version, "metadata": metadata}
     if form.view == "Table":
-        obj = _table(call, form, [], metadata)
+        obj = table(call, form, [], metadata)
         # kubectl reads the version from the one row that a bookmark's table carries.
-        obj["rows"] = [{"cells": [], "object": {**_metadata_only(form, {"metadata": metadata})}}]
+        obj["rows"] = [{"cells": [], "object": {**metadata_only(form, {"metadata": metadata})}}]
     elif form.view:
-        obj = _metadata_only(form, obj)
+        obj = metadata_only(form, obj)
     return msgspec.json.encode({"type": "BOOKMARK", "object": obj}) + b"\n"
 
 
@@ -180,14 +164,16 @@ def check_include(call: Call, form: Form) -> str:
     return include
 
 
-def _table(call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, Any]) -> Json:
+def table(
+    call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, Any], *, now: dt.datetime | None = None
+) -> Json:
+    """Objects as the rows of a table. A stream of tables carries its headers once."""
     include = check_include(call, form)
-    # A stream of tables carries its headers once.
     headers, call.headers_sent = not call.headers_sent, True
     return printers.table(
         call.resource,
         objects,
-        now=call.core.clock.now(),
+        now=now or call.core.clock.now(),
         include=include,
         version=form.view_version,
         meta=meta,
@@ -195,7 +181,8 @@ def _table(call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, A
     )
 
 
-def _metadata_only(form: Form, obj: Json) -> Json:
+def metadata_only(form: Form, obj: Json) -> Json:
+    """An object without everything but its metadata."""
     return {"kind": "PartialObjectMetadata", "apiVersion": form.api_version, "metadata": obj["metadata"]}
 
 
@@ -205,6 +192,9 @@ def _pretty(call: Call, body: bytes) -> bytes:
 
 
 def _encode(form: Form, value: Json) -> bytes:
-    if form.media == _YAML:
-        return writing.write(value, sort_keys=True).encode()
-    return msgspec.json.encode(value)
+    return msgspec.json.encode(value) if form.plain_media else to_yaml(value)
+
+
+def to_yaml(value: Any) -> bytes:
+    """A value as YAML."""
+    return writing.write(value, sort_keys=True).encode()

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Self
+import collections
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from fairlead.api import errors
 from fairlead.apiserver.http.messages import Response
-from fairlead.apiserver.storage.selection import Selection
+from fairlead.apiserver.http.streams import PIECE_BYTES, Stream
+from fairlead.apiserver.storage.snapshot import Snapshot
 from fairlead.apiserver.storage.store import HistoryGone
 from fairlead.apiserver.storage.watching import Notice, Watcher
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.call import Call
-from fairlead.apiserver.verbs.keeper import OpenWatch, WatchKeeper
+from fairlead.apiserver.verbs.keeper import WatchKeeper
 from fairlead.apiserver.verbs.options import check_watch_options
 from fairlead.apiserver.verbs.selecting import read_selection
 from fairlead.apiserver.verbs.versions import parse_version, wait_for_version
 
-__all__ = ["watch"]
+__all__ = ["WatchStream", "watch"]
 
-_PIECE_BYTES = 32 * 1024
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
@@ -51,9 +51,12 @@ async def watch(call: Call, keeper: WatchKeeper) -> Response:
         return _one_frame(form, _error_frame(errors.Expired(str(error))))
     if not call.core.catalog.serves(call.resource):
         watcher.end()  # its definition changed or went while this request was on its way here
-    opening = _opening(call, form, selection, marked=bool(initial) and bookmarks, from_state=from_state, since=since)
+    body = WatchStream(call, form, watcher, since=since)
+    if from_state:
+        body.show_state(store.table(call.resource.table).snapshot(), marked=bool(initial) and bookmarks)
     kept = keeper.keep(watcher, timeout_seconds=timeout, bookmarks=bookmarks)
-    return Response(body=_WatchBody(call, form, watcher, opening, keeper, kept, since), content_type=form.stream_type)
+    body.when_closed(lambda: keeper.release(kept))
+    return Response(body=body, content_type=form.stream_type)
 
 
 def _wants_initial_events(call: Call) -> bool | None:
@@ -62,85 +65,108 @@ def _wants_initial_events(call: Call) -> bool | None:
     return query.flag("sendInitialEvents") if "sendInitialEvents" in query else None
 
 
-def _opening(
-    call: Call, form: presentation.Form, selection: Selection, *, marked: bool, from_state: bool, since: int
-) -> list[bytes]:
-    """What is sent before the first change: the state as ADDED events, and where wanted the mark of its end."""
-    frames: list[bytes] = []
-    if from_state:
-        table = call.core.store.table(call.resource.table)
-        shown = table.page(selection, after="", revision=None)
-        frames += [presentation.event(call, form, "ADDED", entry, None) for entry in shown]
-    if marked:
-        frames.append(presentation.bookmark_event(call, form, since, {_INITIAL_EVENTS_END: "true"}))
-    return frames
+class WatchStream(Stream):
+    """The lines of one watch: the state if it is asked for, then the changes.
 
+    What it holds of its own is at most one piece. The state is a snapshot that readers of one moment share, changes are
+    shared by their watchers, and so are their lines.
+    """
 
-class _WatchBody:
-    """The lines of one watch. Whoever sends them closes it, even if it never asked for the first one."""
-
-    def __init__(
-        self,
-        call: Call,
-        form: presentation.Form,
-        watcher: Watcher,
-        opening: list[bytes],
-        keeper: WatchKeeper,
-        kept: OpenWatch,
-        since: int,
-    ) -> None:
+    def __init__(self, call: Call, form: presentation.Form, watcher: Watcher, *, since: int) -> None:
+        super().__init__()
         self._call = call
         self._form = form
         self._watcher = watcher
-        self._pieces = _pieces(opening)
-        self._keeper = keeper
-        self._kept = kept
         self._since = since  # may be yet to come, and so are the first changes to tell of
+        self._state: Iterator[bytes] | None = None
+        self._lines: collections.deque[bytes] = collections.deque()
+        self._sent = 0  # bytes of the first line, when it is larger than a piece
 
-    def __aiter__(self) -> Self:
-        return self
+    def show_state(self, snapshot: Snapshot, *, marked: bool) -> None:
+        """Begin with what is there and, where wanted, the mark of its end."""
+        self._state = self._state_frames(snapshot, marked=marked)
+        self._watcher.holds = self._since
 
-    async def __anext__(self) -> bytes:
-        while True:
-            piece = next(self._pieces, None)
-            if piece is not None:
-                return piece
-            notices = await self._watcher.take()
-            if not notices:
-                await self.aclose()
-                raise StopAsyncIteration
-            self._pieces = _pieces(self._frames(notices))
+    @property
+    def over(self) -> bool:
+        """Everything was sent, and no more will come."""
+        return self.ending and not self._lines and self._state is None and self._watcher.idle
 
-    def _frames(self, notices: Iterable[Notice]) -> Iterator[bytes]:
-        for notice in notices:
-            _, entry, change = notice
-            # A bookmark, which is no change, may stand at the very version.
-            reached = change.revision > self._since if change else entry is not None and entry.revision >= self._since
-            if reached:
-                yield _frame(self._call, self._form, notice)
+    @property
+    def ending(self) -> bool:
+        """Its time is over, the reader was too slow, or the server stops."""
+        return self._watcher.ended
 
-    async def aclose(self) -> None:
-        """Stop watching."""
-        self._keeper.release(self._kept)
+    @property
+    def broken(self) -> bool:
+        """It was cut off in the middle of a line."""
+        return self._sent > 0 and self._watcher.outrun
+
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        """Call this when there may be another line, or the end."""
+        self._watcher.listen(listener)
+
+    def next_piece(self) -> bytes | None:
+        """As many lines as are worth one write, or a part of a long one."""
+        if self._watcher.outrun:
+            self._state = None
+            if not self._sent:
+                self._lines.clear()
+            return None
+        piece: list[bytes] = []
+        size = 0
+        while size < PIECE_BYTES and (self._lines or self._read_lines()):
+            if len(self._lines[0]) > PIECE_BYTES:
+                if piece:
+                    break
+                return self._part()
+            piece.append(self._lines.popleft())
+            size += len(piece[-1])
+        if len(piece) == 1:
+            return piece[0]
+        return b"".join(piece) if piece else None
+
+    def _let_go(self) -> None:
+        self._state = None
+        self._lines.clear()
         self._call.core.store.unwatch(self._call.resource.table, self._watcher)
 
+    def _part(self) -> bytes:
+        """The next part of a line that is larger than a piece: the line itself is shared with other watchers."""
+        line = self._lines[0]
+        part = line[self._sent : self._sent + PIECE_BYTES]
+        self._sent += len(part)
+        if self._sent >= len(line):
+            self._lines.popleft()
+            self._sent = 0
+        return part
 
-def _pieces(frames: Iterable[bytes]) -> Iterator[bytes]:
-    """Frames joined to what is worth one write.
+    def _read_lines(self) -> bool:
+        """One line of the state, or some of what has happened since; False when there is nothing now."""
+        while not self._lines:
+            if self._state is not None:
+                line = next(self._state, None)
+                if line is not None:
+                    self._lines.append(line)
+                    return True
+                self._state = self._watcher.holds = None
+            notices = self._watcher.take_nowait()
+            if not notices:
+                return False
+            self._lines += [_frame(self._call, self._form, notice) for notice in notices if self._reached(notice)]
+        return True
 
-    No larger: a reader that stopped reading holds on to one piece and to frames it shares with every other reader.
-    """
-    piece: list[bytes] = []
-    size = 0
-    for frame in frames:
-        piece.append(frame)
-        size += len(frame)
-        if size >= _PIECE_BYTES:
-            yield b"".join(piece)
-            piece.clear()
-            size = 0
-    if piece:
-        yield b"".join(piece)
+    def _reached(self, notice: Notice) -> bool:
+        _, entry, change = notice
+        # A bookmark, which is no change, may stand at the very version.
+        return change.revision > self._since if change else entry is not None and entry.revision >= self._since
+
+    def _state_frames(self, snapshot: Snapshot, *, marked: bool) -> Iterator[bytes]:
+        call, form = self._call, self._form
+        for entry in snapshot.select(self._watcher.selection):
+            yield presentation.event(call, form, "ADDED", entry, None)
+        if marked:
+            yield presentation.bookmark_event(call, form, self._since, {_INITIAL_EVENTS_END: "true"})
 
 
 def _frame(call: Call, form: presentation.Form, notice: Notice) -> bytes:

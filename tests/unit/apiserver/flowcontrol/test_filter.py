@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
-from typing import Self
+from collections.abc import AsyncIterator, Callable, Mapping
 
 import pytest
 
@@ -13,6 +12,7 @@ from fairlead.api import errors
 from fairlead.apiserver.attributes import ANONYMOUS, UserInfo
 from fairlead.apiserver.flowcontrol.filter import Budgets, FlowControl
 from fairlead.apiserver.http.messages import MAX_BODY_BYTES, Query, Request, Response
+from fairlead.apiserver.http.streams import Stream
 from fairlead.apiserver.routing import RequestInfo
 from fairlead.base.clock import VirtualClock
 from fairlead.base.tasks import TaskSet
@@ -31,14 +31,21 @@ def request(
     return Request("POST", path, Query({}), headers or {}, no_body, client_address="10.0.0.1", trusted_user=trusted)
 
 
-class Endless:
+class Endless(Stream):
     """The body of a watch."""
 
-    def __aiter__(self) -> Self:
-        return self
+    @property
+    def over(self) -> bool:
+        return False
 
-    async def __anext__(self) -> bytes:
+    def next_piece(self) -> bytes | None:
         raise AssertionError("is not read here")
+
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        raise AssertionError("is not read here")
+
+    def _let_go(self) -> None:
+        """Holds nothing."""
 
 
 class Server:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Self
+import gc
+import weakref
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 
@@ -12,38 +13,46 @@ from fairlead.api import errors
 from fairlead.apiserver.http.connection import Connection
 from fairlead.apiserver.http.flow import Wait
 from fairlead.apiserver.http.messages import Request, Response, status_response
+from fairlead.apiserver.http.outgoing import Held, chosen_to_cut
 from fairlead.apiserver.http.server import HttpServer, listen
+from fairlead.apiserver.http.streams import Stream
 from fairlead.base.clock import VirtualClock
 from fairlead.base.tasks import OnExit, TaskScope
 
 
-class Body:
+class Body(Stream):
     """A stream that only ends when it is closed."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.closed = asyncio.Event()
-        self.sent = False
+        self.pieces = [b"first\n"]
+        self.listener: Callable[[], None] | None = None
 
-    def __aiter__(self) -> Self:
-        return self
+    @property
+    def over(self) -> bool:
+        return self.closed.is_set()
 
-    async def __anext__(self) -> bytes:
-        if not self.sent:
-            self.sent = True
-            return b"first\n"
-        await self.closed.wait()
-        raise StopAsyncIteration
+    def next_piece(self) -> bytes | None:
+        return self.pieces.pop(0) if self.pieces else None
 
-    async def aclose(self) -> None:
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        self.listener = listener
+
+    def _let_go(self) -> None:
         self.closed.set()
 
 
 LARGE = 50_000_000
 
 
-async def endless() -> AsyncIterator[bytes]:
-    while True:
-        yield b"x" * 100_000
+class Endless(Body):
+    """One that has always more to send, until it is asked to end."""
+
+    ending = False
+
+    def next_piece(self) -> bytes | None:
+        return b"x" * 100_000
 
 
 class Server:
@@ -53,6 +62,7 @@ class Server:
         self.port = self.listener.getsockname()[1]
         self.seen: list[str] = []
         self.body = Body()
+        self.endless = Endless()
         self.http = HttpServer(self.handle, self.listener, None, self.clock)
 
     async def handle(self, request: Request) -> Response:
@@ -62,7 +72,7 @@ class Server:
         if request.path == "/large":
             return Response(200, b"x" * LARGE, stall_seconds=20)
         if request.path == "/endless":
-            return Response(200, endless(), stall_seconds=20)
+            return Response(200, self.endless, stall_seconds=20)
         try:
             body = await request.read_body()
         except errors.ApiError as error:
@@ -221,9 +231,9 @@ async def test_a_client_that_reads_slowly_is_not(server: Server) -> None:
     connection = await connection_of(server)
     read = 0
     for _ in range(4):
-        unsent = connection._transport.get_write_buffer_size()
+        deadline = connection.ends_at
         await server.clock.advance(5)
-        while connection._transport.get_write_buffer_size() == unsent:
+        while connection.ends_at == deadline:
             read += len(await reader.readexactly(65_536))
         await server.clock.advance(10)
         assert connection in server.http._site.connections
@@ -231,6 +241,58 @@ async def test_a_client_that_reads_slowly_is_not(server: Server) -> None:
     writer.write(b"GET /a HTTP/1.1\r\nhost: h\r\n\r\n")
     assert await answer(reader) == (200, b"/a:")
     writer.close()
+
+
+async def test_a_stream_that_should_end_does_not_wait_long_for_a_client_that_reads_nothing(server: Server) -> None:
+    reader, writer = await server.connect()
+    writer.write(b"GET /endless HTTP/1.1\r\nhost: h\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")
+    await connection_of(server)
+    server.endless.ending = True
+    assert server.endless.listener is not None
+    server.endless.listener()
+    await server.clock.advance(3)
+    server.endless.listener()  # each call is no reason to wait anew
+    await server.clock.advance(4)
+    await server.http._site.empty.wait()
+    assert server.endless.closed.is_set()
+    writer.close()
+
+
+async def test_what_is_unread_is_not_held_by_the_connection(server: Server) -> None:
+    reader, writer = await server.connect()
+    writer.write(b"GET /large HTTP/1.1\r\nhost: h\r\n\r\n")
+    await reader.readuntil(b"\r\n\r\n")
+    connection = await connection_of(server)
+    assert connection._transport.get_write_buffer_size() < 100_000
+    writer.close()
+
+
+async def test_a_connection_that_is_gone_leaves_nothing_for_the_collector(server: Server) -> None:
+    requests = (b"GET /watch", b"GET /large", b"GET /endless", b"GET /a", b"POST /a")
+    for request in requests:
+        reader, writer = await server.connect()
+        writer.write(request + b" HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n")
+        await reader.readuntil(b"\r\n\r\n")
+        seen = [weakref.ref(connection) for connection in server.http._site.connections]
+        gc.collect()
+        gc.disable()
+        try:
+            writer.transport.abort()
+            await server.http._site.empty.wait()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert [one() for one in seen] == [None]
+        finally:
+            gc.enable()
+
+
+def test_past_the_budget_those_are_cut_who_took_nothing_for_the_longest_time() -> None:
+    held = {"b": Held(2.0, 1 << 20), "a": Held(1.0, 1 << 20), "c": Held(3.0, 1 << 20)}
+    assert chosen_to_cut(held, 4 << 20) == []
+    assert chosen_to_cut(held, 3 << 20) == ["a"]
+    assert chosen_to_cut(held, 2 << 20) == ["a", "b"]
+    assert chosen_to_cut(held, 0) == ["a", "b", "c"]
 
 
 async def test_a_body_that_breaks_off_before_it_is_read_is_answered(server: Server) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import pytest
 
 from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.http.server import HttpServer, listen
+from fairlead.apiserver.http.streams import Stream
 from fairlead.base import commitment
 from fairlead.base.clock import VirtualClock
 from fairlead.base.tasks import TaskScope, cancel_and_wait
@@ -43,21 +44,26 @@ class Work:
     async def _commit(self) -> None:
         commitment.commit()
 
-    def _pieces(self) -> AsyncIterator[bytes]:
+    def _pieces(self) -> Stream:
         return Pieces(self)
 
 
-class Pieces:
+class Pieces(Stream):
     def __init__(self, work: Work) -> None:
+        super().__init__()
         self._work = work
 
-    def __aiter__(self) -> Pieces:
-        return self
+    @property
+    def over(self) -> bool:
+        return False
 
-    async def __anext__(self) -> bytes:
+    def next_piece(self) -> bytes | None:
         raise AssertionError("a stream that no client reads was begun")
 
-    async def aclose(self) -> None:
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        raise AssertionError("a stream that no client reads was begun")
+
+    def _let_go(self) -> None:
         self._work.stream_closed = True
 
 

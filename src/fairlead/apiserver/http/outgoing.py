@@ -1,0 +1,167 @@
+"""The way out of one connection: what is written to it, and what happens while the client does not read.
+
+A body is handed to the transport in pieces, each when there is room for it. Until then it stays with its owner, where
+it is shared with others: what the transport has taken is encrypted, and belongs to this connection alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from fairlead.apiserver.http.streams import PIECE_BYTES, Stream
+
+__all__ = ["GONE", "UNSENT_TOTAL_BYTES", "Held", "Outgoing", "chosen_to_cut", "reset_when_closed"]
+
+# What all clients together may leave unread here.
+UNSENT_TOTAL_BYTES = 192 << 20
+# What a connection takes that waits for its client, besides what its transport says that it holds (measured, over TLS:
+# the transport below, the records that it was given, buffers of OpenSSL).
+_BELOW_BYTES = 112 * 1024
+# Close without waiting for the client to take what is left; the kernel would wait for a quarter of an hour.
+_NO_LINGER = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
+_C = TypeVar("_C")
+
+
+class _Gone:
+    """Stands for the transport of a connection that is no more: it takes everything and does nothing."""
+
+    def is_closing(self) -> bool:
+        return True
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def get_extra_info(self, name: str) -> None:
+        del name
+
+    def write(self, data: object) -> None:
+        del data
+
+    def pause_reading(self) -> None:
+        return
+
+    resume_reading = close = abort = pause_reading
+
+
+GONE = _Gone()
+
+
+class Held(NamedTuple):
+    """What is held for a client that does not read."""
+
+    since: float
+    size: int  # bytes, as its transport counts them
+
+
+def chosen_to_cut(held: Mapping[_C, Held], budget_bytes: int = UNSENT_TOTAL_BYTES) -> list[_C]:
+    """On whom to hang up, so that the rest is within the budget: those who have taken nothing for the longest time."""
+    total = sum(one.size + _BELOW_BYTES for one in held.values())
+    chosen = []
+    for connection, one in sorted(held.items(), key=lambda item: item[1].since):
+        if total <= budget_bytes:
+            break
+        chosen.append(connection)
+        total -= one.size + _BELOW_BYTES
+    return chosen
+
+
+def reset_when_closed(transport: Any) -> None:
+    """Drop what the client has not taken, in the kernel too, and let the client see that at once."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        with contextlib.suppress(OSError):  # it may be gone already
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+
+
+class Outgoing:
+    """Writes answers to a transport, as fast as the client takes them.
+
+    1. While the transport holds as much as it may, nothing is written but heads and ends of answers.
+    2. A stream is written to from wherever its news arrive: no task is woken for a piece.
+    3. `hurry` is called when a stream should end and the client does not read: the end cannot wait for it for long.
+    """
+
+    __slots__ = ("_chunked", "_done", "_hurry", "_room", "_source", "_transport", "held_back")
+
+    def __init__(self, transport: Any, hurry: Callable[[], None]) -> None:
+        self.held_back = False
+        self._transport = transport  # uvloop's transports are of no class of asyncio's
+        self._hurry = hurry
+        self._room: asyncio.Future[None] | None = None
+        self._done: asyncio.Future[None] | None = None
+        self._source: Stream | None = None
+        self._chunked = False
+
+    def pause(self) -> None:
+        """The transport is full."""
+        self.held_back = True
+
+    def resume(self) -> None:
+        """There is room again."""
+        self.held_back = False
+        if self._room is not None and not self._room.done():
+            self._room.set_result(None)
+        if self._source is not None:
+            self._fill()
+
+    async def send(self, top: bytes, body: bytes) -> None:
+        """A whole answer. Returns when the transport has taken all of it and has room again."""
+        if len(body) <= PIECE_BYTES:
+            self._transport.write(top + body)
+        else:
+            self._transport.write(top)
+            rest = memoryview(body)
+            while rest:
+                await self.drain()
+                self._transport.write(rest[:PIECE_BYTES])
+                rest = rest[PIECE_BYTES:]
+        await self.drain()
+
+    async def drain(self) -> None:
+        """Wait until there is room."""
+        while self.held_back:
+            self._room = asyncio.get_running_loop().create_future()
+            await self._room
+
+    async def stream(self, source: Stream, *, chunked: bool) -> None:
+        """A body that is made while it is sent. Returns when it is over; hangs up when it broke off."""
+        self._source, self._chunked = source, chunked
+        self._done = asyncio.get_running_loop().create_future()
+        source.listen(self._fill)
+        try:
+            self._fill()
+            await self._done
+        finally:
+            source.listen(None)
+            self._source = self._done = None
+        await self.drain()
+        if chunked:
+            self._transport.write(b"0\r\n\r\n")
+
+    def _fill(self) -> None:
+        """Write what there is while there is room for it."""
+        source, done = self._source, self._done
+        if source is None or done is None or done.done():
+            return
+        try:
+            while not self.held_back:
+                piece = source.next_piece()
+                if piece is None:
+                    break
+                self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunked else piece)
+        except Exception as error:  # noqa: BLE001 - it belongs to the one who awaits the stream, wherever this was called
+            done.set_exception(error)
+            return
+        if source.broken:
+            reset_when_closed(self._transport)
+            self._transport.abort()  # which cancels the task that waits for the end
+        elif source.over:
+            done.set_result(None)
+        elif source.ending and self.held_back:
+            self._hurry()

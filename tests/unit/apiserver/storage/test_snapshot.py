@@ -1,0 +1,78 @@
+"""Snapshots: each goes on showing its moment, whatever happens to the table."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairlead.apiserver.storage.records import Change, Entry
+from fairlead.apiserver.storage.selection import EVERYTHING, Selection
+from fairlead.apiserver.storage.snapshot import Snapshot, SortedEntries
+from fairlead.apiserver.storage.table import Table
+
+KEYS = st.builds("{}/{}".format, st.sampled_from(["a", "a-b", "ab", "b"]), st.integers(0, 120))
+
+
+def entry(key: str, revision: int) -> Entry:
+    return Entry(key, revision, b"x", {}, {})
+
+
+def shown(snapshot: Snapshot, selection: Selection = EVERYTHING, after: str = "") -> list[tuple[str, int]]:
+    return [(one.key, one.revision) for one in snapshot.select(selection, after=after)]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(KEYS, max_size=400), st.lists(KEYS, max_size=20), st.sampled_from(["", "a", "ab", "c"]), KEYS)
+def test_like_a_dictionary_that_is_sorted(written: list[str], asked: list[str], namespace: str, after: str) -> None:
+    entries, model = SortedEntries(), dict[str, int]()
+    kept: list[tuple[Snapshot, list[tuple[str, int]]]] = []
+    for revision, key in enumerate(written, 1):
+        if key in model and revision % 3 == 0:
+            entries.remove(key)
+            del model[key]
+        else:
+            entries.put(entry(key, revision))
+            model[key] = revision
+        if key in asked:
+            kept.append((entries.snapshot(), sorted(model.items())))
+    kept.append((entries.snapshot(), sorted(model.items())))
+    for snapshot, then in kept:
+        assert shown(snapshot) == then
+        prefix = f"{namespace}/" if namespace else ""
+        here = [pair for pair in then if pair[0].startswith(prefix)]
+        behind = [pair for pair in here if pair[0] > after]
+        assert shown(snapshot, Selection(namespace=namespace)) == here
+        assert shown(snapshot, Selection(namespace=namespace), after) == behind
+        assert snapshot.count(namespace) == len(here)
+        assert snapshot.count(namespace, after=after) == len(behind)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(KEYS, min_size=1, max_size=200), st.data())
+def test_a_table_shows_every_moment_that_it_remembers(written: list[str], data: st.DataObject) -> None:
+    table, moments = Table("pods"), list[list[tuple[str, int]]]()
+    moments.append([])
+    for revision, key in enumerate(written, 1):
+        before = table.entries.get(key)
+        after = None if before is not None and revision % 3 == 0 else entry(key, revision)
+        last = after or (before.at(revision) if before is not None else entry(key, revision))
+        table.apply(Change(revision, before, after, last))
+        moments.append(sorted((one.key, one.revision) for one in table.entries.values()))
+    forgotten = data.draw(st.integers(0, len(written)))
+    table.forget(forgotten)
+    assert table.forgotten <= len(written) - 1
+    for revision in range(table.forgotten, len(moments)):
+        assert shown(table.snapshot(revision)) == moments[revision]
+
+
+def test_readers_of_one_moment_share_it_and_readers_of_others_share_what_is_the_same() -> None:
+    entries = SortedEntries()
+    for number in range(10_000):
+        entries.put(entry(f"ns/{number:05}", 1))
+    first = entries.snapshot()
+    assert entries.snapshot() is first
+    entries.put(entry("ns/05000", 2))
+    second = entries.snapshot()
+    different = [number for number, block in enumerate(first._blocks) if second._blocks[number] is not block]
+    assert len(different) == 1
+    assert len(first._blocks[different[0]]) <= 128
