@@ -11,9 +11,10 @@ from fairlead.api.core_v1 import Node
 from fairlead.base import logs
 from fairlead.base.metrics import Metrics
 from fairlead.client.client import Client
-from fairlead.client.informer import Informer
+from fairlead.client.informer import Handler, Informer
 from fairlead.client.recorder import EventRecorder
 from fairlead.cloud.calls import CloudCalls
+from fairlead.cloud.confirmation import Confirmations
 from fairlead.cloud.departures import Departures
 from fairlead.cloud.errors import CloudError, ProviderError, ProviderFault
 from fairlead.cloud.parallel import for_each
@@ -55,6 +56,12 @@ class CloudContext:
     cluster_name: str = "kubernetes"
     instance: str = "fairlead"  # who reports Events
     stopping: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)
+    confirmations: Confirmations = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        made = Confirmations(self.platforms, clock=self.client.clock, randomness=self.client.randomness)
+        object.__setattr__(self, "confirmations", made)
+        self.nodes.add_handler(Handler(on_delete=made.forget))
 
     @property
     def writer(self) -> NodeWriter:
@@ -78,7 +85,8 @@ class CloudContext:
         Raises:
             CloudError: the cloud did not answer.
         """
-        queries: Sequence[InstanceQuery] = [query_for(node) for node in nodes]
+        asked = list(nodes)
+        queries: Sequence[InstanceQuery] = [query_for(node) for node in asked]
         if not queries:
             return {}
         found = await self.calls.call(
@@ -86,7 +94,17 @@ class CloudContext:
             lambda: self.instances.describe(queries),
             accept=lambda answer: _check_asked(Instances.describe.__name__, answer, queries),
         )
-        return {query.node_name: instance for query, instance in found.items()}
+        by_name = {query.node_name: instance for query, instance in found.items()}
+        self.confirmations.answered(asked, by_name.keys())
+        return by_name
+
+    async def confirm(self, nodes: Iterable[Node]) -> None:
+        """Have the cloud say of these nodes whether it knows them by their id, where it has not been asked yet.
+
+        Raises:
+            CloudError: the cloud did not answer; which of them are its own is not known.
+        """
+        await self.describe(self.confirmations.due(nodes))
 
     def recognises(self, provider_id: str) -> bool:
         """Whether the id has the form of this cloud's."""

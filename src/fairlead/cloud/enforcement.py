@@ -2,7 +2,7 @@
 
 A wrong flag, a bug or stolen credentials of one manager cannot reach another's nodes: its service account has the least
 rights that its controllers need, and a ValidatingAdmissionPolicy judges every write of it to a Node by the state that
-is stored, with the same rules as `ownership`. One set of manifests per manager.
+is stored, with the same rules as `ownership.owned_by_id`. One set of manifests per manager.
 """
 
 from __future__ import annotations
@@ -133,10 +133,12 @@ def _variables(platforms: Collection[str]) -> list[Json]:
     pattern = f"^({'|'.join(re.escape(name) for name in sorted(platforms))})://[!-~]+$"
     note = _quoted(ANNOTATION_PLATFORM)
     own_id = f"{{}}.size() <= 1024 && {{}}.matches({_quoted(pattern)})"
-    # A node that names nothing may be initialised: it waits for a cloud, and becomes this one's by this very write.
+    # A node without an id may be initialised if it names nothing or this platform: it waits for a cloud, and becomes
+    # this one's by this very write. An annotation alone makes it nobody's to write to.
+    claims = f"variables.platform in {json.dumps(sorted(platforms))}"
     initialised = (
         "request.operation == 'UPDATE' && !has(request.subResource) && variables.providerID == '' && "
-        "variables.platform == '' && "
+        f"(variables.platform == '' || {claims}) && "
         f"has(oldObject.spec.taints) && oldObject.spec.taints.exists(t, t.key == {_quoted(TAINT_UNINITIALIZED)}) && "
         f"has(object.spec.providerID) && {own_id.format('object.spec.providerID', 'object.spec.providerID')}"
     )
@@ -155,9 +157,8 @@ def _variables(platforms: Collection[str]) -> list[Json]:
         {
             "name": "isOwned",
             "expression": (
-                f"oldObject != null && (variables.providerID != '' ? "
-                f"({own_id.format('variables.providerID', 'variables.providerID')}) : "
-                f"variables.platform in {json.dumps(sorted(platforms))})"
+                f"oldObject != null && variables.providerID != '' && "
+                f"{own_id.format('variables.providerID', 'variables.providerID')}"
             ),
         },
         {"name": "isInitialised", "expression": f"oldObject != null && {initialised}"},
@@ -169,6 +170,7 @@ def _variables(platforms: Collection[str]) -> list[Json]:
         {
             "name": "owner",
             "expression": (
+                f"variables.providerID == '' && {claims} ? 'no cloud yet, for it has no providerID' : "
                 "variables.named.matches('^[!-~]{1,200}$') ? variables.named : "
                 "variables.named == '' ? 'nobody that it names' : 'a platform that cannot be read'"
             ),

@@ -9,6 +9,9 @@ Invariants:
 2. A providerID decides alone. One that is malformed makes the node Foreign, whatever the annotation says.
 3. A node that names nothing is Unknown: only an answer of the cloud itself can make it Owned.
 4. Without platforms every node is Owned, as before there was ownership.
+5. An annotation is a claim, not a proof. With platforms, a node that is Owned by it alone may be looked up and, if it
+   waits, initialised; nothing else is done to it or for it before it has a providerID (`owned_by_id`). So to take the
+   annotation away leaves the node as it was.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from fairlead.api.reserved import ANNOTATION_PLATFORM
 __all__ = [
     "Ownership",
     "PlatformError",
+    "owned_by_id",
     "ownership",
     "parse_platforms",
     "platform_of",
@@ -58,6 +62,11 @@ def ownership(node: Node, platforms: Collection[str]) -> Ownership:
     if annotated := node.metadata.annotations.get(ANNOTATION_PLATFORM):
         return _belongs(annotated, platforms)
     return Ownership.UNKNOWN
+
+
+def owned_by_id(node: Node, platforms: Collection[str]) -> bool:
+    """Whether a node is Owned and, with platforms, says so by its providerID and not by an annotation alone."""
+    return ownership(node, platforms) is Ownership.OWNED and (not platforms or bool(node.spec.provider_id))
 
 
 def platform_of(node: Node) -> str:

@@ -36,6 +36,7 @@ FAULTS: Final = (
     "cloud_wrong",
     "cloud_late",
     "cloud_confused",
+    "node_annotated",
     "machine_gone",
     "node_recreated",
     "finalizer_removed",

@@ -58,6 +58,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cloud_wrong: _Rate = 0.4
     cloud_late: _Rate = 0.3
     cloud_confused: _Rate = 0.3
+    node_annotated: _Rate = 0.4
     machine_gone: _Rate = 0.2
     node_recreated: _Rate = 0.3
     finalizer_removed: _Rate = 0.2

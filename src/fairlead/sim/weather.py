@@ -73,6 +73,7 @@ class Weather:
             "cloud_wrong": self._cloud_wrong,
             "cloud_late": lambda chance: self._cloud_trouble(Trouble.LATE, 10.0, chance),
             "cloud_confused": self._cloud_confused,
+            "node_annotated": users.annotate_a_node,
             "machine_gone": users.lose_a_machine,
             "node_recreated": users.recreate_a_node,
             "finalizer_removed": users.remove_a_finalizer,

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
+from fairlead.api.core_v1 import Node
 from fairlead.apiserver.subresources import eviction
-from fairlead.cloud import answers, calls, context
+from fairlead.cloud import answers, calls, confirmation, context, ownership, writing
+from fairlead.cloud.controllers import node as node_controller
 from fairlead.cloud.controllers import nodelifecycle
+from fairlead.cloud.decisions import initialisation, lifecycle, routes, services
 from fairlead.controllers import claimer
 from fairlead.lifecycle import claiming, conditions
 from tests.sim.mutants.registry import mutant
@@ -46,6 +50,29 @@ def takes_a_providers_word_as_it_comes(patch: pytest.MonkeyPatch) -> None:
 @mutant("no crash")
 def lets_a_providers_exceptions_through(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(calls, "faults_of", lambda _name: contextlib.nullcontext())
+
+
+@mutant("8")
+def takes_an_annotation_for_a_proof(patch: pytest.MonkeyPatch) -> None:
+    """Labels, taints and routes for whatever is said to be of this cloud."""
+
+    def owned(node: Node, platforms: Collection[str]) -> bool:
+        return ownership.ownership(node, platforms) is ownership.Ownership.OWNED
+
+    for module in (confirmation, initialisation, lifecycle, node_controller, ownership, routes, services, writing):
+        if hasattr(module, "owned_by_id"):
+            patch.setattr(module, "owned_by_id", owned)
+
+
+@mutant("8")
+def routes_to_nodes_that_the_cloud_does_not_know(patch: pytest.MonkeyPatch) -> None:
+    """As before the cloud had to confirm them; nothing is written to the nodes themselves."""
+
+    def owned(node: Node, platforms: Collection[str]) -> bool:
+        return ownership.ownership(node, platforms) is ownership.Ownership.OWNED
+
+    patch.setattr(routes, "owned_by_id", owned)
+    patch.setattr(confirmation.Confirmations, "has", lambda _self, _node: True)
 
 
 @mutant("budgets")

@@ -54,6 +54,8 @@ FOREIGN = [
     ("", "AWS"),
     ("", None),
     ("", ""),
+    ("", "aws"),  # an annotation alone is a claim, and no proof
+    ("", "aws.edge"),
 ]
 
 
@@ -79,7 +81,7 @@ async def test_a_node_that_is_not_its_own_is_out_of_reach(
 
 @pytest.mark.parametrize(
     ("provider_id", "platform"),
-    [("aws:///z/i-1", None), ("aws:///z/i-1", "gce"), ("aws.edge://1", None), ("", "aws"), ("", "aws.edge")],
+    [("aws:///z/i-1", None), ("aws:///z/i-1", "gce"), ("aws.edge://1", None)],
 )
 async def test_its_own_nodes_are_in_reach(
     api: RawApi, ccm: RawApi, unique_name: Callable[[str], str], provider_id: str, platform: str | None
@@ -92,11 +94,12 @@ async def test_its_own_nodes_are_in_reach(
     (await ccm.delete(path)).expect(200)
 
 
-async def test_an_unknown_node_can_be_initialised_and_nothing_else(
-    api: RawApi, ccm: RawApi, unique_name: Callable[[str], str]
+@pytest.mark.parametrize("platform", [None, "aws", "aws.edge"])
+async def test_a_node_without_an_id_can_be_initialised_and_nothing_else(
+    api: RawApi, ccm: RawApi, unique_name: Callable[[str], str], platform: str | None
 ) -> None:
     name = unique_name("n")
-    await create_node(api, name, waiting=True)
+    await create_node(api, name, platform=platform, waiting=True)
     path = f"{NODES}/{name}"
     (await ccm.patch(path, LABEL)).expect(403)
     (await ccm.patch(path, {"spec": {"taints": []}})).expect(403)

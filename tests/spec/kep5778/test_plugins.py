@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from fairlead.api.reserved import ANNOTATION_PLATFORM
 from fairlead.testing import ControlPlane
 from fairlead.testing.rawhttp import RawApi
 from tests.spec.kep5778.cluster import NODES, create_node, set_ready
@@ -47,3 +48,25 @@ async def test_a_provider_that_breaks_its_protocol_deletes_nothing_and_ends_noth
     nimbus.write(nonsense={})
     await nimbus.api.poll(f"{NODES}/n2", lambda answer: answer.code == 404)
     (await nimbus.api.get(f"{NODES}/n1")).expect(200)
+
+
+async def test_an_annotation_moves_no_route_and_changes_no_node(nimbus: Nimbus) -> None:
+    """A machine of nobody's is annotated as this cloud's, and the annotation is taken away again."""
+    administrators = ["10.244.9.0/24", "router"]
+    nimbus.write(machines={"n1": "nimbus://n1", "gpu": "nimbus://gpu"}, routes=[administrators])
+    await create_node(nimbus.api, "n1", "nimbus://n1", pod_cidr="10.244.1.0/24")
+    before = await create_node(nimbus.api, "gpu", pod_cidr="10.244.9.0/24")
+    await create_node(nimbus.api, "lying", "nimbus://elsewhere", pod_cidr="10.244.8.0/24")
+    await nimbus.start("--controllers=*,route", "--cluster-cidr=10.244.0.0/16")
+    kept = {("10.244.1.0/24", "n1"), ("10.244.9.0/24", "router")}
+    await nimbus.until(lambda: nimbus.routes == kept)
+    for platform in ("nimbus", None):
+        annotation = {"metadata": {"annotations": {ANNOTATION_PLATFORM: platform}}}
+        (await nimbus.api.patch(f"{NODES}/gpu", annotation)).expect(200)
+        await nimbus.until_asked("list_routes", 5)
+        assert nimbus.routes == kept
+    after = (await nimbus.api.get(f"{NODES}/gpu")).expect(200)
+    assert {part: after[part] for part in ("spec", "status")} == {part: before[part] for part in ("spec", "status")}
+    assert after["metadata"].get("labels") == before["metadata"].get("labels")
+    assert nimbus.calls("delete_route") == []
+    assert nimbus.calls("create_route") == [["n1", "10.244.1.0/24"]]

@@ -18,7 +18,7 @@ from fairlead.cloud.decisions.initialisation import AskCloud, Relabel, first_ste
 from fairlead.cloud.decisions.lifecycle import FirstLook, Limits, first_look, judge
 from fairlead.cloud.decisions.routes import plan_routes
 from fairlead.cloud.decisions.services import balanced_nodes
-from fairlead.cloud.ownership import Ownership, ownership, platform_of_provider_id
+from fairlead.cloud.ownership import Ownership, owned_by_id, ownership, platform_of_provider_id
 from fairlead.cloud.provider import Instance, Route
 from tests.unit.cloud.world import UNINITIALIZED, node
 
@@ -83,8 +83,13 @@ def _row(provider_id: str, annotation: str | None, platforms: frozenset[str]) ->
         missing=_missing(make(ready="False"), platforms),
         shut_down=_shut_down(make(ready="False"), platforms),
         route=_route(make(pod_cidrs=[_CIDR]), platforms),
-        service="a target" if balanced_nodes([make()], platforms) else "no target",
+        service="a target" if balanced_nodes([make()], platforms, _confirmed) else "no target",
     )
+
+
+def _confirmed(_node: Node) -> bool:
+    """The cloud knows every id that it is asked about."""
+    return True
 
 
 def _new(made: Node, platforms: frozenset[str]) -> str:
@@ -98,7 +103,7 @@ def _known(made: Node, platforms: frozenset[str]) -> str:
     step = first_step(made, platforms)
     if isinstance(step, Relabel):
         return f"label platform={step.labels[wellknown.LABEL_PLATFORM]}"
-    return "addresses kept right" if ownership(made, platforms) is Ownership.OWNED else "left alone"
+    return "addresses kept right" if owned_by_id(made, platforms) else "left alone"
 
 
 def _missing(made: Node, platforms: frozenset[str]) -> str:
@@ -126,7 +131,9 @@ def _shut_down(made: Node, platforms: frozenset[str]) -> str:
 
 def _route(made: Node, platforms: frozenset[str]) -> str:
     elsewhere = Route(destination_cidr=_CIDR, target_node="elsewhere")
-    plan = plan_routes([made], [elsewhere], platforms=platforms, cluster_cidrs=_CLUSTER, ours={_CIDR})
+    plan = plan_routes(
+        [made], [elsewhere], platforms=platforms, is_confirmed=_confirmed, cluster_cidrs=_CLUSTER, ours={_CIDR}
+    )
     if plan.make and plan.remove:
         return "its route is made, the other removed"
     return "its routes are left alone" if not plan.make and not plan.remove else "?"

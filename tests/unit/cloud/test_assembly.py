@@ -102,6 +102,7 @@ async def test_a_manager_that_cannot_rely_on_its_lease_changes_nothing_in_the_cl
     cloud = FakeCloud("aws", name="aws")
     settings = CloudSettings(controllers=["route"], cluster_cidr="10.244.0.0/16")
     manager = CloudManager(cloud, frozenset({"aws"}), settings)
+    cloud.add("n1", "aws://1")
     await world.create(node("n1", "aws://1", pod_cidrs=["10.244.1.0/24"]))
     failures: list[BaseException] = []
     owned = tasks.TaskSet("test", on_failure=failures.append)

@@ -31,7 +31,7 @@ async def test_what_is_in_hand_is_finished_and_nothing_else_is_begun(world: Worl
     async with tasks.TaskScope("test") as scope:
         manager = CloudManager(cloud, frozenset({"aws"}), ALL)
         run = scope.start(manager.run(world.manager, DiscardedMetrics(), stopping), name="manager")
-        await world.clock.advance(1)
+        await world.clock.advance(5)  # which nodes are its own has been asked
         begun = list(cloud.calls)
         stopping.set()
         await world.clock.advance(1)

@@ -14,8 +14,9 @@ CHANGE = Initialise(labels={"a": "b"}, taints=(), provider_id="")
 async def test_a_foreign_node_is_refused_before_anything_is_sent(world: World) -> None:
     foreign = await world.create(node("foreign", "gce://1"))
     unknown = await world.create(node("unknown"))
+    claimed = await world.create(node("claimed", platform="aws"))
     writer = NodeWriter(world.manager, {"aws"})
-    for one in (foreign, unknown):
+    for one in (foreign, unknown, claimed):
         for write in (
             writer.set_labels(one, {"a": "b"}),
             writer.set_taints(one, ()),
@@ -29,11 +30,13 @@ async def test_a_foreign_node_is_refused_before_anything_is_sent(world: World) -
         await writer.initialise(foreign, CHANGE)
     assert world.written == []
     await writer.initialise(unknown, CHANGE)
+    await writer.initialise(claimed, CHANGE)
 
 
 async def test_a_node_that_has_changed_is_not_written(world: World) -> None:
-    judged = await world.create(node("n1", platform="aws"))
-    await world.patch("n1", {"spec": {"providerID": "gce://1"}})
+    judged = await world.create(node("n1", "aws://1"))
+    await world.admin.of(type(judged)).delete("n1")
+    await world.create(node("n1", "gce://1"))
     writer = NodeWriter(world.manager, {"aws"})
     for write in (
         writer.initialise(judged, CHANGE),

@@ -19,7 +19,7 @@ from fairlead.cloud.addresses import AddressMismatch, changed_addresses
 from fairlead.cloud.context import CloudContext
 from fairlead.cloud.decisions.initialisation import AskCloud, CannotInitialise, Relabel, first_step, initialise
 from fairlead.cloud.errors import CloudError
-from fairlead.cloud.ownership import Ownership, ownership
+from fairlead.cloud.ownership import owned_by_id
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.provider import Instance, Zones
 from fairlead.cloud.stopping import pause, shut_down_on, synced
@@ -152,6 +152,8 @@ class NodeController:
         try:
             change = initialise(node, await self._located(instance), self._context.platforms)
             node = await self._context.writer.initialise(node, change)
+            # Its id is the cloud's own word now.
+            self._context.confirmations.confirm(node)
             age = self._age_seconds(node)
             self._taint_removal.observe(age)
             # At once, so that nobody has to wait for the next round to see addresses.
@@ -194,8 +196,7 @@ class NodeController:
         nodes = [
             node
             for node in self._context.nodes.store
-            if ownership(node, platforms) is Ownership.OWNED
-            and not wellknown.has_taint(node, wellknown.TAINT_UNINITIALIZED)
+            if owned_by_id(node, platforms) and not wellknown.has_taint(node, wellknown.TAINT_UNINITIALIZED)
         ]
         try:
             found = await self._context.describe(nodes)
@@ -240,7 +241,7 @@ class NodeController:
             except api_errors.Conflict:
                 # The kubelet writes the status too. But it may also be another node by now, of the same name.
                 judged, node = node, await writer.read(node.name)
-                if node.uid != judged.uid or ownership(node, self._context.platforms) is not Ownership.OWNED:
+                if node.uid != judged.uid or not owned_by_id(node, self._context.platforms):
                     _log.info("node is another one by now", node=node.name)
                     return
             else:

@@ -80,6 +80,7 @@ class ServiceController:
         self._context.nodes.add_handler(
             Handler(on_add=self._node_changed, on_update=self._node_updated, on_delete=self._node_changed)
         )
+        self._context.confirmations.add_listener(self._node_changed)
         if not await synced(self._context.stopping, self._services, self._context.nodes):
             return
         async with (
@@ -144,7 +145,7 @@ class ServiceController:
 
     async def _resync_nodes(self) -> None:
         while not await pause(self._clock, _NODE_RESYNC_SECONDS, self._context.stopping):
-            self.look_at_nodes()
+            await self.look_at_nodes()
 
     async def sync(self, key: Key) -> None:
         """Bring one Service in line."""
@@ -176,6 +177,7 @@ class ServiceController:
 
     async def _ensure(self, service: Service) -> None:
         context, key = self._context, key_of(service)
+        await self._confirm_nodes()
         self._tell(service, "EnsuringLoadBalancer", "Ensuring load balancer")
         # Before anything exists in the cloud: the Service cannot go without it any more, and no other manager takes it.
         service = await self._writer.claim(service)
@@ -234,12 +236,22 @@ class ServiceController:
                 names = [await self._node_changes.get()]
                 while len(self._node_changes):
                     names.append(await self._node_changes.get())
-                self.look_at_nodes()
+                await self.look_at_nodes()
                 for name in names:
                     self._node_changes.done(name)
 
-    def look_at_nodes(self) -> None:
+    async def look_at_nodes(self) -> None:
         """Have every load balancer brought in line whose targets are not those that it should have."""
+        if not self._known:
+            return
+        try:
+            await self._confirm_nodes()
+        except CloudError as error:
+            # Each load balancer asks again, with a pause of its own, and says on its Service why it must wait.
+            _log.warning("cloud does not say which nodes are its own", error=str(error))
+            for key in self._known:
+                self._queue.add(key)
+            return
         nodes = self._nodes()
         for key, known in self._known.items():
             # One that is not in line yet is on its way, with its own delays.
@@ -247,12 +259,14 @@ class ServiceController:
                 self._queue.add(key)
 
     async def _retarget(self, service: Service, known: _Balanced) -> None:
-        context, nodes = self._context, self._nodes()
-        if known.targets is not None and same_targets(known.targets, nodes):
-            return
-        # Until it is known to have worked, nobody knows where the load balancer leads.
-        known.targets = None
+        context, nodes = self._context, self._candidates()
         try:
+            await self._confirm_nodes()
+            nodes = self._nodes()
+            if known.targets is not None and same_targets(known.targets, nodes):
+                return
+            # Until it is known to have worked, nobody knows where the load balancer leads.
+            known.targets = None
             await context.calls.call(
                 LoadBalancers.update_load_balancer,
                 lambda: self._balancers.update_load_balancer(context.cluster_name, service, nodes),
@@ -279,7 +293,15 @@ class ServiceController:
             self._warn(service, "UnAvailableLoadBalancer", "There are no available nodes for LoadBalancer")
 
     def _nodes(self) -> list[Node]:
-        return balanced_nodes(self._context.nodes.store, self._context.platforms)
+        """Where load balancers lead, as far as the cloud has said which nodes are its own."""
+        return balanced_nodes(self._context.nodes.store, self._context.platforms, self._context.confirmations.has)
+
+    async def _confirm_nodes(self) -> None:
+        """Have the cloud asked about those of which it has not said it: no answer must not look like a node less."""
+        await self._context.confirm(self._candidates())
+
+    def _candidates(self) -> list[Node]:
+        return balanced_nodes(self._context.nodes.store, self._context.platforms, lambda _node: True)
 
     def _tell(self, service: Service, reason: str, note: str) -> None:
         self._recorder.event(service, reason=reason, note=note)

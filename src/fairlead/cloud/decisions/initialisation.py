@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 
 from fairlead.api.core_v1 import Node, Taint
 from fairlead.cloud import addresses, wellknown
-from fairlead.cloud.ownership import Ownership, ownership, platform_of, platform_of_provider_id
+from fairlead.cloud.ownership import Ownership, owned_by_id, ownership, platform_of, platform_of_provider_id
 from fairlead.cloud.provider import Instance
 
 __all__ = ["AskCloud", "CannotInitialise", "Initialise", "LeaveAlone", "Relabel", "first_step", "initialise"]
@@ -64,6 +64,8 @@ def first_step(node: Node, platforms: Collection[str]) -> LeaveAlone | AskCloud 
         return AskCloud()
     if whose is Ownership.UNKNOWN:
         return LeaveAlone("it names no platform and does not wait for a cloud")
+    if not owned_by_id(node, platforms):
+        return LeaveAlone("it names a platform by annotation alone and does not wait for a cloud")
     labels = {
         ga: node.metadata.labels[beta]
         for beta, ga in _BETA_TO_GA

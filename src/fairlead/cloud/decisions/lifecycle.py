@@ -1,7 +1,7 @@
 """What the node lifecycle controller does in one pass over all nodes. Pure.
 
 Invariants:
-1. Only Owned nodes are asked about, tainted or deleted.
+1. Only Owned nodes are asked about, tainted or deleted; with platforms, only those that say so by their providerID.
 2. A node is deleted only with a providerID, when it is not Ready, was missing from the cloud's answer, and then the
    cloud said of that very id that it is gone.
 3. When more nodes are missing than may vanish unannounced, none of these is deleted unless an operator confirmed it.
@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from fairlead.api.core_v1 import Node
 from fairlead.cloud import wellknown
-from fairlead.cloud.ownership import Ownership, ownership
+from fairlead.cloud.ownership import owned_by_id
 from fairlead.cloud.provider import Instance
 
 __all__ = ["FirstLook", "Judgement", "Limits", "Stop", "first_look", "judge", "missing_nodes"]
@@ -97,7 +97,7 @@ def first_look(
     ask: list[Node] = []
     with_id = 0
     for node in nodes:
-        if ownership(node, platforms) is not Ownership.OWNED:
+        if not owned_by_id(node, platforms):
             continue
         is_known = bool(node.spec.provider_id) and recognises(node.spec.provider_id)
         with_id += is_known

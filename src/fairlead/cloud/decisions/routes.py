@@ -9,21 +9,25 @@ Invariants, with platforms:
 2. A route is removed only if its range was given to an Owned node before (`ours`), and to no other's since. A dead end
    (a blackhole) is no exception: it does not tell whose traffic its machine took.
 3. Routes are made, and the condition is written, for Owned nodes only.
+
+Owned means here, too, that the cloud has confirmed the node's providerID (`confirmation`). A node that only claims to
+be this cloud's is treated as another's.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import ipaddress
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from fairlead.api.core_v1 import Node
-from fairlead.cloud.ownership import Ownership, ownership
+from fairlead.cloud.ownership import owned_by_id
 from fairlead.cloud.provider import Route
 
-__all__ = ["Network", "NewRoute", "RoutePlan", "forget", "parse_networks", "plan_routes", "remember"]
+__all__ = ["IsConfirmed", "Network", "NewRoute", "RoutePlan", "forget", "parse_networks", "plan_routes", "remember"]
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+IsConfirmed = Callable[[Node], bool]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ def plan_routes(
     routes: Sequence[Route],
     *,
     platforms: Collection[str],
+    is_confirmed: IsConfirmed,
     cluster_cidrs: Sequence[Network],
     ours: Collection[str] = (),
 ) -> RoutePlan:
@@ -61,11 +66,12 @@ def plan_routes(
         nodes: all nodes of the cluster, whosever they are.
         routes: all routes of this cloud that could be the cluster's.
         platforms: those of this manager; empty for a single cloud.
+        is_confirmed: whether the cloud has confirmed a node's providerID.
         cluster_cidrs: the ranges that pods get addresses from.
         ours: pod ranges that Owned nodes have had since this manager began to look (`remember`, `forget`).
     """
-    owned = [node for node in nodes if ownership(node, platforms) is Ownership.OWNED]
-    others = [node for node in nodes if ownership(node, platforms) is not Ownership.OWNED]
+    owned = [node for node in nodes if _is_own(node, platforms, is_confirmed)]
+    others = [node for node in nodes if not _is_own(node, platforms, is_confirmed)]
     by_target: dict[tuple[str, str], list[Route]] = {}
     for route in routes:
         by_target.setdefault((route.target_node, route.destination_cidr), []).append(route)
@@ -90,12 +96,14 @@ def plan_routes(
     return RoutePlan(remove=tuple(remove), make=tuple(make), report=tuple(report))
 
 
-def remember(ours: Collection[str], nodes: Iterable[Node], platforms: Collection[str]) -> set[str]:
+def remember(
+    ours: Collection[str], nodes: Iterable[Node], platforms: Collection[str], is_confirmed: IsConfirmed
+) -> set[str]:
     """What to remember for `ours` from now on: the ranges of Owned nodes too, and none that another's node has."""
     known = set(ours)
     others: list[Network] = []
     for node in nodes:
-        if ownership(node, platforms) is Ownership.OWNED:
+        if _is_own(node, platforms, is_confirmed):
             known.update(node.spec.pod_cidrs)
         else:
             others += _networks(node)
@@ -104,10 +112,14 @@ def remember(ours: Collection[str], nodes: Iterable[Node], platforms: Collection
 
 
 def forget(
-    ours: Collection[str], nodes: Iterable[Node], routes: Iterable[Route], platforms: Collection[str]
+    ours: Collection[str],
+    nodes: Iterable[Node],
+    routes: Iterable[Route],
+    platforms: Collection[str],
+    is_confirmed: IsConfirmed,
 ) -> set[str]:
     """Drop ranges that no Owned node has and no route leads to any more: they may be given to anybody."""
-    in_use = {cidr for node in nodes if ownership(node, platforms) is Ownership.OWNED for cidr in node.spec.pod_cidrs}
+    in_use = {cidr for node in nodes if _is_own(node, platforms, is_confirmed) for cidr in node.spec.pod_cidrs}
     in_use |= {route.destination_cidr for route in routes}
     return set(ours) & in_use
 
@@ -122,6 +134,10 @@ def parse_networks(text: str) -> tuple[Network, ...]:
     if len(networks) > 2 or len({network.version for network in networks}) != len(networks):
         raise ValueError(f"{text!r} must be one range, or one of each IP family")
     return networks
+
+
+def _is_own(node: Node, platforms: Collection[str], is_confirmed: IsConfirmed) -> bool:
+    return owned_by_id(node, platforms) and (not platforms or is_confirmed(node))
 
 
 class _OwnRoutes:

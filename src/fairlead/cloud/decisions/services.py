@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node, Service
 from fairlead.cloud import wellknown
-from fairlead.cloud.ownership import Ownership, ownership
+from fairlead.cloud.ownership import owned_by_id
 
 __all__ = [
     "ServiceStep",
@@ -74,15 +74,18 @@ def needs_update(old: Service, new: Service) -> bool:
     return wants_load_balancer(old) != wants_load_balancer(new) or _aspects(old) != _aspects(new)
 
 
-def balanced_nodes(nodes: Iterable[Node], platforms: Collection[str]) -> list[Node]:
-    """The nodes that load balancers of this cloud lead to: Owned, and not excluded for a reason of their own.
+def balanced_nodes(
+    nodes: Iterable[Node], platforms: Collection[str], is_confirmed: Callable[[Node], bool]
+) -> list[Node]:
+    """The nodes that load balancers of this cloud lead to: Owned, confirmed by the cloud, and not excluded.
 
     Cordoned, NotReady and uninitialised nodes stay in, as upstream has it: the cloud's own health checks decide.
     """
     return [
         node
         for node in nodes
-        if ownership(node, platforms) is Ownership.OWNED
+        if owned_by_id(node, platforms)
+        and (not platforms or is_confirmed(node))
         and not node.deleting
         and _is_included(node)
         and not wellknown.has_taint(node, wellknown.TAINT_TO_BE_DELETED)
@@ -94,7 +97,7 @@ def changes_targets(old: Node, new: Node, platforms: Collection[str]) -> bool:
     return (
         _is_included(old) != _is_included(new)
         or old.spec.provider_id != new.spec.provider_id
-        or ownership(old, platforms) is not ownership(new, platforms)
+        or owned_by_id(old, platforms) is not owned_by_id(new, platforms)
     )
 
 

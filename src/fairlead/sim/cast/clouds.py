@@ -8,14 +8,18 @@ import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from fairlead.api.core_v1 import Node
 from fairlead.cloud.errors import CloudError, CloudUnavailable
-from fairlead.cloud.provider import Instance, InstanceQuery
+from fairlead.cloud.provider import Instance, InstanceQuery, Route
 from fairlead.cloud.providers.fake import FakeCloud
 from fairlead.sim.lines import Line
 from fairlead.sim.loop import current_process
 from fairlead.sim.stage import Stage, Violation
 
-__all__ = ["SimCloud", "Trouble"]
+__all__ = ["ADMINISTRATORS", "POD_RANGE", "SimCloud", "Trouble"]
+
+POD_RANGE: Final = "10.244.0.0/16"
+ADMINISTRATORS: Final = "administrator"  # the name of routes that a person made
 
 _SOON_SECONDS: Final = (0.0, 0.5)
 _LATE_SECONDS: Final = (5.0, 40.0)
@@ -73,6 +77,31 @@ class SimCloud(FakeCloud):
             }
         await self._heard()
         return found
+
+    async def list_routes(self, cluster_name: str, nodes: Sequence[Node]) -> Sequence[Route]:
+        """The table."""
+        await self._reached()
+        return await super().list_routes(cluster_name, nodes)
+
+    async def create_route(self, cluster_name: str, name_hint: str, route: Route, node: Node) -> None:
+        """Lead a range to a node, which must be a machine of this cloud's."""
+        await self._reached()
+        if not self._has_had(node):
+            said = f"cloud {self.name} was asked to route {route.destination_cidr} to {node.name}, which is not its own"
+            self._stage.violate(Violation("8", said))
+        await super().create_route(cluster_name, name_hint, route, node)
+
+    async def delete_route(self, cluster_name: str, route: Route) -> None:
+        """Take a route out, but for those that an administrator made for machines of none."""
+        await self._reached()
+        if route.name == ADMINISTRATORS:
+            said = f"cloud {self.name} was asked to remove the administrator's route for {route.destination_cidr}"
+            self._stage.violate(Violation("8", said))
+        await super().delete_route(cluster_name, route)
+
+    def _has_had(self, node: Node) -> bool:
+        """Whether there is or was a machine of this cloud's behind a node, by its id."""
+        return node.spec.provider_id == f"{self._platform}://{node.name}" and node.name in self.back_at
 
     async def exists(self, provider_id: str) -> bool:
         """Whether there is a machine of this id, by the time that the question arrives."""

@@ -19,7 +19,7 @@ from fairlead.election import LeadershipLost, Lock, Timing
 from fairlead.lifecycle.collecting import Retention
 from fairlead.lifecycle.stalling import Patience
 from fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
-from fairlead.sim.cast.clouds import SimCloud
+from fairlead.sim.cast.clouds import POD_RANGE, SimCloud
 from fairlead.sim.cast.drivers import CENTRAL, REMOTE, DriverHost
 from fairlead.sim.checkers.leaders import Leaders
 from fairlead.sim.stage import Actor, Life, Stage
@@ -29,6 +29,11 @@ __all__ = ["MANAGER_LOCK", "add_cloud_manager", "add_manager"]
 MANAGER_LOCK = Lock("kube-system", "fairlead-controller-manager")
 # Twice as patient as by default: an idle world then has half as much to do.
 _TIMING: Final = Timing(lease_duration_seconds=30.0, renew_deadline_seconds=20.0, retry_period_seconds=5.0)
+
+# Routes are looked at seldom, so that an idle world has little to do.
+_CLOUD: Final = CloudSettings(
+    controllers=("*", "route"), cluster_cidr=POD_RANGE, route_reconciliation_period_seconds=20.0
+)
 
 # Short, so that there is something to tell within a few minutes.
 _PATIENCE: Final = Patience(pending=dt.timedelta(seconds=40), terminating=dt.timedelta(seconds=20))
@@ -59,7 +64,7 @@ def add_cloud_manager(stage: Stage, cloud: SimCloud, number: int, leaders: Leade
     cloud.lines[name] = stage.line(f"{name} ~ cloud-{cloud.name}")
 
     def controllers() -> tuple[Controller, ...]:
-        return (CloudManager(cloud, platforms, CloudSettings()).as_controller(instance=name),)
+        return (CloudManager(cloud, platforms, _CLOUD).as_controller(instance=name),)
 
     return _add(stage, name, lock, controllers, leaders)
 

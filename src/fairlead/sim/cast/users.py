@@ -10,6 +10,7 @@ from fairlead.api import errors as api_errors
 from fairlead.api.gvk import GroupVersionResource
 from fairlead.api.reserved import (
     ANNOTATION_DRAIN_PREFIX,
+    ANNOTATION_PLATFORM,
     DRIVER_DRAIN,
     LIFECYCLE_GROUP,
     NODE_DRAIN,
@@ -18,7 +19,8 @@ from fairlead.api.reserved import (
 from fairlead.base.randomness import Randomness
 from fairlead.client import errors, patches
 from fairlead.client.client import Client
-from fairlead.sim.cast.clouds import SimCloud
+from fairlead.cloud.provider import Route
+from fairlead.sim.cast.clouds import ADMINISTRATORS, SimCloud
 from fairlead.sim.cast.drivers import CENTRAL, DRIVER, REMOTE
 from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.commits import EVENTS, NODES, THINGS, Commits
@@ -175,6 +177,17 @@ class Users:
         async with self._tolerant():
             await self._make_node(name, self._nodes[name])
 
+    async def annotate_a_node(self, chance: Randomness) -> None:
+        """Somebody says of a machine of none that it is a cloud's, and takes that back after a while."""
+        name = chance.choice(sorted(name for name, platform in self._nodes.items() if not platform))
+        platform = chance.choice(sorted(self._clouds))
+        self._stage.trace.add("user", f"says that {name} is a machine of {platform}")
+        for said in (platform, None):
+            async with self._tolerant():
+                patch = patches.MergePatch({"metadata": {"annotations": {ANNOTATION_PLATFORM: said}}})
+                await self._client.of(_NODES).patch(name, patch)
+            await self._stage.clock.sleep(chance.uniform(20.0, 90.0) if said else 0.0)
+
     async def mend_nodes(self) -> None:
         """Bring back every node that is missing, and open those that nobody works on: pods need a place to go."""
         busy = {event["spec"]["bindingNode"] for event in self._commits.of(EVENTS).values()}
@@ -200,11 +213,24 @@ class Users:
         if machine is not None and not machine.has_power:
             machine.plug_in()
         nodes = self._client.of(_NODES)
-        spec = {"providerID": provider_id} if provider_id else {}
+        number = sorted(self._nodes).index(name)
+        cidr = f"10.244.{number}.0/24" if number < 256 else f"10.245.{number - 256}.0/24"
+        spec: dict[str, Any] = {"podCIDR": cidr, "podCIDRs": [cidr]}
+        if provider_id:
+            spec["providerID"] = provider_id
+        else:
+            self._lead_to_machines_of_none(cidr)
         # An old label, which a cloud's manager would bring up to date if the node were its own.
         metadata = {"name": name, "labels": {"failure-domain.beta.kubernetes.io/zone": "attic"}}
         await nodes.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
         await nodes.patch(name, _ready("True"), subresource="status")
+
+    def _lead_to_machines_of_none(self, cidr: str) -> None:
+        """An administrator leads traffic for them through something that is no node, in each cloud."""
+        route = Route(destination_cidr=cidr, target_node="router", name=ADMINISTRATORS)
+        for cloud in self._clouds.values():
+            if route not in cloud.table:
+                cloud.table.append(route)
 
     def _cloud_of(self, node: str | None) -> SimCloud | None:
         stored = None if node is None else self._commits.of(NODES).get(node)

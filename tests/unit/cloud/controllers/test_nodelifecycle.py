@@ -167,17 +167,30 @@ async def test_a_node_that_waits_for_initialisation_is_not_asked_about(world: Wo
         assert await world.names() == {"n2"}
 
 
-async def test_without_an_id_a_node_may_be_tainted_but_never_deleted(world: World) -> None:
-    cloud = FakeCloud("aws")
+async def test_without_an_id_a_node_may_be_tainted_in_a_single_cloud_but_never_deleted(world: World) -> None:
+    cloud = FakeCloud()
     await cluster(world, cloud, "n2")
-    await world.create(node("n1", platform="aws", ready="False"))
-    await world.create(node("n3", platform="aws", ready="False"))
+    await world.create(node("n1", ready="False"))
+    await world.create(node("n3", ready="False"))
     cloud.add("n3", "aws://n3", shutdown=True)
-    context = world.context(cloud, "aws")
+    context = world.context(cloud)
     async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
         await advance(60)
         assert await world.names() == {"n1", "n2", "n3"}
         assert (await world.get("n3")).spec.taints == (SHUTDOWN,)
+
+
+async def test_a_node_that_is_the_clouds_by_annotation_alone_is_left_alone(world: World) -> None:
+    """The cloud has a machine of its name, which is shut down: that is no proof that it is this node's."""
+    cloud = FakeCloud("aws")
+    cloud.add("n1", "aws://n1", shutdown=True)
+    await world.create(node("n1", platform="aws", ready="False"))
+    await world.create(node("n2", platform="aws", taints=[SHUTDOWN]))
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(60)
+    assert world.written == []
+    assert cloud.calls == []
 
 
 async def test_ids_that_the_cloud_could_not_have_given_are_not_missing(world: World) -> None:

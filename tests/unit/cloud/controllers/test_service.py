@@ -9,6 +9,7 @@ import pytest
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import LoadBalancerStatus, Node, Service, ServicePort, ServiceSpec
 from fairlead.api.meta import ObjectMeta
+from fairlead.api.reserved import ANNOTATION_PLATFORM
 from fairlead.client import patches
 from fairlead.cloud import wellknown
 from fairlead.cloud.controllers.service import ServiceController
@@ -36,6 +37,7 @@ async def running(
 
 async def test_a_service_gets_a_load_balancer_to_owned_nodes_only(world: World) -> None:
     cloud = FakeCloud("aws", name="aws")
+    cloud.add("n1", "aws://1")
     await world.create(node("n1", "aws://1", ready="False"))  # the cloud's own health checks decide
     await world.create(node("foreign", "gce://2"))
     await world.create(node("unknown"))
@@ -47,6 +49,7 @@ async def test_a_service_gets_a_load_balancer_to_owned_nodes_only(world: World) 
         assert done.status.load_balancer.ingress[0].hostname == "web.aws.example"
         assert done.metadata.finalizers == (wellknown.FINALIZER_LOAD_BALANCER,)
         assert done.metadata.annotations[wellknown.ANNOTATION_LOAD_BALANCER_PROVIDER] == "aws"
+        cloud.add("n2", "aws://2")
         await world.create(node("n2", "aws://2"))
         await world.create(node("foreign-2", "gce://3"))
         await advance(1)
@@ -60,6 +63,7 @@ async def test_a_service_gets_a_load_balancer_to_owned_nodes_only(world: World) 
 
 async def test_deleting_the_service_deletes_the_load_balancer_first(world: World) -> None:
     cloud = FakeCloud("aws", name="aws")
+    cloud.add("n1", "aws://1")
     await world.create(node("n1", "aws://1"))
     await world.admin.of(Service).create(service())
     async with running(world, cloud, "aws") as advance:
@@ -73,6 +77,7 @@ async def test_deleting_the_service_deletes_the_load_balancer_first(world: World
 
 async def test_a_service_that_no_longer_wants_one_loses_it(world: World) -> None:
     cloud = FakeCloud("aws", name="aws")
+    cloud.add("n1", "aws://1")
     await world.create(node("n1", "aws://1"))
     await world.admin.of(Service).create(service())
     async with running(world, cloud, "aws") as advance:
@@ -89,6 +94,7 @@ async def test_a_service_that_no_longer_wants_one_loses_it(world: World) -> None
 
 async def test_classes_of_their_own_and_other_types_are_left_alone(world: World) -> None:
     cloud = FakeCloud("aws", name="aws")
+    cloud.add("n1", "aws://1")
     await world.create(node("n1", "aws://1"))
     await world.admin.of(Service).create(service("classy", load_balancer_class="example.com/metal"))
     await world.admin.of(Service).create(service("plain", type="ClusterIP"))
@@ -100,6 +106,8 @@ async def test_classes_of_their_own_and_other_types_are_left_alone(world: World)
 
 async def test_of_two_managers_the_second_leaves_the_service_alone(world: World) -> None:
     first, second = FakeCloud("aws", name="aws"), FakeCloud("hcloud", name="hcloud")
+    first.add("n1", "aws://1")
+    second.add("n2", "hcloud://2")
     await world.create(node("n1", "aws://1"))
     await world.create(node("n2", "hcloud://2"))
     await world.admin.of(Service).create(service())
@@ -150,6 +158,7 @@ async def test_a_finalizer_taken_by_force_leaves_nothing_behind(world: World) ->
 
 async def test_nodes_that_change_in_other_ways_do_not_disturb(world: World) -> None:
     cloud = FakeCloud("aws", name="aws")
+    cloud.add("n1", "aws://1")
     await world.create(node("n1", "aws://1"))
     await world.admin.of(Service).create(service())
     async with running(world, cloud, "aws") as advance:
@@ -170,10 +179,12 @@ async def test_nodes_that_come_while_a_load_balancer_is_made_become_targets(worl
             return await super().ensure_load_balancer(cluster_name, service, nodes)
 
     cloud = Slow("aws", name="aws")
+    cloud.add("n1", "aws://1")
     await world.create(node("n1", "aws://1"))
     await world.admin.of(Service).create(service())
     async with running(world, cloud, "aws") as advance:
         await advance(1)
+        cloud.add("n2", "aws://2")
         await world.create(node("n2", "aws://2"))
         await advance(1)
         assert cloud.count("update_load_balancer") == 0  # never two at once for one Service
@@ -183,11 +194,13 @@ async def test_nodes_that_come_while_a_load_balancer_is_made_become_targets(worl
 
 async def test_targets_that_could_not_be_set_are_not_taken_for_set(world: World) -> None:
     cloud = FakeCloud("aws", name="aws")
+    cloud.add("n1", "aws://1")
     await world.create(node("n1", "aws://1"))
     await world.admin.of(Service).create(service())
     async with running(world, cloud, "aws") as advance:
         await advance(1)
         cloud.failure = CloudRefused("not now")
+        cloud.add("n2", "aws://2")
         await world.create(node("n2", "aws://2"))
         await advance(30)
         assert cloud.balancers == {"default/web": ("n1",)}
@@ -245,3 +258,45 @@ async def test_a_note_that_was_taken_off_does_not_leave_a_service_stuck(world: W
         with pytest.raises(api_errors.NotFound):
             await world.admin.of(Service).get("web")
     assert cloud.balancers == {}
+
+
+async def test_only_nodes_that_the_cloud_has_confirmed_are_targets(world: World) -> None:
+    cloud = FakeCloud("aws", name="aws")
+    cloud.add("n1", "aws://1")
+    cloud.add("claimed", "aws://2")  # the cloud has a machine of this name: that proves nothing about the node
+    await world.create(node("n1", "aws://1"))
+    await world.create(node("claimed", platform="aws"))
+    await world.create(node("lying", "aws://nobody"))
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        assert cloud.balancers == {"default/web": ("n1",)}
+        await world.patch("claimed", {"metadata": {"annotations": {ANNOTATION_PLATFORM: None}}})
+        await advance(200)
+        assert cloud.balancers == {"default/web": ("n1",)}
+        assert cloud.count("update_load_balancer") == 0
+        cloud.add("late", "aws://nobody")  # the cloud lists it at last
+        await advance(400)
+        assert cloud.balancers == {"default/web": ("lying", "n1")}
+    assert not any("/nodes/" in path for path in world.written)
+
+
+async def test_a_cloud_that_does_not_say_whose_nodes_they_are_takes_none_away(world: World) -> None:
+    """A new leader, and the cloud cannot be asked: the load balancer keeps leading to the nodes that it leads to."""
+    cloud = FakeCloud("aws", name="aws")
+    cloud.add("n1", "aws://1")
+    await world.create(node("n1", "aws://1"))
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+
+    async def down(*_arguments: object) -> Any:
+        raise CloudRefused("expired credentials")
+
+    cloud.describe = down  # type: ignore[method-assign,assignment]  # load balancers still answer
+    async with running(world, cloud, "aws") as advance:
+        await advance(300)
+        assert cloud.balancers == {"default/web": ("n1",)}
+        assert cloud.count("ensure_load_balancer") == 1
+        [event] = await world.events("SyncLoadBalancerFailed")
+        assert "expired credentials" in event["note"]

@@ -38,7 +38,7 @@ def test_a_node_whose_addresses_changed_gets_its_route_anew() -> None:
         target_node_addresses=(NodeAddress(type="InternalIP", address="10.0.0.1"),),
     )
     for platforms in (PLATFORMS, frozenset[str]()):
-        plan = plan_routes([made], [stale], platforms=platforms, cluster_cidrs=CLUSTER)
+        plan = plan_routes([made], [stale], platforms=platforms, is_confirmed=bool, cluster_cidrs=CLUSTER)
         assert plan.remove == (stale,)
         assert [new.route.target_node_addresses for new in plan.make] == [made.status.addresses]
 
@@ -46,7 +46,11 @@ def test_a_node_whose_addresses_changed_gets_its_route_anew() -> None:
 def test_a_node_with_routes_and_without_a_range_is_reported() -> None:
     made = node("n1", "aws://1")
     plan = plan_routes(
-        [made], [Route(destination_cidr=CIDRS[0], target_node="n1")], platforms=PLATFORMS, cluster_cidrs=CLUSTER
+        [made],
+        [Route(destination_cidr=CIDRS[0], target_node="n1")],
+        platforms=PLATFORMS,
+        is_confirmed=bool,
+        cluster_cidrs=CLUSTER,
     )
     assert plan.report == (made,)
     assert not plan.reached(made, ())
@@ -55,7 +59,7 @@ def test_a_node_with_routes_and_without_a_range_is_reported() -> None:
 def test_unparsable_destinations_are_ignored() -> None:
     odd = [Route(destination_cidr=text, target_node="") for text in ("", "pl-123", "10.244.0.0/99", "::/0")]
     for platforms in (PLATFORMS, frozenset[str]()):
-        assert plan_routes([], odd, platforms=platforms, cluster_cidrs=CLUSTER).remove == ()
+        assert plan_routes([], odd, platforms=platforms, is_confirmed=bool, cluster_cidrs=CLUSTER).remove == ()
 
 
 ids = st.sampled_from(["aws://{}", "gce://{}", "", "aws:/{}"])
@@ -82,10 +86,18 @@ tables = st.lists(
 )
 
 
-@given(nodes=clusters(), routes=tables, ours=st.sets(st.sampled_from(CIDRS)))
-def test_invariants_of_any_plan(nodes: list[Node], routes: list[Route], ours: set[str]) -> None:
-    plan = plan_routes(nodes, routes, platforms=PLATFORMS, cluster_cidrs=CLUSTER, ours=ours)
-    mine = {one.name for one in nodes if ownership(one, PLATFORMS) is Ownership.OWNED}
+@given(
+    nodes=clusters(),
+    routes=tables,
+    ours=st.sets(st.sampled_from(CIDRS)),
+    known=st.sets(st.sampled_from(["n0", "n1", "n2"])),
+)
+def test_invariants_of_any_plan(nodes: list[Node], routes: list[Route], ours: set[str], known: set[str]) -> None:
+    def is_confirmed(one: Node) -> bool:
+        return one.name in known
+
+    plan = plan_routes(nodes, routes, platforms=PLATFORMS, is_confirmed=is_confirmed, cluster_cidrs=CLUSTER, ours=ours)
+    mine = {one.name for one in nodes if ownership(one, PLATFORMS) is Ownership.OWNED and one.name in known}
     others = [one for one in nodes if one.name not in mine]
     taken = [ipaddress.ip_network(cidr) for one in others for cidr in one.spec.pod_cidrs]
     for route in plan.remove:
@@ -100,20 +112,21 @@ def test_invariants_of_any_plan(nodes: list[Node], routes: list[Route], ours: se
     # Carried out, the plan leaves every owned node reached, and then there is nothing left to do.
     after = [route for route in routes if route not in plan.remove]
     after += [Route(destination_cidr=new.route.destination_cidr, target_node=new.node.name) for new in plan.make]
-    again = plan_routes(nodes, after, platforms=PLATFORMS, cluster_cidrs=CLUSTER, ours=ours)
+    again = plan_routes(nodes, after, platforms=PLATFORMS, is_confirmed=is_confirmed, cluster_cidrs=CLUSTER, ours=ours)
     assert again.make == ()
     assert again.remove == ()
 
 
 def test_what_is_remembered_is_of_owned_nodes_and_of_no_others() -> None:
     mine, theirs = node("n1", "aws://1", pod_cidrs=[CIDRS[0]]), node("n2", "gce://2", pod_cidrs=[CIDRS[1]])
-    assert remember((), [mine, theirs], PLATFORMS) == {CIDRS[0]}
-    assert remember({CIDRS[1], CIDRS[2]}, [mine, theirs], PLATFORMS) == {CIDRS[0], CIDRS[2]}
+    assert remember((), [mine, theirs], PLATFORMS, bool) == {CIDRS[0]}
+    assert remember({CIDRS[1], CIDRS[2]}, [mine, theirs], PLATFORMS, bool) == {CIDRS[0], CIDRS[2]}
+    assert remember({CIDRS[0], CIDRS[2]}, [mine], PLATFORMS, lambda _node: False) == {CIDRS[2]}  # it only claims to be
     half = node("n3", pod_cidrs=["10.244.2.128/25"])  # Unknown is not Owned either
-    assert remember({CIDRS[2], CIDRS[3]}, [half], PLATFORMS) == {CIDRS[3]}
+    assert remember({CIDRS[2], CIDRS[3]}, [half], PLATFORMS, bool) == {CIDRS[3]}
 
 
 def test_what_nobody_uses_is_forgotten() -> None:
     mine, theirs = node("n1", "aws://1", pod_cidrs=[CIDRS[0]]), node("n2", "gce://2", pod_cidrs=[CIDRS[1]])
     left = [Route(destination_cidr=CIDRS[2], target_node="gone")]
-    assert forget(CIDRS, [mine, theirs], left, PLATFORMS) == {CIDRS[0], CIDRS[2]}
+    assert forget(CIDRS, [mine, theirs], left, PLATFORMS, bool) == {CIDRS[0], CIDRS[2]}

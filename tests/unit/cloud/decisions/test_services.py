@@ -99,7 +99,7 @@ def test_a_service_that_never_wanted_one_needs_no_update() -> None:
         (node("n", "aws://1"), True),
         (node("n", "aws://1", ready="False"), True),
         (node("n", "aws://1", taints=[UNINITIALIZED]), True),
-        (node("n", platform="aws"), True),
+        (node("n", platform="aws"), False),  # a claim, and no proof
         (node("n", "gce://1"), False),
         (node("n"), False),
         (node("n", "aws:/1"), False),
@@ -111,14 +111,15 @@ def test_a_service_that_never_wanted_one_needs_no_update() -> None:
     ],
 )
 def test_which_nodes_are_targets(made: Any, expected: bool) -> None:
-    assert bool(balanced_nodes([made], PLATFORMS)) is expected
+    assert bool(balanced_nodes([made], PLATFORMS, bool)) is expected
+    assert balanced_nodes([made], PLATFORMS, lambda _node: False) == []
 
 
 def test_which_changes_of_nodes_count() -> None:
     one = node("n", "aws://1")
     assert not changes_targets(one, node("n", "aws://1", ready="False"), PLATFORMS)
     assert changes_targets(node("n"), one, PLATFORMS)
-    assert changes_targets(node("n"), node("n", platform="aws"), PLATFORMS)
+    assert not changes_targets(node("n"), node("n", platform="aws"), PLATFORMS)
     assert not changes_targets(node("n"), node("n", platform="aws"), ())
     excluded = node("n", "aws://1", labels={wellknown.LABEL_EXCLUDE_FROM_LOAD_BALANCERS: ""})
     assert changes_targets(one, excluded, PLATFORMS)
