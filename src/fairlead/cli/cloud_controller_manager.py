@@ -87,7 +87,7 @@ def _cluster_name(ctx: click.Context, parameter: click.Parameter, value: str) ->
     default=0.1,
     show_default=True,
     help="The share of the cloud's nodes that may vanish within five minutes and be deleted. One may, unless this is "
-    "0; all never may. Beyond that an operator must confirm.",
+    "0; all of a platform may only if they were announced. Beyond that an operator must confirm.",
 )
 @managing.manager_flags(lease="", port=10258)
 @options.feature_gates
@@ -97,8 +97,9 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
     """Bring the nodes of one cloud in line with that cloud.
 
     Nodes of other clouds, and of none, are left alone, so that several of these can run in one cluster. Unless it is
-    named, the Lease is cloud-controller-manager, and with platforms cloud-controller-manager-PROVIDER. Docs:
-    hybrid-clouds.md, ownership.md.
+    named, the Lease is cloud-controller-manager, with platforms cloud-controller-manager-PROVIDER, and
+    cloud-controller-manager-PROVIDER-PLATFORM where the platforms are not the provider's own. Docs: hybrid-clouds.md,
+    ownership.md.
     """
     from fairlead.cloud.errors import ProviderError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 from fairlead import manager
 from fairlead.api.core_v1 import Node, Service
@@ -24,11 +24,12 @@ from fairlead.cloud.decisions.lifecycle import Limits
 from fairlead.cloud.decisions.routes import Network, parse_networks
 from fairlead.cloud.departures import Departures, record_name
 from fairlead.cloud.errors import ProviderError
+from fairlead.cloud.names import identity_of, lease_name
 from fairlead.cloud.provider import Provider
 from fairlead.cloud.registry import require_part
 from fairlead.cloud.session import run_within
 
-__all__ = ["CONTROLLERS", "CloudManager", "CloudSettings", "KnownController", "enabled_controllers", "lease_name"]
+__all__ = ["CONTROLLERS", "CloudManager", "CloudSettings", "KnownController", "enabled_controllers"]
 
 _log = logs.get_logger(__name__)
 
@@ -73,11 +74,6 @@ class CloudSettings:
     limits: Limits = dataclasses.field(default_factory=Limits)
 
 
-def lease_name(provider: str, platforms: Collection[str]) -> str:
-    """The Lease of a manager: with platforms there may be others beside it."""
-    return f"cloud-controller-manager-{provider}" if platforms else "cloud-controller-manager"
-
-
 def enabled_controllers(asked: Sequence[str], *, hybrid: bool) -> list[str]:
     """Which controllers run, by upstream's rules: named ones do, `-name` does not, `*` is all that run by default.
 
@@ -106,7 +102,7 @@ class CloudManager:
         self.provider = provider
         self.platforms = platforms
         self._settings = settings
-        self.lease = settings.lease or lease_name(provider.name, platforms)
+        self.lease = settings.lease or lease_name(identity_of(provider, platforms), platforms)
         self.controllers = enabled_controllers(settings.controllers, hybrid=bool(platforms))
         if RouteController.name in self.controllers and not settings.configure_cloud_routes:
             self.controllers.remove(RouteController.name)

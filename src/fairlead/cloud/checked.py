@@ -36,6 +36,7 @@ class CheckedProvider:
     routes: Routes | None
     load_balancers: LoadBalancers | None
     platforms: frozenset[str]
+    platforms_are_configured: bool
     made: Provider
 
     def supported_platforms(self) -> frozenset[str]:
@@ -72,7 +73,12 @@ def checked(name: str, make: Callable[[], Provider]) -> CheckedProvider:
         parse_platforms([own_name, *platforms])
     except (PlatformError, AttributeError, TypeError) as error:
         raise ProviderError(f"cloud provider {name} has a name or a platform that does not do: {error}") from error
-    return CheckedProvider(name=own_name, platforms=platforms, made=provider, **parts)
+    are_configured = _asked(
+        name, "platforms_are_configured", lambda: getattr(provider, "platforms_are_configured", False)
+    )
+    return CheckedProvider(
+        name=own_name, platforms=platforms, platforms_are_configured=are_configured is True, made=provider, **parts
+    )
 
 
 def _part(name: str, provider: Provider, part: str) -> object:

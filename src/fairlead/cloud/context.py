@@ -17,6 +17,7 @@ from fairlead.cloud.calls import CloudCalls
 from fairlead.cloud.confirmation import Confirmations
 from fairlead.cloud.departures import Departures
 from fairlead.cloud.errors import CloudError, ProviderError, ProviderFault
+from fairlead.cloud.names import identity_of
 from fairlead.cloud.parallel import for_each
 from fairlead.cloud.provider import Instance, InstanceQuery, Instances, ManyInstances, Provider, query_for
 from fairlead.cloud.writing import NodeWriter
@@ -62,6 +63,11 @@ class CloudContext:
         made = Confirmations(self.platforms, clock=self.client.clock, randomness=self.client.randomness)
         object.__setattr__(self, "confirmations", made)
         self.nodes.add_handler(Handler(on_delete=made.forget))
+
+    @property
+    def identity(self) -> str:
+        """Which of several managers this one is, for what they share."""
+        return identity_of(self.provider, self.platforms)
 
     @property
     def writer(self) -> NodeWriter:

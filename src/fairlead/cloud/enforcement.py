@@ -2,7 +2,8 @@
 
 A wrong flag, a bug or stolen credentials of one manager cannot reach another's nodes: its service account has the least
 rights that its controllers need, and a ValidatingAdmissionPolicy judges every write of it to a Node by the state that
-is stored, with the same rules as `ownership.owned_by_id`. One set of manifests per manager.
+is stored, with the same rules as `ownership.owned_by_id`. One set of manifests per manager, which is one per provider
+and set of platforms: accounts and policies of two managers of one provider have nothing in common.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any, Literal
 
 from fairlead.api.reserved import ANNOTATION_PLATFORM
 from fairlead.cloud.departures import record_name
+from fairlead.cloud.names import lease_name, manager_identity
 from fairlead.cloud.ownership import parse_platforms
 from fairlead.cloud.wellknown import TAINT_UNINITIALIZED
 
@@ -44,7 +46,7 @@ class Manager:
     @property
     def name(self) -> str:
         """What its account, its rights and its policy are called; its Lease too, unless given."""
-        return f"cloud-controller-manager-{self.provider}"
+        return lease_name(manager_identity(self.provider, self.platforms), self.platforms)
 
     @property
     def user(self) -> str:

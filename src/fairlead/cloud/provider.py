@@ -155,7 +155,11 @@ class LoadBalancers(Protocol):
 
 
 class Provider(Protocol):
-    """One cloud."""
+    """One cloud.
+
+    One whose platforms come from its configuration, so that there may be several managers of it in a cluster, also has
+    the attribute `platforms_are_configured = True`: their Leases are then told apart by the platforms.
+    """
 
     @property
     def name(self) -> str:

@@ -18,15 +18,15 @@ Json = dict[str, Any]
 class ServiceWriter:
     """Every write carries the resource version that was judged: of two managers only one gets a Service."""
 
-    def __init__(self, client: Client, provider: str, *, claims: bool) -> None:
+    def __init__(self, client: Client, manager: str, *, claims: bool) -> None:
         self._api = client.of(Service)
-        self._provider = provider
+        self._manager = manager
         self._claims = claims  # whether there may be other managers
 
     async def claim(self, service: Service) -> Service:
         """Hold the Service until its load balancer is gone, and say whose it is."""
         finalizers = service.metadata.finalizers
-        annotations = {ANNOTATION_LOAD_BALANCER_PROVIDER: self._provider} if self._claims else {}
+        annotations = {ANNOTATION_LOAD_BALANCER_PROVIDER: self._manager} if self._claims else {}
         if FINALIZER_LOAD_BALANCER in finalizers and annotations.items() <= service.metadata.annotations.items():
             return service
         if FINALIZER_LOAD_BALANCER not in finalizers:

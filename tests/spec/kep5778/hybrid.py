@@ -108,7 +108,7 @@ class Hybrid:
 
     async def start_static(self, *flags: str, lease: bool = False, foreign: str = "") -> None:
         """The manager of the inventory file; with its Lease named, which it would otherwise tell from its platforms."""
-        more = ["--leader-elect-resource-name=cloud-controller-manager-static"] if lease else []
+        more = ["--leader-elect-resource-name=cloud-controller-manager-static-on-prem"] if lease else []
         config = f"--cloud-config={self.write_inventory()}"
         await self.start_manager("static", "on-prem", config, *flags, *more, foreign=foreign)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pathlib
 import sys
 from typing import Any
 
@@ -19,7 +20,7 @@ from fairlead.testing.control_plane import write_kubeconfig
 from fairlead.testing.manifests import pod
 from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import RawApi
-from tests.spec.kep5778.cluster import NODES, apply, set_ready
+from tests.spec.kep5778.cluster import NODES, apply, create_node, set_ready
 from tests.spec.kep5778.hybrid import Hybrid
 
 pytestmark = pytest.mark.timeout(300)
@@ -45,6 +46,7 @@ class Installed:
     hybrid: Hybrid
     manager: Manager
     manifests: list[Json]
+    inventory: pathlib.Path | None = None  # the hybrid's, unless given
 
     @property
     def lease(self) -> str:
@@ -66,7 +68,7 @@ class Installed:
         kubeconfig = write_kubeconfig(self.hybrid.folder / f"{name}.kubeconfig", access)
         [deployment] = [one for one in self.manifests if one["kind"] == "Deployment"]
         [container] = deployment["spec"]["template"]["spec"]["containers"]
-        inventory = str(self.hybrid.write_inventory())
+        inventory = str(self.inventory or self.hybrid.write_inventory())
         flags = [
             one.replace("/etc/cloud/cloud.conf", inventory).replace("$(POD_IP)", "127.0.0.1")
             for one in container["args"]
@@ -127,6 +129,30 @@ async def test_behind_the_fence_that_install_prints(installed: Installed) -> Non
     noted = (await hybrid.api.get(record)).expect(200)["data"]
     assert [text.split()[1] for text in noted.values()] == [names[0]]
     assert await hybrid.get("mine") == mine
+
+
+async def test_two_managers_of_one_provider_side_by_side(hybrid: Hybrid) -> None:
+    """`install --ccm static=on-prem --ccm static=lab`: two inventories, and nothing that their managers share."""
+    managers = cloud_managers(["static=on-prem", "static=lab"], [], namespace="fairlead-system", cluster_cidr="")
+    manifests = bundle.manifests(Plan(lifecycle=False, clouds=managers))
+    await apply(hybrid.api, [one for one in manifests if one["kind"] not in _WORKLOADS])
+    for manager in managers:
+        [platform] = manager.platforms
+        inventory = hybrid.folder / f"{platform}.yaml"
+        inventory.write_text(f"platforms: [{platform}]\ninstances: [{{name: {platform}-1}}]\n", encoding="utf-8")
+        own = [one for one in manifests if one["metadata"]["name"] == manager.name]
+        installed = Installed(hybrid, manager, own, inventory)
+        hybrid.owner[f"{platform}-1"] = manager.name
+        await create_node(hybrid.api, f"{platform}-1", waiting=True)
+        hybrid.managers[manager.name] = manager
+        await installed.until_leads(await installed.start(f"ccm-{platform}"))
+    # Both lead at once, and each has initialised its own.
+    for platform in ("on-prem", "lab"):
+        node = await hybrid.until(f"{platform}-1", lambda node: "providerID" in node["spec"])
+        assert node["spec"]["providerID"] == f"{platform}://{platform}-1"
+    users = {write.node: write.user for write in hybrid.writes() if write.code == 200 and write.user.endswith("-prem")}
+    assert set(users) == {"on-prem-1"}
+    hybrid.judge()
 
 
 async def _vanish(hybrid: Hybrid, name: str) -> None:

@@ -107,7 +107,7 @@ def _known(made: Node, platforms: frozenset[str]) -> str:
 
 
 def _missing(made: Node, platforms: frozenset[str]) -> str:
-    others = [node(f"other-{number}", f"aws://{number}") for number in range(20)]
+    others = [node(f"{scheme}-{number}", f"{scheme}://{number}") for scheme in ("aws", "gce") for number in range(20)]
     look = _look([made, *others], platforms)
     verdict = judge(look, {}, Limits())
     if made in verdict.confirm:

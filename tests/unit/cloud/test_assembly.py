@@ -9,7 +9,7 @@ from fairlead.api.core_v1 import Node, Service, ServicePort, ServiceSpec
 from fairlead.api.meta import ObjectMeta
 from fairlead.base import tasks
 from fairlead.base.metrics import DiscardedMetrics, PrometheusMetrics
-from fairlead.cloud.assembly import CONTROLLERS, CloudManager, CloudSettings, enabled_controllers, lease_name
+from fairlead.cloud.assembly import CONTROLLERS, CloudManager, CloudSettings, enabled_controllers
 from fairlead.cloud.errors import ProviderError
 from fairlead.cloud.providers.fake import FakeCloud
 from fairlead.election import Lock, Term, guarded
@@ -40,11 +40,6 @@ def test_which_controllers_run(asked: list[str], hybrid: bool, expected: list[st
 def test_an_unknown_controller_is_refused() -> None:
     with pytest.raises(ProviderError, match="--controllers: -nonsense is not known; known are cloud-node-controller"):
         enabled_controllers(["*", "-nonsense"], hybrid=True)
-
-
-def test_the_lease_carries_the_provider_when_there_may_be_others() -> None:
-    assert lease_name("aws", {"aws"}) == "cloud-controller-manager-aws"
-    assert lease_name("aws", ()) == "cloud-controller-manager"
 
 
 def test_what_cannot_work_is_refused_at_the_start() -> None:

@@ -84,11 +84,12 @@ _MODES = click.Choice(["off", "warn", "deny"])
     "clouds",
     metavar="PROVIDER[=PLATFORM,...]",
     multiple=True,
-    help="Also a cloud controller manager, with a policy that keeps it to nodes of its platforms. May be repeated.",
+    help="Also a cloud controller manager, with a policy that keeps it to nodes of its platforms. May be repeated, "
+    "with one provider and other platforms too: each has a Lease, an account, a policy and a Secret of its own.",
 )
 @click.option(
     "--ccm-controllers",
-    metavar="[PROVIDER=]NAME,...",
+    metavar="[PROVIDER[=PLATFORM,...]=]NAME,...",
     multiple=True,
     help="What it runs beside the node controllers: node-route-controller, service-lb-controller. May be repeated; of "
     "several --ccm it says whose.",

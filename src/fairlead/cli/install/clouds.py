@@ -6,13 +6,16 @@ and again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from fairlead.cloud.decisions.routes import parse_networks
 from fairlead.cloud.enforcement import Manager
+from fairlead.cloud.names import manager_identity
 from fairlead.cloud.ownership import PlatformError, parse_platforms
 
 __all__ = ["cloud_managers"]
+
+_Cloud = tuple[str, frozenset[str]]  # provider and platforms
 
 # By upstream's names, and by the older ones that it still takes.
 _NAMES = {
@@ -30,36 +33,53 @@ def cloud_managers(
 
     Args:
         clouds: `PROVIDER[=PLATFORM,...]`, each a manager.
-        controllers: `[PROVIDER=]NAME,...`, what a manager runs beside the node controllers; without a provider it is
-            the only one that is meant.
+        controllers: `[PROVIDER[=PLATFORM,...]=]NAME,...`, what a manager runs beside the node controllers; without a
+            provider it is the only one that is meant.
         namespace: where they run.
         cluster_cidr: the range of pod addresses, which routes need.
 
     Raises:
         ValueError: they do not fit together.
     """
-    platforms = dict(_cloud(text) for text in clouds)
-    if len(platforms) < len(clouds):
-        raise ValueError("--ccm: a provider can be named once; give it all its platforms")
-    wanted: dict[str, set[str]] = {provider: set() for provider in platforms}
+    named = [_cloud(text) for text in clouds]
+    _check_apart(named)
+    wanted: dict[_Cloud, set[str]] = {cloud: set() for cloud in named}
     for text in controllers:
-        provider, names = _controllers(text, platforms)
-        wanted[provider] |= names
+        cloud, names = _controllers(text, named)
+        wanted[cloud] |= names
     if any("route" in names for names in wanted.values()):
         _check_range(cluster_cidr)
     return tuple(
         Manager(
             provider=provider,
-            platforms=named,
+            platforms=platforms,
             namespace=namespace,
-            routes="route" in wanted[provider],
-            services="service" in wanted[provider],
+            routes="route" in names,
+            services="service" in names,
         )
-        for provider, named in platforms.items()
+        for (provider, platforms), names in wanted.items()
     )
 
 
-def _cloud(text: str) -> tuple[str, frozenset[str]]:
+def _check_apart(clouds: Sequence[_Cloud]) -> None:
+    """Managers may share a provider, and nothing else: a node has one owner, an account one manager."""
+    owners: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for provider, platforms in clouds:
+        text = f"{provider}={','.join(sorted(platforms))}"
+        for platform in sorted(platforms):
+            if platform in owners:
+                raise ValueError(
+                    f"--ccm: platform {platform} is named twice, by {owners[platform]} and {text}; each has one manager"
+                )
+            owners[platform] = text
+        name = manager_identity(provider, platforms)
+        if name in names:
+            raise ValueError(f"--ccm: {names[name]} and {text} would both be called {name}; they cannot be told apart")
+        names[name] = text
+
+
+def _cloud(text: str) -> _Cloud:
     provider, _, platforms = text.partition("=")
     try:
         return provider, parse_platforms((platforms or provider).split(","))
@@ -67,23 +87,36 @@ def _cloud(text: str) -> tuple[str, frozenset[str]]:
         raise ValueError(f"--ccm={text}: {error}") from error
 
 
-def _controllers(text: str, clouds: Iterable[str]) -> tuple[str, set[str]]:
-    provider, separator, listed = text.rpartition("=")
-    known = list(clouds)
+def _controllers(text: str, clouds: Sequence[_Cloud]) -> tuple[_Cloud, set[str]]:
+    whose, separator, listed = text.rpartition("=")
     names = {name.strip() for name in listed.split(",") if name.strip()}
     if unknown := sorted(names - set(_NAMES)):
         raise ValueError(
             f"--ccm-controllers knows node-route-controller and service-lb-controller, not {', '.join(unknown)}"
         )
-    if not separator:
-        if len(known) != 1:
-            raise ValueError(f"--ccm-controllers={text}: say whose they are, PROVIDER={text}")
-        provider = known[0]
-    if provider not in known:
-        raise ValueError(f"--ccm-controllers={text}: there is no --ccm {provider}")
-    if names and provider in _NODES_ONLY:
-        raise ValueError(f"--ccm-controllers: cloud provider {provider} has neither routes nor load balancers")
-    return provider, {_NAMES[name] for name in names}
+    cloud = _whose(text, whose, clouds) if separator else _only(text, clouds)
+    if names and cloud[0] in _NODES_ONLY:
+        raise ValueError(f"--ccm-controllers: cloud provider {cloud[0]} has neither routes nor load balancers")
+    return cloud, {_NAMES[name] for name in names}
+
+
+def _only(text: str, clouds: Sequence[_Cloud]) -> _Cloud:
+    if len(clouds) != 1:
+        raise ValueError(f"--ccm-controllers={text}: say whose they are, PROVIDER={text}")
+    return clouds[0]
+
+
+def _whose(text: str, whose: str, clouds: Sequence[_Cloud]) -> _Cloud:
+    """The manager that is meant: by its provider alone, if there is one of it, else as its --ccm has it."""
+    found = [cloud for cloud in clouds if cloud[0] == whose]
+    if len(found) > 1:
+        several = " or ".join(f"{provider}={','.join(sorted(platforms))}" for provider, platforms in found)
+        raise ValueError(f"--ccm-controllers={text}: say which {whose} is meant, {several}")
+    if not found and "=" in whose:
+        found = [cloud for cloud in clouds if cloud == _cloud(whose)]
+    if not found:
+        raise ValueError(f"--ccm-controllers={text}: there is no --ccm {whose}")
+    return found[0]
 
 
 def _check_range(cluster_cidr: str) -> None:

@@ -80,7 +80,7 @@ class NodeLifecycleController:
         missing = missing_nodes(look, answers)
         recently = await self._recently_vanished(missing)
         judgement = judge(look, answers, self._limits, recently_vanished=recently or 0)
-        self._report(judgement.stop)
+        self._report(judgement.stops)
         await self._each(judgement.taint, self._taint)
         unsaid = judgement.surprises if recently is None else frozenset[str]()
         await self._delete_gone([node for node in judgement.confirm if node.name not in unsaid], judgement.surprises)
@@ -115,15 +115,21 @@ class NodeLifecycleController:
                 return
             await self._delete(node)
 
-    def _report(self, stop: Stop | None) -> None:
-        missing = len(stop.missing) if stop is not None else 0
+    def _report(self, stops: Sequence[Stop]) -> None:
+        missing = sum(len(stop.missing) for stop in stops)
         self._stopped_gauge.labels(provider=self._context.provider.name).set(missing)
-        if stop is not None:
+        for stop in stops:
             if not self._stopped:
-                _log.error("too many nodes vanished at once", missing=missing, recently=stop.recently, of=stop.of)
+                _log.error(
+                    "too many nodes vanished at once",
+                    missing=len(stop.missing),
+                    recently=stop.recently,
+                    of=stop.of,
+                    platform=stop.platform,
+                )
             for node in stop.missing[:_EVENTS_PER_STOP]:
                 self._recorder.event(node, type="Warning", reason="NodeDeletionStopped", note=str(stop))
-        self._stopped = stop is not None
+        self._stopped = bool(stops)
 
     async def _untaint(self, node: Node) -> None:
         await self._write_taints(node, present=False)

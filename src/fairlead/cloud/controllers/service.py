@@ -69,7 +69,7 @@ class ServiceController:
         self._workers = concurrent_syncs
         self._clock = context.client.clock
         self._recorder = context.recorder("service-controller")
-        self._writer = ServiceWriter(context.client, context.provider.name, claims=bool(context.platforms))
+        self._writer = ServiceWriter(context.client, context.identity, claims=bool(context.platforms))
         self._queue: WorkQueue[Key] = WorkQueue(self._clock, context.client.randomness, backoff=_RETRY)
         self._node_changes: WorkQueue[str] = WorkQueue(self._clock, context.client.randomness, backoff=_RETRY)
         self._known: dict[Key, _Balanced] = {}
@@ -105,7 +105,7 @@ class ServiceController:
             self._queue.add(key_of(new))
 
     def _step(self, service: Service) -> ServiceStep:
-        return service_step(service, provider=self._context.provider.name, platforms=self._context.platforms)
+        return service_step(service, manager=self._context.identity, platforms=self._context.platforms)
 
     def _deleted(self, service: Service) -> None:
         # Only one that lost our finalizer by force comes here with a load balancer left.
@@ -158,7 +158,7 @@ class ServiceController:
             return
         step = self._step(service)
         if step is ServiceStep.LEAVE_ALONE and known is not None and _is_unwanted(service):
-            if is_looked_after_by_another(service, self._context.provider.name):
+            if is_looked_after_by_another(service, self._context.identity):
                 await self._delete_orphan(known.service)
                 return
             step = ServiceStep.REMOVE  # somebody took our finalizer or our note off

@@ -5,19 +5,21 @@ Invariants:
 2. A node is deleted only with a providerID, when it is not Ready, was missing from the cloud's answer, and then the
    cloud said of that very id that it is gone.
 3. When more nodes are missing than may vanish unannounced, none of these is deleted unless an operator confirmed it.
-4. When all are missing, that is so for those that were announced too: it is the answer that is wrong.
+4. When all nodes of a platform are missing, and one of them was neither announced nor confirmed, that is so for those
+   that were announced too: it is the answer that is wrong. When all of them were announced, they go as others do.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import datetime as dt
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from fairlead.api.core_v1 import Node
 from fairlead.cloud import wellknown
-from fairlead.cloud.ownership import owned_by_id
+from fairlead.cloud.ownership import owned_by_id, platform_of_provider_id
 from fairlead.cloud.provider import Instance
 
 __all__ = ["FirstLook", "Judgement", "Limits", "Stop", "first_look", "judge", "missing_nodes"]
@@ -39,7 +41,17 @@ class FirstLook:
 
     untaint: tuple[Node, ...]  # Ready again, and still tainted as shut down
     ask: tuple[Node, ...]
-    with_id: int  # how many nodes this cloud has, as far as they can be missed
+    totals: Mapping[str, int]  # by platform, how many nodes this cloud has, as far as they can be missed
+    is_hybrid: bool  # whether there are platforms; a single cloud is one platform without a name
+
+    @property
+    def with_id(self) -> int:
+        """How many there are in all."""
+        return sum(self.totals.values())
+
+    def platform(self, node: Node) -> str:
+        """Under which of the totals a node counts."""
+        return platform_of_provider_id(node.spec.provider_id) if self.is_hybrid else ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +60,8 @@ class Stop:
 
     missing: tuple[Node, ...]  # those that nobody announced or confirmed; if all are missing, that nobody confirmed
     of: int  # with those that went lately
-    allowed: int | None  # None: all of them are missing, which is never allowed
+    allowed: int | None  # None: all of them are missing, and not all were announced
+    platform: str = ""  # of which all are missing
     recently: int = 0  # vanished so lately that they count with these; their nodes are deleted
 
     def __str__(self) -> str:
@@ -59,7 +72,8 @@ class Stop:
 
     def _what(self) -> str:
         if self.allowed is None:
-            return f"The cloud knows none of its {_nodes(self.of)} any more"
+            which = f" of platform {self.platform}" if self.platform else ""
+            return f"The cloud knows none of its {_nodes(self.of)}{which} any more"
         vanished = len(self.missing) + self.recently
         deleted = f" ({self.recently} of them deleted already)" if self.recently else ""
         what = f"{vanished} of {_nodes(self.of)} vanished from the cloud within five minutes{deleted}"
@@ -73,7 +87,7 @@ class Judgement:
     taint: tuple[Node, ...]  # shut down
     confirm: tuple[Node, ...]  # to be deleted, if the cloud says of that very id that it is gone
     surprises: frozenset[str]  # names among `confirm` that count against the limit
-    stop: Stop | None
+    stops: tuple[Stop, ...] = ()
 
 
 def first_look(
@@ -95,18 +109,20 @@ def first_look(
     """
     untaint: list[Node] = []
     ask: list[Node] = []
-    with_id = 0
+    totals: collections.Counter[str] = collections.Counter()
+    look = FirstLook(untaint=(), ask=(), totals={}, is_hybrid=bool(platforms))
     for node in nodes:
         if not owned_by_id(node, platforms):
             continue
         is_known = bool(node.spec.provider_id) and recognises(node.spec.provider_id)
-        with_id += is_known
+        if is_known:
+            totals[look.platform(node)] += 1
         if wellknown.is_ready(node):
             if wellknown.has_taint(node, wellknown.SHUTDOWN_TAINT.key):
                 untaint.append(node)
         elif (is_known or not node.spec.provider_id) and not _waits_for_initialisation(node, now, limits):
             ask.append(node)
-    return FirstLook(untaint=tuple(untaint), ask=tuple(ask), with_id=with_id)
+    return dataclasses.replace(look, untaint=tuple(untaint), ask=tuple(ask), totals=dict(totals))
 
 
 def judge(look: FirstLook, answers: Mapping[str, Instance], limits: Limits, *, recently_vanished: int = 0) -> Judgement:
@@ -130,21 +146,35 @@ def judge(look: FirstLook, answers: Mapping[str, Instance], limits: Limits, *, r
     unconfirmed = [node for node in missing if not _is_confirmed(node)]
     announced = [node for node in unconfirmed if _is_announced(node)]
     surprises = [node for node in unconfirmed if not _is_announced(node)]
-    allowed = _allowed(look.with_id + recently_vanished, limits)
-    stop: Stop | None = None
-    if unconfirmed and len(missing) >= look.with_id:
-        stop = Stop(missing=tuple(unconfirmed), of=look.with_id, allowed=None)
-        announced, surprises = [], []
-    elif surprises and len(surprises) + recently_vanished > allowed:
-        total = look.with_id + recently_vanished
-        stop = Stop(missing=tuple(surprises), of=total, allowed=allowed, recently=recently_vanished)
-        surprises = []
+    stops = _emptied(look, missing, unconfirmed, {look.platform(node) for node in surprises})
+    held = {stop.platform for stop in stops}
+    announced = [node for node in announced if look.platform(node) not in held]
+    left = [node for node in surprises if look.platform(node) not in held]
+    total = look.with_id + recently_vanished
+    allowed = _allowed(total, limits)
+    # Those that are held have vanished too.
+    if left and len(surprises) + recently_vanished > allowed:
+        stops.append(Stop(missing=tuple(left), of=total, allowed=allowed, recently=recently_vanished))
+        left = []
     return Judgement(
         taint=tuple(taint),
-        confirm=(*confirmed, *announced, *surprises),
-        surprises=frozenset(node.name for node in surprises),
-        stop=stop,
+        confirm=(*confirmed, *announced, *left),
+        surprises=frozenset(node.name for node in left),
+        stops=tuple(stops),
     )
+
+
+def _emptied(
+    look: FirstLook, missing: Sequence[Node], unconfirmed: Sequence[Node], surprising: Collection[str]
+) -> list[Stop]:
+    """A stop for each platform all of whose nodes are missing, and not all of them as announced."""
+    absent = collections.Counter(look.platform(node) for node in missing)
+    stops = []
+    for platform in sorted(surprising):
+        if absent[platform] >= look.totals[platform]:
+            held = tuple(node for node in unconfirmed if look.platform(node) == platform)
+            stops.append(Stop(missing=held, of=look.totals[platform], allowed=None, platform=platform))
+    return stops
 
 
 def missing_nodes(look: FirstLook, answers: Mapping[str, Instance]) -> list[Node]:

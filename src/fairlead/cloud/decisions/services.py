@@ -35,17 +35,17 @@ class ServiceStep(enum.Enum):
     REMOVE = "remove"  # it has one that it no longer wants, or is being deleted
 
 
-def service_step(service: Service, *, provider: str, platforms: Collection[str]) -> ServiceStep:
+def service_step(service: Service, *, manager: str, platforms: Collection[str]) -> ServiceStep:
     """What to do about a Service.
 
     With platforms there may be other managers, which hold a Service by the same finalizer, and not all of them note
     themselves on it. So only one that bears this manager's own note is let go; one without may have a load balancer in
     another cloud.
     """
-    if platforms and is_looked_after_by_another(service, provider):
+    if platforms and is_looked_after_by_another(service, manager):
         return ServiceStep.LEAVE_ALONE
     if needs_cleanup(service):
-        is_ours = not platforms or service.metadata.annotations.get(_NOTE) == provider
+        is_ours = not platforms or service.metadata.annotations.get(_NOTE) == manager
         return ServiceStep.REMOVE if is_ours else ServiceStep.LEAVE_ALONE
     return ServiceStep.ENSURE if wants_load_balancer(service) else ServiceStep.LEAVE_ALONE
 
@@ -55,9 +55,9 @@ def wants_load_balancer(service: Service) -> bool:
     return service.spec.type == "LoadBalancer" and service.spec.load_balancer_class is None
 
 
-def is_looked_after_by_another(service: Service, provider: str) -> bool:
+def is_looked_after_by_another(service: Service, manager: str) -> bool:
     """Whether another manager noted itself on it."""
-    return service.metadata.annotations.get(_NOTE, provider) != provider
+    return service.metadata.annotations.get(_NOTE, manager) != manager
 
 
 def needs_cleanup(service: Service) -> bool:

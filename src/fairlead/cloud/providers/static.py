@@ -112,6 +112,7 @@ class StaticProvider:
     zones = None
     routes = None
     load_balancers = None
+    platforms_are_configured = True  # another inventory has others, and a manager of its own
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path

@@ -10,7 +10,8 @@ from typing import Final
 from fairlead.base.metrics import DiscardedMetrics
 from fairlead.claimant.directory import Directory, Registration
 from fairlead.client.client import Client
-from fairlead.cloud.assembly import CloudManager, CloudSettings, lease_name
+from fairlead.cloud.assembly import CloudManager, CloudSettings
+from fairlead.cloud.names import identity_of, lease_name
 from fairlead.controllers.claimer import ClaimerOptions, claimer
 from fairlead.controllers.event_gc import event_gc
 from fairlead.controllers.shutdown_observer import shutdown_observer
@@ -59,7 +60,7 @@ def add_manager(stage: Stage, number: int, leaders: Leaders, driver: DriverHost)
 def add_cloud_manager(stage: Stage, cloud: SimCloud, number: int, leaders: Leaders) -> Actor:
     """One replica of a cloud's manager."""
     platforms = cloud.supported_platforms()
-    lock = Lock("kube-system", lease_name(cloud.name, platforms))
+    lock = Lock("kube-system", lease_name(identity_of(cloud, platforms), platforms))
     name = f"ccm-{cloud.name}-{number}"
     cloud.lines[name] = stage.line(f"{name} ~ cloud-{cloud.name}")
 

@@ -162,23 +162,34 @@ def test_a_cloud_controller_manager_alone(capsys: pytest.CaptureFixture[str]) ->
     made = printed(
         capsys,
         "--lifecycle=false",
-        "--ccm=static=here,there",
+        "--ccm=static=here",
+        "--ccm=static=there",
         "--ccm=aws",
         "--ccm-controllers=aws=service-lb-controller,route",
         "--cluster-cidr=10.244.0.0/16",
         "--fence=warn",
     )
     assert names(made, "CustomResourceDefinition") == []
-    assert names(made, "Deployment") == ["cloud-controller-manager-static", "cloud-controller-manager-aws"]
+    assert names(made, "Deployment") == [
+        "cloud-controller-manager-static-here",
+        "cloud-controller-manager-static-there",
+        "cloud-controller-manager-aws",
+    ]
     assert names(made, "ValidatingAdmissionPolicy") == [
         "follow-leases.fairlead.dev",
-        "cloud-controller-manager-static",
-        "fence.fairlead-system.cloud-controller-manager-static.fairlead.dev",
+        "cloud-controller-manager-static-here",
+        "fence.fairlead-system.cloud-controller-manager-static-here.fairlead.dev",
+        "cloud-controller-manager-static-there",
+        "fence.fairlead-system.cloud-controller-manager-static-there.fairlead.dev",
         "cloud-controller-manager-aws",
         "fence.fairlead-system.cloud-controller-manager-aws.fairlead.dev",
     ]
-    [static, aws] = [one["args"] for manifest in made for one in containers_of(manifest)]
-    assert "--cloud-provider-platforms=here,there" in static
+    [static, there, aws] = [one["args"] for manifest in made for one in containers_of(manifest)]
+    assert "--cloud-provider-platforms=here" in static
+    assert {
+        "--cloud-provider-platforms=there",
+        "--leader-elect-resource-name=cloud-controller-manager-static-there",
+    } <= set(there)
     assert "--controllers=*" in static
     assert not any("--cluster-cidr" in one for one in static)
     assert {"--controllers=*,node-route-controller,service-lb-controller", "--cluster-cidr=10.244.0.0/16"} <= set(aws)
@@ -204,7 +215,15 @@ def test_controllers_of_the_only_cloud_need_not_say_whose_they_are(capsys: pytes
         (["--ccm=aws", "--ccm=hcloud", "--ccm-controllers=service"], "say whose they are, PROVIDER=service"),
         (["--ccm=aws", "--ccm-controllers=gce=service"], "there is no --ccm gce"),
         (["--ccm=hcloud", "--ccm-controllers=service"], "hcloud has neither routes nor load balancers"),
-        (["--ccm=aws", "--ccm=aws=aws-cn"], "a provider can be named once"),
+        (["--ccm=aws", "--ccm=aws"], "platform aws is named twice, by aws=aws and aws=aws; each has one manager"),
+        (
+            ["--ccm=static=lab", "--ccm=static=lab,on-prem"],
+            "platform lab is named twice, by static=lab and static=lab,on",
+        ),
+        (["--ccm=aws", "--ccm=static=aws"], "platform aws is named twice"),
+        (["--ccm=static=lab", "--ccm=static-lab"], "would both be called static-lab"),
+        (["--ccm=n=eu", "--ccm=n=us", "--ccm-controllers=n=service"], "say which n is meant, n=eu or n=us"),
+        (["--ccm=n=eu", "--ccm=n=us", "--ccm-controllers=n=de=service"], "there is no --ccm n=de"),
         (["--ccm-controllers=service"], "say whose they are"),
         (["--lifecycle-api-group=example.com"], "is not one of"),
         (["--fence=maybe"], "is not one of"),

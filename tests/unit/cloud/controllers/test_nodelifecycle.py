@@ -334,3 +334,19 @@ async def test_the_limit_is_told_with_those_that_went_before(world: World) -> No
     assert event["note"].startswith(
         "2 of 10 nodes vanished from the cloud within five minutes (1 of them deleted already), more than 1: none is"
     )
+
+
+async def test_the_last_node_goes_when_it_was_announced_and_its_id_is_gone(world: World) -> None:
+    cloud = FakeCloud("aws")
+    await cluster(world, cloud, "n1")
+    cloud.forgotten.add("n1")  # the list lacks it, and its machine is still there
+    await world.set_ready("n1", "False")
+    await world.patch("n1", {"spec": {"taints": [{"key": wellknown.TAINT_TO_BE_DELETED, "effect": "NoSchedule"}]}})
+    context = world.context(cloud, "aws")
+    async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
+        await advance(30)
+        assert await world.names() == {"n1"}
+        cloud.remove("n1")
+        await advance(6)
+        assert await world.names() == set()
+    assert await world.events("NodeDeletionStopped") == []

@@ -300,3 +300,22 @@ async def test_a_cloud_that_does_not_say_whose_nodes_they_are_takes_none_away(wo
         assert cloud.count("ensure_load_balancer") == 1
         [event] = await world.events("SyncLoadBalancerFailed")
         assert "expired credentials" in event["note"]
+
+
+async def test_two_managers_of_one_provider_note_themselves_apart(world: World) -> None:
+    clouds = [FakeCloud("eu", "us", name="nimbus") for _ in range(2)]
+    for cloud, platform in zip(clouds, ("eu", "us"), strict=True):
+        cloud.add(platform, f"{platform}://1")
+        await world.create(node(platform, f"{platform}://1"))
+    await world.admin.of(Service).create(service())
+    async with running(world, clouds[0], "eu") as advance:
+        await advance(1)
+        async with running(world, clouds[1], "us") as also:
+            await also(60)
+            assert [cloud.balancers for cloud in clouds] == [{"default/web": ("eu",)}, {}]
+            done = await world.admin.of(Service).get("web")
+            assert done.metadata.annotations[wellknown.ANNOTATION_LOAD_BALANCER_PROVIDER] == "nimbus-eu"
+            await world.admin.of(Service).delete("web")
+            await also(1)
+    assert [cloud.balancers for cloud in clouds] == [{}, {}]
+    assert clouds[1].count("ensure_load_balancer_deleted") == 0

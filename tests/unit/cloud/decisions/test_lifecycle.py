@@ -48,19 +48,20 @@ def test_how_many_may_vanish(total: int, missing: int, share: float, recently: i
     nodes = owned(total)
     answers = {one.name: Instance(provider_id=one.spec.provider_id) for one in nodes[missing:]}
     verdict = judge(look_at(nodes), answers, Limits(vanishing_share=share), recently_vanished=recently)
-    assert (verdict.stop is None) is deleted
+    assert (verdict.stops == ()) is deleted
     assert len(verdict.confirm) == (missing if deleted else 0)
 
 
 def test_a_stop_says_what_to_do() -> None:
-    stop = judge(look_at(owned(3)), {}, Limits()).stop
+    [stop] = judge(look_at(owned(3)), {}, Limits()).stops
     assert str(stop) == (
-        "The cloud knows none of its 3 nodes any more: none is deleted. To delete those that are really gone, "
-        "annotate them with cloud.fairlead.dev/confirm-deletion=true"
+        "The cloud knows none of its 3 nodes of platform aws any more: none is deleted. To delete those that "
+        "are really gone, annotate them with cloud.fairlead.dev/confirm-deletion=true"
     )
     nodes = owned(5)
     answers = {one.name: Instance(provider_id="x") for one in nodes[2:]}
-    assert str(judge(look_at(nodes), answers, Limits()).stop).startswith(
+    [stop] = judge(look_at(nodes), answers, Limits()).stops
+    assert str(stop).startswith(
         "2 of 5 nodes vanished from the cloud within five minutes, more than 1: none is deleted."
     )
 
@@ -70,9 +71,9 @@ def test_a_stop_says_what_to_do() -> None:
 def test_a_stop_counts_those_that_went_a_moment_ago(missing: int, recently: int) -> None:
     nodes = owned(10)
     answers = {one.name: Instance(provider_id="x") for one in nodes[missing:]}
-    stop = judge(look_at(nodes), answers, Limits(), recently_vanished=recently).stop
-    assert (stop is None) is (missing + recently <= 1)
-    if stop is not None:
+    stops = judge(look_at(nodes), answers, Limits(), recently_vanished=recently).stops
+    assert (stops == ()) is (missing + recently <= 1)
+    for stop in stops:
         numbers = [int(number) for number in re.findall(r"[0-9]+", str(stop))]
         deleted = [recently] if recently else []
         assert numbers == [missing + recently, 10 + recently, *deleted, 1]
@@ -83,7 +84,7 @@ def test_confirmed_nodes_go_even_during_a_stop() -> None:
     nodes = [*owned(3), node("sure", "aws://9", ready="False", annotations=yes)]
     verdict = judge(look_at(nodes), {}, Limits())
     assert [one.name for one in verdict.confirm] == ["sure"]
-    assert verdict.stop is not None
+    assert len(verdict.stops) == 1
 
 
 def test_when_all_are_missing_announced_ones_stay_too() -> None:
@@ -94,15 +95,36 @@ def test_when_all_are_missing_announced_ones_stay_too() -> None:
     assert [one.name for one in judge(look_at(nodes), answers, Limits()).confirm] == ["leaving", "n1"]
 
 
-def test_all_of_them_never_go_even_if_all_were_announced() -> None:
-    leaving = Taint(key=wellknown.TAINT_TO_BE_DELETED, effect="NoSchedule")
-    nodes = owned(3, taints=[leaving])
+@pytest.mark.parametrize("number", [1, 3])
+@pytest.mark.parametrize("how", ["taint", "deletion", "confirmation"])
+def test_the_last_nodes_go_when_all_of_them_were_announced(number: int, how: str) -> None:
+    """A node group that was scaled down to nothing. The cloud is still asked about each id."""
+    how_made: dict[str, dict[str, object]] = {
+        "taint": {"taints": [Taint(key=wellknown.TAINT_TO_BE_DELETED, effect="NoSchedule")]},
+        "deletion": {"deletion_timestamp": NOW},
+        "confirmation": {"annotations": {wellknown.ANNOTATION_CONFIRM_DELETION: "true"}},
+    }
+    nodes = owned(number, **how_made[how])
     verdict = judge(look_at(nodes), {}, Limits())
-    assert verdict.confirm == ()
-    assert verdict.stop is not None
-    assert verdict.stop.missing == tuple(nodes)
-    confirmed = owned(3, annotations={wellknown.ANNOTATION_CONFIRM_DELETION: "true"})
-    assert len(judge(look_at(confirmed), {}, Limits()).confirm) == 3
+    assert verdict.confirm == tuple(nodes)
+    assert verdict.stops == ()
+    assert verdict.surprises == frozenset()
+
+
+def test_each_platform_is_looked_at_by_itself() -> None:
+    """Of two platforms one is empty, as far as the cloud says: it is the answer that is wrong."""
+    platforms = frozenset({"aws", "lab"})
+    labs = [node(f"lab-{number}", f"lab://{number}", ready="False") for number in range(2)]
+    many = owned(100)
+    look = look_at([*many, *labs], platforms)
+    answers = {one.name: Instance(provider_id=one.spec.provider_id) for one in many[1:]}
+    verdict = judge(look, answers, Limits())
+    [stop] = verdict.stops
+    assert (stop.platform, stop.of, stop.missing) == ("lab", 2, tuple(labs))
+    assert [one.name for one in verdict.confirm] == ["n0"]  # one of a hundred
+    answers = {one.name: Instance(provider_id=one.spec.provider_id) for one in many[10:]}
+    first, second = judge(look, answers, Limits()).stops
+    assert (first.platform, second.platform, second.allowed, len(second.missing)) == ("lab", "", 10, 10)
 
 
 states = st.sampled_from(["True", "False", "Unknown", None])
@@ -149,7 +171,7 @@ def test_invariants_of_any_pass(nodes: list[Node], share: float, recently: int, 
         assert one.name not in answers
     surprises = [one for one in verdict.confirm if one.name in verdict.surprises]
     assert len(surprises) + (recently if surprises else 0) <= max(1, math.floor(share * (look.with_id + recently)))
-    if any(one.metadata.annotations.get(wellknown.ANNOTATION_CONFIRM_DELETION) != "true" for one in verdict.confirm):
+    if surprises:
         assert len(verdict.confirm) < look.with_id
-    if verdict.stop is not None:
-        assert not {one.name for one in verdict.stop.missing} & {one.name for one in verdict.confirm}
+    for stop in verdict.stops:
+        assert not {one.name for one in stop.missing} & {one.name for one in verdict.confirm}

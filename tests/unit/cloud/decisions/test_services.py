@@ -55,12 +55,12 @@ GOING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", **HELD}
     ],
 )
 def test_steps(made: Service, expected: ServiceStep) -> None:
-    assert service_step(made, provider="aws", platforms=PLATFORMS) is expected
+    assert service_step(made, manager="aws", platforms=PLATFORMS) is expected
 
 
 def test_a_single_cloud_looks_after_all_of_them() -> None:
-    assert service_step(service(annotations=THEIRS), provider="aws", platforms=()) is ServiceStep.ENSURE
-    assert service_step(service(**GOING), provider="aws", platforms=()) is ServiceStep.REMOVE
+    assert service_step(service(annotations=THEIRS), manager="aws", platforms=()) is ServiceStep.ENSURE
+    assert service_step(service(**GOING), manager="aws", platforms=()) is ServiceStep.REMOVE
 
 
 @pytest.mark.parametrize(
