@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,32 @@ async def test_a_wrong_token(control_plane: ControlPlane) -> None:
     async with RawApi(replace(control_plane.access(), token="wrong")) as stranger:
         status = (await stranger.get("/api/v1/namespaces")).expect(401)
     assert status == failure(401, "Unauthorized", "Unauthorized")
+
+
+async def test_why_a_token_is_no_good_is_not_said(control_plane: ControlPlane, api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/default"
+    issued = (await api.post(f"{path}/token", {"spec": {}})).expect(201)["status"]["token"]
+    head, claims, signature = issued.split(".")
+    (await api.delete(path)).expect(200)
+    forged = f"{head}.{claims}.{signature[::-1]}"
+    for token in (issued, forged, f"{head}.{claims}.", "a.b.c", "wrong"):
+        async with RawApi(replace(control_plane.access(), token=token)) as stranger:
+            answer = await stranger.poll("/api/v1/namespaces", lambda seen: seen.code == 401)
+        assert answer.json == failure(401, "Unauthorized", "Unauthorized")
+
+
+async def test_an_aggregation_of_nothing(api: RawApi, unique_name: Callable[[str], str]) -> None:
+    empty: list[dict[str, Any]] = [{}, {"clusterRoleSelectors": []}, {"clusterRoleSelectors": None}]
+    for rule in empty:
+        role = {"metadata": {"name": unique_name("role")}, "aggregationRule": rule}
+        status = (await api.post(f"{RBAC}/clusterroles", role)).expect(422)
+        assert status["details"]["causes"] == [
+            {
+                "reason": "FieldValueRequired",
+                "message": "Required value: at least one clusterRoleSelector required if aggregationRule is non-nil",
+                "field": "aggregationRule.clusterRoleSelectors",
+            }
+        ]
 
 
 async def test_nothing_is_allowed_by_default(alice: RawApi, namespace: str) -> None:

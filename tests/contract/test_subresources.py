@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import pod
+from fairlead.testing.manifests import config_map, pod
 from fairlead.testing.rawhttp import JSON_PATCH, STRATEGIC_PATCH, RawApi
 
 
@@ -145,3 +145,43 @@ async def test_applying_a_scale_conflicts_with_who_scaled_last(api: RawApi, path
         ("me", "Apply")
     ]
     (await api.apply(f"{path}/scale", scale(5), "me")).expect(200)
+
+
+async def test_a_pods_status_says_nothing_of_its_owners(api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    made = (await api.post(f"/api/v1/namespaces/{namespace}/configmaps", config_map("a"))).expect(201)
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": made["metadata"]["uid"]}
+    (await api.post(path, pod("p", ownerReferences=[owner]))).expect(201)
+    for owners in ([], [{**owner, "name": "b"}]):
+        body = {"metadata": {"ownerReferences": owners, "labels": {"a": "b"}}, "status": {"phase": "Running"}}
+        after = (await api.patch(f"{path}/p/status", body)).expect(200)
+        assert after["metadata"]["ownerReferences"] == [owner]
+        assert (after["metadata"]["labels"], after["status"]["phase"]) == ({"a": "b"}, "Running")
+
+
+@pytest.mark.parametrize("subresource", ["ephemeralcontainers", "resize"])
+async def test_a_pod_stays_the_same_through_its_subresources(api: RawApi, namespace: str, subresource: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    (await api.post(path, pod("p", "n1"))).expect(201)
+    before = (await api.get(f"{path}/p")).expect(200)
+    container = {**before["spec"]["containers"][0], "image": "evil:1"}
+    spec = {"nodeName": "n2", "hostNetwork": True, "containers": [container]}
+    body = {"metadata": {"labels": {"a": "b"}}, "spec": spec, "status": {"phase": "Failed"}}
+    (await api.patch(f"{path}/p/{subresource}", body)).expect(200)
+    after = (await api.get(f"{path}/p")).expect(200)
+    assert (after["spec"], after["status"]) == (before["spec"], before["status"])
+    assert "labels" not in after["metadata"]
+
+
+async def test_containers_to_debug_with_stay(api: RawApi, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    (await api.post(path, pod("p", "n1"))).expect(201)
+    added = {"name": "debug", "image": "a:1", "terminationMessagePolicy": "File", "imagePullPolicy": "Always"}
+    body = {"spec": {"ephemeralContainers": [added]}}
+    made = (await api.patch(f"{path}/p/ephemeralcontainers", body)).expect(200)
+    assert [one["name"] for one in made["spec"]["ephemeralContainers"]] == ["debug"]
+    status = (await api.patch(f"{path}/p/ephemeralcontainers", {"spec": {"ephemeralContainers": []}})).expect(422)
+    assert 'existing ephemeral containers "debug" may not be removed' in status["message"]
+    changed = [{**made["spec"]["ephemeralContainers"][0], "image": "b:1"}]
+    status = (await api.patch(f"{path}/p/ephemeralcontainers", {"spec": {"ephemeralContainers": changed}})).expect(422)
+    assert 'existing ephemeral containers "debug" may not be changed' in status["message"]

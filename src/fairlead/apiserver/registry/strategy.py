@@ -9,9 +9,12 @@ from typing import Any
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError
 
-__all__ = ["Json", "Strategy"]
+__all__ = ["ALL_METADATA", "Json", "Strategy"]
 
 Json = dict[str, Any]
+
+# The metadata that a client can change at all.
+ALL_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 
 
 class Strategy:
@@ -25,6 +28,8 @@ class Strategy:
     tracks_generation: bool = False
     # Kinds whose status only the status subresource can write.
     has_status: bool = False
+    # What of the metadata a write to the status does not change. Most kinds let it change everything.
+    metadata_kept_by_status: tuple[str, ...] = ()
     # Kinds whose PUT creates what is not there.
     allow_create_on_update: bool = False
     # Kinds whose PUT may leave out the resourceVersion and so overwrite whatever is there.
@@ -67,6 +72,8 @@ class Strategy:
         obj.clear()
         obj.update(kept)
         obj["metadata"] = metadata
+        for field in self.metadata_kept_by_status:
+            _restore(metadata, old["metadata"], field)
         if status is None:
             obj.pop("status", None)
         else:

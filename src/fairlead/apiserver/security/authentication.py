@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import hmac
 import io
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -19,8 +20,12 @@ from fairlead.apiserver.http.messages import Request
 from fairlead.apiserver.security import identities
 from fairlead.apiserver.security.pki.subjects import certificate_subject
 from fairlead.apiserver.security.tokens import InvalidToken, ServiceAccountTokens, Verified
+from fairlead.base import logs
 
 __all__ = ["Authentication", "TokenAuthenticator", "TokenFileError", "bearer_token", "read_token_file"]
+
+
+_log = logs.get_logger(__name__)
 
 
 class TokenFileError(ValueError):
@@ -64,6 +69,7 @@ def read_token_file(path: Path) -> dict[str, UserInfo]:
         text = path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
         raise TokenFileError(f"--token-auth-file: {path} is no text in UTF-8") from error
+    _check_mode(path)
     for number, row in enumerate(csv.reader(io.StringIO(text, newline=""), skipinitialspace=True), start=1):
         if not row:
             continue
@@ -80,6 +86,16 @@ def read_token_file(path: Path) -> dict[str, UserInfo]:
         groups = tuple(group for group in rest[0].split(",") if group) if rest else ()
         users[token] = UserInfo(name=name, uid=uid, groups=groups)
     return users
+
+
+def _check_mode(path: Path) -> None:
+    """A token in this file is a user, mostly the administrator. The group may read it: a service may need that."""
+    if os.name != "posix":
+        return
+    mode = path.stat().st_mode & 0o777
+    if mode & 0o026:
+        able = "be written by other users" if mode & 0o022 else "be read by every user"
+        raise TokenFileError(f"--token-auth-file: {path} can {able} (mode {mode:04o}); run: chmod 600 {path}")
 
 
 def bearer_token(headers: Mapping[str, str]) -> str | None:
@@ -121,13 +137,21 @@ class Authentication:
                 return user
         token = bearer_token(request.headers)
         if token is not None:
-            verified = self.authenticate_token(token)
-            if verified is None:
-                raise errors.Unauthorized("Unauthorized")
-            return verified.user
+            return self._bearer(token)
         if not self._anonymous:
             raise errors.Unauthorized("Unauthorized")
         return ANONYMOUS
+
+    def _bearer(self, token: str) -> UserInfo:
+        """Whom a token speaks for. Why it is no good is for the log: the caller may be guessing."""
+        try:
+            verified = self.authenticate_token(token)
+        except errors.Unauthorized as error:
+            _log.info("credentials rejected", why=str(error))
+            raise errors.Unauthorized("Unauthorized") from None
+        if verified is None:
+            raise errors.Unauthorized("Unauthorized")
+        return verified.user
 
     def authenticate_token(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
         """Whom a bearer token speaks for; None if nobody knows it, Unauthorized with the reason if it is no good."""

@@ -122,8 +122,34 @@ def test_bearer_token(header: str, token: str | None) -> None:
     assert bearer_token({"authorization": header}) == token
 
 
+@pytest.mark.parametrize(
+    ("mode", "able"),
+    [(0o644, "read by every user"), (0o604, "read by every user"), (0o620, "written by"), (0o666, "written by")],
+)
+def test_a_token_file_that_others_can_use(tmp_path: Path, mode: int, able: str) -> None:
+    path = tmp_path / "tokens.csv"
+    path.write_text("t1,alice,1\n")
+    path.chmod(mode)
+    with pytest.raises(TokenFileError, match=f"--token-auth-file: .*tokens.csv can be {able}.*chmod 600"):
+        read_token_file(path)
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o400, 0o440, 0o640])
+def test_a_token_file_of_its_owner_or_group(tmp_path: Path, mode: int) -> None:
+    path = tmp_path / "tokens.csv"
+    path.write_text("t1,alice,1\n")
+    path.chmod(mode)
+    assert read_token_file(path) == {"t1": UserInfo("alice", uid="1")}
+
+
+def test_why_a_token_is_no_good_is_for_the_log(chain: Authentication) -> None:
+    with pytest.raises(errors.Unauthorized, match=r"^Unauthorized$"):
+        chain.authenticate(request("expired"))
+
+
 def test_token_file(tmp_path: Path) -> None:
     path = tmp_path / "tokens.csv"
+    path.touch(0o600)
     path.write_text('t1,alice,1,"devs,ops"\n\nt2, bob, 2\nt3,carol,3,one\n')
     assert read_token_file(path) == {
         "t1": UserInfo("alice", uid="1", groups=("devs", "ops")),
@@ -142,6 +168,7 @@ def test_token_file(tmp_path: Path) -> None:
 )
 def test_broken_token_files(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "tokens.csv"
+    path.touch(0o600)
     path.write_text(content)
     with pytest.raises(TokenFileError, match=message):
         read_token_file(path)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fairlead.api import golang
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver.registry.strategies.podspec import default_pod_itself, default_pod_spec
 from fairlead.apiserver.registry.strategies.podvalidation import validate_pod_spec, validate_pod_spec_update
-from fairlead.apiserver.registry.strategy import Json, Strategy
+from fairlead.apiserver.registry.strategy import ALL_METADATA, Json, Strategy
+from fairlead.apiserver.schema.defaulting import copy_json
 
-__all__ = ["PodStrategy", "quality_of_service"]
+__all__ = ["PodStrategy", "quality_of_service", "resize"]
 
 _GUARANTEED_RESOURCES = ("cpu", "memory")
 
@@ -18,6 +20,8 @@ class PodStrategy(Strategy):
     has_status: bool = True
     tracks_generation: bool = True
     returns_deleted_object: bool = True
+    # Whoever owns a pod, its kubelet does not say.
+    metadata_kept_by_status = ("ownerReferences",)
     selectable = frozenset(
         {
             "spec.nodeName",
@@ -60,6 +64,37 @@ class PodStrategy(Strategy):
         if not status.get("qosClass") and (old.get("status") or {}).get("qosClass"):
             status["qosClass"] = old["status"]["qosClass"]
 
+    def prepare_subresource_update(self, subresource: str, obj: Json, old: Json) -> None:
+        """Debugging adds containers, resizing changes resources; neither changes anything else."""
+        asked = obj.get("spec") or {}
+        if subresource not in {"ephemeralcontainers", "resize"}:
+            return
+        metadata = {**obj["metadata"], **{field: old["metadata"].get(field) for field in ALL_METADATA}}
+        obj.clear()
+        obj.update(copy_json(old))
+        obj["metadata"] = {field: value for field, value in metadata.items() if value is not None}
+        if subresource == "ephemeralcontainers":
+            obj["spec"].pop("ephemeralContainers", None)
+            if asked.get("ephemeralContainers"):
+                obj["spec"]["ephemeralContainers"] = asked["ephemeralContainers"]
+        else:
+            resize(obj["spec"], asked)
+
+    def validate_subresource_update(self, subresource: str, obj: Json, old: Json) -> list[FieldError]:
+        """What was there to debug with stays."""
+        if subresource != "ephemeralcontainers":
+            return []
+        problems = validate_pod_spec(obj["spec"], FieldPath("spec"))
+        at, there = FieldPath("spec").child("ephemeralContainers"), obj["spec"].get("ephemeralContainers") or ()
+        by_name = {one.get("name"): one for one in there}
+        for known in old["spec"].get("ephemeralContainers") or ():
+            now = by_name.get(known["name"])
+            if now != known:
+                done = "removed" if now is None else "changed"
+                text = f"existing ephemeral containers {golang.quote(known['name'])} may not be {done}\n"
+                problems.append(FieldError.forbidden(at, text))
+        return problems
+
     def validate(self, obj: Json) -> list[FieldError]:
         """A new pod."""
         return validate_pod_spec(obj.get("spec") or {}, FieldPath("spec"))
@@ -92,6 +127,19 @@ class PodStrategy(Strategy):
             return requested
         own: int = spec.get("terminationGracePeriodSeconds", 30)
         return 1 if own < 0 else own
+
+
+def resize(spec: Json, asked: Json) -> None:
+    """Take over the resources that are asked for, of containers that are there, and of the pod as a whole."""
+    if asked.get("resources") is not None:
+        spec["resources"] = asked["resources"]
+    for kind in ("containers", "initContainers"):
+        wanted = {one.get("name"): one for one in asked.get(kind) or ()}
+        for container in spec.get(kind) or ():
+            for field in ("resources", "resizePolicy"):
+                new = wanted.get(container.get("name"), container).get(field)
+                if new is not None:
+                    container[field] = new
 
 
 def quality_of_service(spec: Json) -> str:

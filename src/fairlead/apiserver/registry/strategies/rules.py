@@ -101,6 +101,9 @@ class RoleStrategy(Strategy):
         """A rule names verbs, and resources or paths."""
         problems: list[FieldError] = []
         gathered = (obj.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
+        if obj.get("aggregationRule") is not None and not gathered:
+            text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+            problems.append(FieldError.required(FieldPath("aggregationRule", "clusterRoleSelectors"), text))
         for index, selector in enumerate(gathered):
             at = FieldPath("aggregationRule").child("clusterRoleSelectors").index(index)
             problems += validate_label_selector(selector, at)

@@ -25,7 +25,7 @@ from fairlead.apiserver.registry.strategies import (
     volumes,
     workloads,
 )
-from fairlead.apiserver.registry.strategy import Strategy
+from fairlead.apiserver.registry.strategy import ALL_METADATA, Strategy
 
 __all__ = ["strategy_for"]
 
@@ -101,9 +101,21 @@ _OWN: Mapping[tuple[str, str], _Makes] = {
 }
 
 
+# Kinds of which a write to the status changes no metadata at all, as newer kinds of Kubernetes have it.
+_METADATA_KEPT_BY_STATUS = frozenset(
+    {
+        ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
+        ("networking.k8s.io", "servicecidrs"),
+        ("resource.k8s.io", "resourceclaims"),
+        ("storage.k8s.io", "volumeattachments"),
+    }
+)
+
+
 def strategy_for(group: str, plural: str, *, has_status: bool) -> Strategy:
     """The rules of one resource."""
     own = _OWN.get((group, plural))
-    if own is not None:
-        return own()
-    return _Kept(status=has_status)
+    strategy = _Kept(status=has_status) if own is None else own()
+    if (group, plural) in _METADATA_KEPT_BY_STATUS:
+        strategy.metadata_kept_by_status = ALL_METADATA
+    return strategy

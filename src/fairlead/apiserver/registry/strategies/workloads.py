@@ -89,14 +89,7 @@ class _WorkloadStrategy(Strategy):
 class DeploymentStrategy(_WorkloadStrategy):
     """apps/v1 Deployment."""
 
-    def prepare_status_update(self, obj: Json, old: Json) -> None:
-        """Labels of a Deployment do not change through its status."""
-        super().prepare_status_update(obj, old)
-        labels = old["metadata"].get("labels")
-        if labels is None:
-            obj["metadata"].pop("labels", None)
-        else:
-            obj["metadata"]["labels"] = labels
+    metadata_kept_by_status = ("labels",)
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
         """Annotations count too, for they are copied to the ReplicaSets."""
