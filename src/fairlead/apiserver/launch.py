@@ -14,6 +14,7 @@ from fairlead.apiserver.guard import make_guard
 from fairlead.apiserver.http.server import HttpServer, listen, tls_context
 from fairlead.apiserver.observing.audit import AuditLog
 from fairlead.apiserver.security.authentication import read_token_file
+from fairlead.apiserver.security.files import close_to_others
 from fairlead.apiserver.security.kubeconfig import Kubeconfig
 from fairlead.apiserver.security.pki.keyring import PKI, open_keyring, serving_names
 from fairlead.apiserver.server import ApiServer, World
@@ -45,6 +46,8 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
     settings.check()
     with _flag("--data-dir", settings.data_folder):
         settings.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in settings.data_folder.glob(f"{DATABASE}*"):  # every Secret is in there
+            close_to_others(path)
     names = serving_names(settings.bind_address, settings.extra_names)
     keys = open_keyring(settings.data_folder / PKI, names, world.clock, world.randomness)
     tokens = {} if settings.token_auth_file is None else read_token_file(settings.token_auth_file)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from fairlead.base import logs
 from fairlead.base.files import write_atomically
 
-__all__ = ["read_private", "write_private"]
+__all__ = ["close_to_others", "read_private", "write_private"]
+
+_log = logs.get_logger(__name__)
 
 
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
@@ -22,6 +25,18 @@ def read_private(path: Path) -> bytes | None:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
-    if os.name == "posix" and path.stat().st_mode & 0o077:
-        path.chmod(0o600)
+    close_to_others(path)
     return content
+
+
+def close_to_others(path: Path) -> None:
+    """Take every right to a file away from all but its owner, and say so: copied files often have lost their mode."""
+    mode = path.stat().st_mode & 0o777
+    if os.name != "posix" or not mode & 0o077:
+        return
+    try:
+        path.chmod(0o600)
+    except PermissionError:
+        _log.warning("file is open to other users, and belongs to one", path=str(path), mode=f"{mode:04o}")
+    else:
+        _log.warning("file closed to other users", path=str(path), mode=f"{mode:04o}")
