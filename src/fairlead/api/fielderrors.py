@@ -6,14 +6,28 @@ A validator returns a list of `FieldError`; `fairlead.api.errors.invalid` turns 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
 from fairlead.api import golang
 
-__all__ = ["OMIT_VALUE", "ErrorType", "FieldError", "FieldPath", "aggregate"]
+__all__ = [
+    "MAX_PATH_CHARACTERS",
+    "MAX_PROBLEM_CHARACTERS",
+    "OMIT_VALUE",
+    "ErrorType",
+    "FieldError",
+    "FieldPath",
+    "aggregate",
+    "first_problems",
+]
+
+# What all field errors of one answer may come to, once in its message and once more in its causes.
+MAX_PROBLEM_CHARACTERS: Final = 256 * 1024
+# A path longer than this is cut: a key of a megabyte must not be repeated with every field below it.
+MAX_PATH_CHARACTERS: Final = 4096
 
 
 class FieldPath:
@@ -25,7 +39,8 @@ class FieldPath:
     __slots__ = ("_text",)
 
     def __init__(self, *names: str) -> None:
-        self._text = ".".join(names)
+        text = ".".join(names)
+        self._text = text if len(text) <= MAX_PATH_CHARACTERS else text[:MAX_PATH_CHARACTERS]
 
     def child(self, *names: str) -> FieldPath:
         """The field below this one."""
@@ -190,6 +205,21 @@ class FieldError(msgspec.Struct, frozen=True):
     def internal(cls, path: FieldPath | str, error: object) -> FieldError:
         """Validation itself failed; not the user's fault."""
         return cls(ErrorType.INTERNAL, str(path), OMIT_VALUE, str(error))
+
+
+def first_problems(problems: Sequence[FieldError]) -> tuple[list[FieldError], int]:
+    """As many as one answer may hold, and how many are left out. One that is too long by itself loses its value."""
+    size = 0
+    kept: list[FieldError] = []
+    for problem in problems:
+        size += len(problem.field) + len(problem.body)
+        if size > MAX_PROBLEM_CHARACTERS:
+            break
+        kept.append(problem)
+    if problems and not kept:
+        first = problems[0]
+        kept.append(FieldError(first.type, first.field, OMIT_VALUE, first.detail[:MAX_PATH_CHARACTERS]))
+    return kept, len(problems) - len(kept)
 
 
 def aggregate(errors: Iterable[object]) -> str:

@@ -11,6 +11,7 @@ import msgspec
 from fairlead.api import errors, golang
 from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.http.messages import Request, Response, status_response
+from fairlead.apiserver.offload import begin_request
 from fairlead.apiserver.operations.core import Core
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.routing import RequestInfo
@@ -75,6 +76,7 @@ class Dispatcher:
 
     async def answer(self, request: Request, info: RequestInfo, user: UserInfo) -> Response:
         """Run the verb."""
+        begin_request()
         resource = self.find(info)
         call = Call(self._core, request, info, resource, user, self._require)
         deprecation = resource.strategy.deprecation if resource.custom is None else resource.custom.warning

@@ -2,7 +2,18 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.api.fielderrors import OMIT_VALUE, ErrorType, FieldError, FieldPath, aggregate
+from fairlead.api import errors
+from fairlead.api.fielderrors import (
+    MAX_PATH_CHARACTERS,
+    MAX_PROBLEM_CHARACTERS,
+    OMIT_VALUE,
+    ErrorType,
+    FieldError,
+    FieldPath,
+    aggregate,
+    first_problems,
+)
+from fairlead.api.gvk import GroupKind
 
 P = FieldPath("spec", "x")
 
@@ -64,3 +75,24 @@ def test_aggregate_joins_without_doubles() -> None:
     one, two = FieldError.required("a"), FieldError.required("b")
     assert aggregate([one, one]) == "a: Required value"
     assert aggregate([one, two, one]) == "[a: Required value, b: Required value]"
+
+
+def test_what_one_answer_holds_is_limited() -> None:
+    few = [FieldError.invalid(FieldPath("a").index(n), "x" * 100, "wrong") for n in range(1000)]
+    assert first_problems(few) == (few, 0)
+    many = [FieldError.invalid(FieldPath("a").index(n), "x" * 100, "wrong") for n in range(100_000)]
+    answer = errors.invalid(GroupKind("", "Thing"), "a", many)
+    causes = (answer.details or {})["causes"]
+    assert causes == [problem.to_cause() for problem in many[: len(causes)]]
+    assert str(answer).endswith(f", and {len(many) - len(causes)} more]")
+    assert MAX_PROBLEM_CHARACTERS / 2 < len(str(answer)) < MAX_PROBLEM_CHARACTERS * 1.1
+
+
+def test_an_error_that_is_too_long_by_itself_leaves_its_value_out() -> None:
+    answer = errors.invalid(GroupKind("", "Thing"), "a", [FieldError.invalid("spec.x", "x" * 1_000_000, "wrong")])
+    assert str(answer) == 'Thing "a" is invalid: spec.x: Invalid value: wrong'
+
+
+def test_a_key_of_a_megabyte_is_not_repeated_below() -> None:
+    path = FieldPath("spec").key("x" * 1_000_000).child("a").index(1)
+    assert str(path) == ("spec[" + "x" * 1_000_000)[:MAX_PATH_CHARACTERS]

@@ -21,7 +21,7 @@ from fairlead.api.errors.tree import (
     TooManyRequests,
     UnsupportedMediaType,
 )
-from fairlead.api.fielderrors import FieldError, aggregate
+from fairlead.api.fielderrors import FieldError, aggregate, first_problems
 from fairlead.api.gvk import GroupKind, GroupResource
 
 __all__ = [
@@ -95,10 +95,12 @@ def forbidden(resource: GroupResource, name: str, error: object) -> Forbidden:
 
 def invalid(kind: GroupKind, name: str, errors: Iterable[FieldError]) -> Invalid:
     """An object that breaks rules, field by field."""
-    problems = list(errors)
+    all_problems = list(errors)
+    problems, left_out = first_problems(all_problems)
     message = f"{kind} {golang.quote(name)} is invalid"
     if problems:
-        message += f": {aggregate(problems)}"
+        more = [f"and {left_out} more"] if left_out else []
+        message += f": {aggregate([*problems, *more])}"
     causes = [problem.to_cause() for problem in problems]
     details = {"name": name, "group": kind.group, "kind": kind.kind, "causes": causes}
     return Invalid(message, details={key: value for key, value in details.items() if value})

@@ -18,7 +18,7 @@ from fairlead.api.yamltext import scalars
 __all__ = ["MAX_ALIASED", "MAX_DEPTH", "MAX_REPEATED", "MAX_VALUES", "Reading", "YamlError", "read"]
 
 MAX_DEPTH: Final = 256  # lists and maps inside one another
-MAX_VALUES: Final = 300_000  # keys count as values
+MAX_VALUES: Final = 200_000  # keys count as values
 MAX_ALIASED: Final = 50_000  # values that aliases and merges stand for; each 64 characters of text count as one more
 MAX_REPEATED: Final = 1_000  # keys that are reported to be there twice
 _MAX_DIRECTIVES: Final = 16  # the parser compares each with all before it

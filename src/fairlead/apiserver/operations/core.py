@@ -9,6 +9,7 @@ import msgspec
 
 from fairlead.apiserver.admission.chain import Chain
 from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.offload import Offload
 from fairlead.apiserver.registry.catalog import Catalog
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.records import Entry
@@ -31,6 +32,8 @@ class Core(msgspec.Struct, eq=False):
     admission: Chain
     # Told of every delete that recorded a grace period on a custom resource.
     on_graceful_deletion: Callable[[Resource], None] = lambda _resource: None
+    # Where the steps of large requests run.
+    offload: Offload = msgspec.field(default_factory=Offload)
 
 
 class WriteOptions(msgspec.Struct):

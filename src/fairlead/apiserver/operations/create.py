@@ -30,7 +30,8 @@ async def create(
     attempts = 1 if named.get("name") else _NAME_ATTEMPTS
     for attempt in range(1, attempts + 1):
         try:
-            return await _create_once(core, resource, copy_json(obj), namespace, options, tracked=tracked)
+            copied = await core.offload.run(copy_json, obj)
+            return await _create_once(core, resource, copied, namespace, options, tracked=tracked)
         except errors.AlreadyExists as error:
             if attempt == attempts:
                 name = (error.details or {}).get("name", "")
@@ -64,16 +65,26 @@ def _already_exists(resource: Resource, name: str, existing: Entry) -> errors.Al
     return error
 
 
+def _prepare(core: Core, resource: Resource, obj: Json, options: WriteOptions, *, tracked: bool) -> None:
+    resource.strategy.prepare_create(obj)
+    resource.strategy.default(obj)
+    if not tracked:
+        # Before admission: what that adds is nobody's.
+        ownership.track(core, resource, None, obj, options, "")
+
+
+def _check(resource: Resource, obj: Json, options: WriteOptions) -> None:
+    validation.check_create(resource, obj)
+    resource.strategy.canonicalize(obj)
+    options.warnings += resource.strategy.warnings(obj, None)
+
+
 async def _create_once(
     core: Core, resource: Resource, obj: Json, namespace: str, options: WriteOptions, *, tracked: bool
 ) -> Outcome:
     strategy = resource.strategy
     metadata.begin_create(core, resource, obj, namespace)
-    strategy.prepare_create(obj)
-    strategy.default(obj)
-    if not tracked:
-        # Before admission: what that adds is nobody's.
-        ownership.track(core, resource, None, obj, options, "")
+    await core.offload.run(_prepare, core, resource, obj, options, tracked=tracked)
     name = obj["metadata"].get("name") or ""
     operation = Operation(
         operation="CREATE",
@@ -94,9 +105,7 @@ async def _create_once(
         ownership.mend(obj, managed, options.warnings)
         strategy.prepare_create(obj)
         strategy.default(obj)
-    validation.check_create(resource, obj)
-    strategy.canonicalize(obj)
-    options.warnings += strategy.warnings(obj, None)
+    await core.offload.run(_check, resource, obj, options)
     await core.admission.validate(operation)
     name = obj["metadata"]["name"]
     key = resource.key(namespace, name)

@@ -28,13 +28,16 @@ def index(resource: Resource, stored: Json) -> tuple[Mapping[str, str], Mapping[
     return metadata.get("labels") or _NO_LABELS, fields
 
 
+def _encoded(resource: Resource, obj: Json) -> tuple[Mapping[str, str], Mapping[str, str], bytes]:
+    stored = resource.stored(obj)
+    return *index(resource, stored), encode_tail(stored)
+
+
 async def put(core: Core, resource: Resource, key: str, obj: Json, *, expected: int) -> Entry:
     """Store an object; its resourceVersion is set when that is durable."""
-    stored = resource.stored(obj)
-    labels, fields = index(resource, stored)
-    tail = encode_tail(stored)
+    labels, fields, tail = await core.offload.run(_encoded, resource, obj)
     # What is being deleted must get there on a full disk too: its finalizers go, its grace period ends.
-    freeing = "deletionTimestamp" in stored["metadata"]
+    freeing = "deletionTimestamp" in obj["metadata"]
     if len(tail) + len(key) > (_MOST_BYTES if resource.is_custom else _MOST_BUILTIN_BYTES) and not freeing:
         # As kube-apiserver passes on what etcd says: without a reason.
         raise errors.ApiError("etcdserver: request is too large")

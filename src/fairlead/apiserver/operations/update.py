@@ -8,6 +8,7 @@ import msgspec
 
 from fairlead.api import errors
 from fairlead.apiserver.admission.interface import Operation
+from fairlead.apiserver.offload import weigh
 from fairlead.apiserver.operations import metadata as metadata_rules
 from fairlead.apiserver.operations import ownership, storing, validation
 from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
@@ -95,19 +96,16 @@ async def _update_once(
     replaces: bool,
     view: View | None,
 ) -> Outcome:
-    strategy = resource.strategy
-    old = resource.decode(entry)
-    obj = await mutation(resource.decode(entry))
+    weigh(len(entry.value))
+    old = await core.offload.run(resource.decode, entry)
+    obj = await mutation(await core.offload.run(resource.decode, entry))
     if metadata_rules.require_metadata(obj).get("name", name) != name:
         raise errors.BadRequest(
             f"the name of the object ({obj['metadata'].get('name')}) does not match the name on the URL ({name})"
         )
     metadata_rules.begin_update(resource, obj, old, namespace, replaces=replaces)
     obj["metadata"]["name"] = name
-    _prepare(resource, obj, old, subresource)
-    if not tracked:
-        # Before admission: what that changes is nobody's.
-        ownership.track(core, resource, old, obj, options, subresource)
+    await core.offload.run(_begin, core, resource, obj, old, options, subresource, tracked=tracked)
     operation = Operation(
         operation="UPDATE",
         resource=resource,
@@ -131,11 +129,24 @@ async def _update_once(
         if view is not None and operation.obj is not None:
             view.take(obj, operation.obj)
         _prepare(resource, obj, old, subresource)
-    validation.check_update(resource, obj, old, subresource)
-    strategy.canonicalize(obj)
-    options.warnings += strategy.warnings(obj, old)
+    await core.offload.run(_check, resource, obj, old, options, subresource)
     await core.admission.validate(operation)
     return await _commit(core, resource, entry, obj, old, options)
+
+
+def _begin(
+    core: Core, resource: Resource, obj: Json, old: Json, options: WriteOptions, subresource: str, *, tracked: bool
+) -> None:
+    _prepare(resource, obj, old, subresource)
+    if not tracked:
+        # Before admission: what that changes is nobody's.
+        ownership.track(core, resource, old, obj, options, subresource)
+
+
+def _check(resource: Resource, obj: Json, old: Json, options: WriteOptions, subresource: str) -> None:
+    validation.check_update(resource, obj, old, subresource)
+    resource.strategy.canonicalize(obj)
+    options.warnings += resource.strategy.warnings(obj, old)
 
 
 def _show(operation: Operation, view: View, obj: Json, old: Json) -> None:

@@ -11,6 +11,9 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.fielderrors import MAX_PATH_CHARACTERS
+from fairlead.apiserver.schema.pruning import MAX_PATHS
+
 __all__ = ["duplicate_fields"]
 
 
@@ -36,8 +39,8 @@ def _walk(value: Any, path: str, found: dict[str, None]) -> None:
     if value.__class__ is _Pairs:
         seen: set[str] = set()
         for key, item in value:
-            child = f"{path}.{key}" if path else key
-            if key in seen:
+            child = (f"{path}.{key}" if path else key)[:MAX_PATH_CHARACTERS]
+            if key in seen and len(found) < MAX_PATHS:
                 found[child] = None
             seen.add(key)
             _walk(item, child, found)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from fairlead.api import golang
-from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.fielderrors import MAX_PATH_CHARACTERS, MAX_PROBLEM_CHARACTERS, FieldError, FieldPath
 from fairlead.apiserver import regex
 from fairlead.apiserver.schema import formats, numbers
 from fairlead.apiserver.schema.correlation import Pair, same_json
@@ -19,6 +19,7 @@ from fairlead.apiserver.schema.model import Node, compile_schema
 
 __all__ = ["Findings", "expected_types", "explain", "in_enum", "number_holds"]
 
+_MAX_CHARACTERS = 2 * MAX_PROBLEM_CHARACTERS  # of messages; most stand in the answer a little shorter
 _TYPES: dict[type, tuple[str, str]] = {  # of a decoded value: its JSON type, and the format Go infers from it
     bool: ("boolean", ""),
     dict: ("object", ""),
@@ -32,12 +33,13 @@ _TYPES: dict[type, tuple[str, str]] = {  # of a decoded value: its JSON type, an
 class Findings:
     """Errors of one value by their kube-openapi message, which tells doubles apart, and how much matched."""
 
-    __slots__ = ("base", "errors", "matches")
+    __slots__ = ("_size", "base", "errors", "matches")
 
     def __init__(self, base: FieldPath) -> None:
         self.base = base
         self.errors: dict[str, FieldError] = {}
         self.matches = 0
+        self._size = 0
 
     def path(self, name: str) -> FieldPath:
         """Where an error about the value of that name belongs."""
@@ -45,8 +47,10 @@ class Findings:
         return self.base.child(name) if name else self.base
 
     def add(self, message: str, error: FieldError) -> None:
-        """Take an error, unless one with that message is there."""
-        self.errors.setdefault(message, error)
+        """Take an error, unless one with that message is there, or more are than an answer can hold."""
+        if self._size <= _MAX_CHARACTERS and message not in self.errors:
+            self._size += len(message)
+            self.errors[message] = error
 
     def general(self, message: str) -> None:
         """Take an error that kube-openapi ties to no field."""
@@ -252,7 +256,8 @@ def _explain_list(node: Node, name: str, value: list[Any], found: Findings, pair
     if node.items is not None:
         for index, item in enumerate(value):
             below = None if pair is None else pair.item(index)
-            found.merge(explain(node.items, f"{name}[{index}]", item, found.base, below))
+            item_name = f"{name}[{index}]"[:MAX_PATH_CHARACTERS]
+            found.merge(explain(node.items, item_name, item, found.base, below))
     if (limit := source.get("minItems")) is not None and len(value) < limit:
         found.invalid(name, len(value), f"{name} in body should have at least {limit} items")
     if (limit := source.get("maxItems")) is not None and len(value) > limit:
@@ -296,7 +301,7 @@ def _explain_object(node: Node, name: str, value: dict[str, Any], found: Finding
         # The type of the whole object is converted before validation, so it can never count as unchanged.
         fixed = not name and key in {"apiVersion", "kind"}
         child_pair = None if pair is None or fixed else pair.field(key)
-        found.merge(explain(child, child_name, value[key], found.base, child_pair))
+        found.merge(explain(child, child_name[:MAX_PATH_CHARACTERS], value[key], found.base, child_pair))
 
     if source.get("additionalProperties") is False:
         for key in value:

@@ -6,11 +6,16 @@ resource and the root of an object keep apiVersion, kind and metadata whatever t
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
+from fairlead.api.fielderrors import MAX_PATH_CHARACTERS
 from fairlead.apiserver.schema.model import ANYTHING, Node
 
-__all__ = ["prune"]
+__all__ = ["MAX_PATHS", "prune"]
+
+MAX_PATHS = 1000  # that are told; all are removed
 
 _META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 
@@ -63,12 +68,12 @@ def _prune_object(node: Node, value: Any, *, embedded: bool) -> list[str] | None
             below = _empty(item) if child is ANYTHING else _prune(child, item)
             if below:
                 removed = removed or []
-                removed.extend(f".{key}{path}" for path in below)
+                _extend(removed, f".{key}", below)
     if unknown:
         removed = removed or []
         for key in unknown:
             del value[key]
-            removed.append(f".{key}")
+        _extend(removed, ".", unknown)
     return removed
 
 
@@ -80,7 +85,7 @@ def _prune_list(node: Node, value: list[Any]) -> list[str] | None:
         below = _preserve(node.items, item) if keep else _prune(node.items, item)
         if below:
             removed = removed or []
-            removed.extend(f"[{index}]{path}" for path in below)
+            _extend(removed, f"[{index}]", below)
     return removed
 
 
@@ -91,7 +96,7 @@ def _preserve(node: Node | None, value: Any) -> list[str] | None:
     removed: list[str] = []
     if value.__class__ is list:
         for index, item in enumerate(value):
-            removed.extend(f"[{index}]{path}" for path in _preserve(node.items, item) or ())
+            _extend(removed, f"[{index}]", _preserve(node.items, item) or ())
         return removed
     if value.__class__ is not dict:
         return None
@@ -101,16 +106,28 @@ def _preserve(node: Node | None, value: Any) -> list[str] | None:
         child = node.child(key)
         if child is not None:
             below = _empty(item) if child is ANYTHING else _prune(child, item)
-            removed.extend(f".{key}{path}" for path in below or ())
+            _extend(removed, f".{key}", below or ())
     return removed
 
 
 def _empty(value: Any) -> list[str] | None:
     """A value without any schema: its objects lose every field, its lists keep their length."""
     if value.__class__ is dict:
-        removed = [f".{key}" for key in value]
+        removed: list[str] = []
+        _extend(removed, ".", value)
         value.clear()
         return removed
     if value.__class__ is list:
-        return [f"[{index}]{path}" for index, item in enumerate(value) for path in _empty(item) or ()]
+        removed = []
+        for index, item in enumerate(value):
+            _extend(removed, f"[{index}]", _empty(item) or ())
+        return removed
     return None
+
+
+def _extend(removed: list[str], before: str, paths: Iterable[str]) -> None:
+    """Take the paths below a field, as many as a client can take in, none longer than is of use."""
+    room = MAX_PATHS - len(removed)
+    if room > 0:
+        before = before[:MAX_PATH_CHARACTERS]
+        removed += [(before + path)[:MAX_PATH_CHARACTERS] for path in itertools.islice(paths, room)]

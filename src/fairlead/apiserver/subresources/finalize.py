@@ -43,7 +43,7 @@ async def finalize(call: Call) -> Response:
         options=call.write_options("UpdateOptions"),
         subresource="finalize",
     )
-    return presentation.outcome(call, form, result)
+    return await presentation.outcome(call, form, result)
 
 
 def _check(call: Call, finalizers: Sequence[str]) -> None:

@@ -8,6 +8,7 @@ from fairlead.api import errors, selectors
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.apiserver.http.messages import Json, Response
+from fairlead.apiserver.offload import weigh
 from fairlead.apiserver.operations import ownership
 from fairlead.apiserver.operations.update import View, update
 from fairlead.apiserver.patch.json_patch import apply_json_patch
@@ -113,6 +114,7 @@ def _media(call: Call) -> str:
 async def _read_patch(call: Call) -> Any:
     media = _media(call)
     data = await call.request.read_body()
+    weigh(len(data))
     if media == patch_verb.JSON_PATCH:
         operations = patch_verb.decode_patch(data)
         return lambda seen: apply_json_patch(seen, operations)

@@ -21,11 +21,12 @@ from fairlead.apiserver.types.fields import Field, TypeRef, describe
 from fairlead.apiserver.types.leaves import LEAVES, MAGIC
 from fairlead.apiserver.types.schemas import Json, type_name
 
-__all__ = ["CONTENT_TYPE", "MAX_DEPTH", "MAX_MESSAGES", "decode"]
+__all__ = ["CONTENT_TYPE", "MAX_DEPTH", "MAX_VALUES", "decode"]
 
 CONTENT_TYPE: Final = "application/vnd.kubernetes.protobuf"
 MAX_DEPTH: Final = 128  # messages inside one another; only JSON schemas and embedded objects nest freely
-MAX_MESSAGES: Final = 200_000  # in one body: a small body of tiny messages must not become a huge object
+# Messages, and items of lists and maps, in one body: a small body of tiny ones must not become a huge object.
+MAX_VALUES: Final = 200_000
 
 Span = tuple[int, int]
 
@@ -39,7 +40,7 @@ def decode(body: bytes, default: GroupVersionKind | None = None) -> Json:
 
 
 class _Decoder:
-    """One body; nested objects (raw extensions) get decoders of their own and share the count of messages."""
+    """One body; nested objects (raw extensions) get decoders of their own and share the count of values."""
 
     def __init__(self, data: bytes, depth: int, spent: list[int] | None = None) -> None:
         self._data = data
@@ -77,9 +78,7 @@ class _Decoder:
         """Decode one message of the named type."""
         if self._depth >= MAX_DEPTH:
             raise wire.WireError("exceeded max depth")
-        self._spent[0] += 1
-        if self._spent[0] > MAX_MESSAGES:
-            raise wire.WireError("too many messages")
+        self._count()
         self._depth += 1
         leaf = LEAVES.get(name)
         if leaf is not None:
@@ -89,6 +88,11 @@ class _Decoder:
             self._fill(name, start, end, value)
         self._depth -= 1
         return value
+
+    def _count(self) -> None:
+        self._spent[0] += 1
+        if self._spent[0] > MAX_VALUES:
+            raise wire.WireError(f"it has more than {MAX_VALUES} values")
 
     def _fill(self, name: str, start: int, end: int, out: Json) -> None:
         data, slots, position = self._data, _slots(name), start
@@ -121,6 +125,7 @@ class _Decoder:
             else:
                 position = wire.skip(self._data, position, end, tag & 7)
                 continue
+            self._count()
             found.setdefault(tag >> 3, []).append(value)
         return found
 
@@ -181,6 +186,7 @@ class _Decoder:
 
     def read_item(self, field: Field, position: int, end: int, out: Json) -> int:
         """One more item of a list."""
+        self._count()
         item = field.type.item
         value, position = self.value(item, position, end) if item else (None, end)
         out.setdefault(field.name, []).append(value)
@@ -192,12 +198,14 @@ class _Decoder:
         start, stop = wire.read_length(self._data, position, end)
         values = out.setdefault(field.name, [])
         while item is not None and start < stop:
+            self._count()
             value, start = self.value(item, start, stop)
             values.append(value)
         return stop
 
     def read_entry(self, field: Field, position: int, end: int, out: Json) -> int:
         """One entry of a map: key and value are fields 1 and 2 of a message."""
+        self._count()
         item = field.type.item
         start, stop = wire.read_length(self._data, position, end)
         key, value = "", _EMPTY.get(item.name if item else "", "")

@@ -13,7 +13,9 @@ from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.api.yamltext import reading
 from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.http.messages import Json, Request
+from fairlead.apiserver.offload import weigh
 from fairlead.apiserver.patch.depth import MAX_DEPTH, ensure_depth
+from fairlead.apiserver.patch.values import ensure_few_values
 from fairlead.apiserver.schema.conformance import Unfit, conform
 from fairlead.apiserver.schema.duplicates import duplicate_fields
 from fairlead.apiserver.schema.model import Node
@@ -58,9 +60,14 @@ async def read_object(
 
     ``also`` are older apiVersions of the same form that are taken for it.
     """
+    data = await call.request.read_body()
+    weigh(len(data))
+    return await call.core.offload.run(_read, call, data, gvk, node, also)
+
+
+def _read(call: Call, data: bytes, gvk: GroupVersionKind | None, node: Node | None, also: tuple[str, ...]) -> Json:
     resource = call.resource
     expected = gvk or GroupVersionKind(resource.group, resource.version, resource.kind)
-    data = await call.request.read_body()
     body = parse(call.request, data, expected, custom=resource.is_custom and gvk is None)
     obj = body.value
     if obj.get("apiVersion") in also:
@@ -88,6 +95,7 @@ def parse(request: Request, data: bytes, expected: GroupVersionKind, *, custom: 
 def decode_json(data: bytes, kind: str) -> Json:
     """A JSON object of bounded depth."""
     try:
+        ensure_few_values(data)
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         # A YAML body under a JSON content type is what a newcomer's curl sends; Kubernetes takes it as JSON only.
@@ -101,6 +109,7 @@ def decode_yaml(data: bytes, kind: str) -> Body:
     if data.lstrip()[:1] == b"{":
         # JSON is YAML, and most clients send it under that name; reading it as what it is costs a thousandth.
         with contextlib.suppress(msgspec.DecodeError, RecursionError, ValueError):
+            ensure_few_values(data)
             value = msgspec.json.decode(data)
             if not duplicate_fields(data, value):
                 return Body(_as_object(value, kind))
@@ -209,8 +218,11 @@ def _undecodable(gvk: GroupVersionKind, problem: str) -> errors.BadRequest:
 async def read_options(call: Call, kind: str) -> Json:
     """An options object in the body of a DELETE; an empty body is an empty one."""
     data = await call.request.read_body()
-    if not data:
-        return {}
+    weigh(len(data))
+    return await call.core.offload.run(_read_options, call, data, kind) if data else {}
+
+
+def _read_options(call: Call, data: bytes, kind: str) -> Json:
     expected = GroupVersionKind("meta.k8s.io", "v1", kind)
     media = call.request.header("content-type").partition(";")[0].strip() or JSON
     if media == PROTOBUF:

@@ -25,7 +25,7 @@ async def create(call: Call) -> Response:
     options = call.write_options("CreateOptions")
     obj = await read_object(call)
     result = await create_object(call.core, call.resource, obj, namespace=call.info.namespace, options=options)
-    return presentation.outcome(call, form, result, 201)
+    return await presentation.outcome(call, form, result, 201)
 
 
 async def create_absent(
@@ -42,5 +42,5 @@ async def create_absent(
             options=options.with_kind("CreateOptions"),
             tracked=tracked,
         )
-        return presentation.outcome(call, form, made, 201)
+        return await presentation.outcome(call, form, made, 201)
     return None

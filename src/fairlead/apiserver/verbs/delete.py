@@ -40,7 +40,7 @@ async def delete(call: Call) -> Response:
     if result.removed and not call.resource.strategy.returns_deleted_object:
         return json_response(_success(call, result))
     status = 202 if not result.removed and request.wants_accepted else 200
-    return presentation.outcome(call, form, result, status)
+    return await presentation.outcome(call, form, result, status)
 
 
 async def delete_collection(call: Call) -> Response:

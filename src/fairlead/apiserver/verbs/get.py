@@ -19,4 +19,4 @@ async def get(call: Call) -> Response:
     entry = call.core.store.read(resource.table, resource.key(call.info.namespace, call.info.name))
     if entry is None:
         raise errors.not_found(resource.group_resource, call.info.name)
-    return presentation.one_entry(call, form, entry)
+    return await presentation.one_entry(call, form, entry)

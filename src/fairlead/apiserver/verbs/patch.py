@@ -11,6 +11,7 @@ from fairlead.api import errors
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.apiserver.http.messages import Json, Response
+from fairlead.apiserver.offload import weigh
 from fairlead.apiserver.operations import ownership
 from fairlead.apiserver.operations.core import WriteOptions
 from fairlead.apiserver.operations.update import update as update_object
@@ -18,6 +19,7 @@ from fairlead.apiserver.patch.depth import ensure_depth
 from fairlead.apiserver.patch.json_patch import apply_json_patch
 from fairlead.apiserver.patch.merge_patch import apply_merge_patch
 from fairlead.apiserver.patch.strategic import apply_strategic_merge_patch
+from fairlead.apiserver.patch.values import ensure_few_values
 from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.apiserver.schema.duplicates import duplicate_fields
 from fairlead.apiserver.verbs import presentation
@@ -39,6 +41,7 @@ async def patch(call: Call) -> Response:
     media = call.request.header("content-type").partition(";")[0].strip()
     options = call.write_options("PatchOptions")
     data = await call.request.read_body()
+    weigh(len(data))
     if media == APPLY_PATCH:
         return await _apply(call, form, data, options)
     accepted: tuple[str, ...] = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
@@ -46,9 +49,7 @@ async def patch(call: Call) -> Response:
         accepted = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
     if media not in accepted:
         raise errors.unsupported_media_type(accepted)
-    changes = decode_patch(data)
-    prefix = "json patch " if media == JSON_PATCH else ""
-    twice = [f'{prefix}duplicate field "{path}"' for path in duplicate_fields(data, changes)]
+    changes, twice = await call.core.offload.run(_read_patch, data, media)
     change = _change(call, media, changes, twice)
     result = await update_object(
         call.core,
@@ -59,14 +60,14 @@ async def patch(call: Call) -> Response:
         options=options,
         subresource=call.info.subresource,
     )
-    return presentation.outcome(call, form, result)
+    return await presentation.outcome(call, form, result)
 
 
 def _change(call: Call, media: str, changes: Any, problems: list[str]) -> Callable[[Json], Awaitable[Json]]:
     gvk = GroupVersionKind(call.resource.group, call.resource.version, call.resource.kind)
     told = list(call.warnings)
 
-    async def change(current: Json) -> Json:
+    def changed(current: Json) -> Json:
         # What the patch brings is copied, so that the next attempt finds it as the client sent it.
         brought = copy_json(changes)
         if media == JSON_PATCH:
@@ -90,12 +91,22 @@ def _change(call: Call, media: str, changes: Any, problems: list[str]) -> Callab
             raise errors.invalid(GroupKind("", ""), "", [problem]) from error
         return result
 
+    async def change(current: Json) -> Json:
+        return await call.core.offload.run(changed, current)
+
     return change
+
+
+def _read_patch(data: bytes, media: str) -> tuple[Any, list[str]]:
+    changes = decode_patch(data)
+    prefix = "json patch " if media == JSON_PATCH else ""
+    return changes, [f'{prefix}duplicate field "{path}"' for path in duplicate_fields(data, changes)]
 
 
 def decode_patch(data: bytes) -> Any:
     """A patch in JSON, of bounded depth."""
     try:
+        ensure_few_values(data)
         value = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise errors.BadRequest(f"error decoding patch: {error}") from error
@@ -121,7 +132,7 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
     resource = call.resource
     manager = query.get("fieldManager")
     gvk = GroupVersionKind(resource.group, resource.version, resource.kind)
-    applied = _read_applied(call, data)
+    applied = await call.core.offload.run(_read_applied, call, data)
     if not applied.get("apiVersion") or not applied.get("kind"):
         group, _, version = str(applied.get("apiVersion") or "").rpartition("/")
         raise errors.BadRequest(f"invalid object type: {group}/{version}, Kind={applied.get('kind') or ''}")
@@ -148,15 +159,24 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
         if metadata.get("uid") or metadata.get("resourceVersion"):
             problem = "uid mismatch: the provided object does not exist"
             raise errors.conflict(resource.group_resource, call.info.name, problem)
-        obj = ownership.apply_new(call.core, resource, copy_json(applied), manager)
+        copied = await call.core.offload.run(copy_json, applied)
+        obj = await call.core.offload.run(ownership.apply_new, call.core, resource, copied, manager)
         made = await create_absent(call, form, obj, options, tracked=True)
         if made is not None:
             return made
 
     async def change(current: Json) -> Json:
         # Every attempt starts from what the client sent: defaults are filled into the result in place.
-        return ownership.apply_existing(
-            call.core, resource, current, copy_json(applied), manager, force=force, subresource=call.info.subresource
+        return await call.core.offload.run(
+            lambda: ownership.apply_existing(
+                call.core,
+                resource,
+                current,
+                copy_json(applied),
+                manager,
+                force=force,
+                subresource=call.info.subresource,
+            )
         )
 
     result = await update_object(
@@ -169,4 +189,4 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
         subresource=call.info.subresource,
         tracked=True,
     )
-    return presentation.outcome(call, form, result)
+    return await presentation.outcome(call, form, result)

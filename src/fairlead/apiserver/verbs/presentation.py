@@ -12,6 +12,7 @@ from fairlead.api import errors
 from fairlead.api.yamltext import writing
 from fairlead.apiserver import printers
 from fairlead.apiserver.http.messages import Json, Request, Response
+from fairlead.apiserver.offload import weigh
 from fairlead.apiserver.operations.core import Outcome
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.verbs.call import Call
@@ -96,19 +97,21 @@ def _form(media: str, parameters: Mapping[str, str]) -> Form | None:
     return Form(media, view, version)
 
 
-def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> Response:
+async def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> Response:
     """A stored object."""
+    weigh(len(entry.value))
     if form.plain:
         return Response(status, _pretty(call, call.resource.shown(entry).wire(call.resource.head)))
-    return one_object(call, form, call.resource.decode(entry), status)
+    obj = await call.core.offload.run(call.resource.decode, entry)
+    return await call.core.offload.run(one_object, call, form, obj, status)
 
 
-def outcome(call: Call, form: Form, result: Outcome, status: int = 200) -> Response:
+async def outcome(call: Call, form: Form, result: Outcome, status: int = 200) -> Response:
     """What came of a write; stored bytes are sent as they are."""
     resource = call.resource
     if result.entry is not None and form.plain:
         return Response(status, resource.shown(result.entry).wire(resource.head))
-    return one_object(call, form, resource.returned(result.obj), status)
+    return await call.core.offload.run(lambda: one_object(call, form, resource.returned(result.obj), status))
 
 
 def one_object(call: Call, form: Form, obj: Json, status: int = 200) -> Response:

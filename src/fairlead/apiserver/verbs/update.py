@@ -31,7 +31,7 @@ async def update(call: Call) -> Response:
                 return made
 
     async def replace(_current: Json) -> Json:
-        copied: Json = copy_json(obj)  # every attempt starts from what the client sent
+        copied: Json = await call.core.offload.run(copy_json, obj)  # every attempt starts from what the client sent
         return copied
 
     result = await update_object(
@@ -44,7 +44,7 @@ async def update(call: Call) -> Response:
         subresource=call.info.subresource,
         replaces=True,
     )
-    return presentation.outcome(call, form, result)
+    return await presentation.outcome(call, form, result)
 
 
 async def _create(call: Call, form: presentation.Form, obj: Json, options: WriteOptions) -> Response | None:

@@ -176,3 +176,13 @@ def test_add_then_test_then_remove_restores(document: dict[str, Any], key: str, 
         name: old for name, old in before.items() if name != key
     }
     assert document == before
+
+
+def test_copies_of_text_count() -> None:
+    # A thousand copies of a megabyte take no memory in Python, and a gigabyte when they are written.
+    document = {"a": "x" * 1_000_000}
+    copies = [{"op": "copy", "from": "/a", "path": f"/a{n}"} for n in range(4)]
+    assert len(json_patch.apply_json_patch(document, copies[:3])) == 4
+    with pytest.raises(errors.Invalid) as caught:
+        json_patch.apply_json_patch(document, copies)
+    assert "exceeding the limit" in (caught.value.details or {})["causes"][0]["message"]

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.api.fielderrors import MAX_PATH_CHARACTERS
 from fairlead.apiserver.schema.model import Node, compile_schema
-from fairlead.apiserver.schema.pruning import prune
+from fairlead.apiserver.schema.pruning import MAX_PATHS, prune
 
 OPEN = {"x-kubernetes-preserve-unknown-fields": True}
 
@@ -109,3 +110,12 @@ def test_pruning_twice_is_pruning_once(schema: dict[str, Any], value: Any) -> No
     again = copy.deepcopy(value)
     assert prune(node, again) == []
     assert again == value
+
+
+def test_no_more_paths_are_told_than_a_client_can_take_in_and_none_repeats_a_key_of_a_megabyte() -> None:
+    node = compile_schema({"type": "object", "additionalProperties": {"type": "object", "properties": {"known": {}}}})
+    value = {"x" * 1_000_000: {"known": 1, **{f"k{n}": n for n in range(10_000)}}}
+    removed = prune(node, value, root=False)
+    assert len(removed) == MAX_PATHS
+    assert all(len(path) <= MAX_PATH_CHARACTERS for path in removed)
+    assert list(value.values()) == [{"known": 1}]

@@ -126,7 +126,7 @@ def nested_objects(levels: int) -> bytes:
         (envelope(message((1, message((8, b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\x7f"))))), "a time out of range"),
         (nested_schema(200), "exceeded max depth"),
         (nested_objects(70), "exceeded max depth"),
-        (envelope(message((2, b"\x12\x00" * (protobuf.MAX_MESSAGES + 1)))), "too many messages"),
+        (envelope(message((2, b"\x12\x00" * (protobuf.MAX_VALUES + 1)))), "more than 200000 values"),
     ],
     ids=lambda value: value[:40] if isinstance(value, str) else "",
 )

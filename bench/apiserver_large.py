@@ -1,0 +1,226 @@
+"""How long others wait while the embedded API server handles requests of 3 MB, each made to cost as much as it can.
+
+Small requests are timed by a process of its own, first alone, then while one client sends large requests one after the
+other. Every form of body that the server takes is among them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import pathlib
+import ssl
+import tempfile
+import threading
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, Self
+
+from bench.apiserver_load import Endpoint, Job, Result, drive
+from bench.apiserver_plane import Plane, embedded
+from bench.harness import Measurement, at_most, benchmark
+
+__all__: list[str] = []
+
+SECONDS = 4.0
+SIZE = 3_100_000  # just below what a request may have
+LIMIT_MS = 100
+NAMESPACE = "default"
+MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+THINGS = f"/apis/large.example.com/v1/namespaces/{NAMESPACE}/things"
+SMALL = "/api/v1/namespaces/kube-system"
+APPLY = "application/apply-patch+yaml"
+YAML = "application/yaml"
+JSON = "application/json"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+class Large(NamedTuple):
+    """One request. `%d` in the path is its number."""
+
+    name: str
+    method: str
+    path: str
+    content_type: str
+    body: bytes
+
+
+@benchmark("apiserver-large")
+def measure() -> Iterator[Measurement]:
+    with tempfile.TemporaryDirectory() as folder:
+        plane = embedded(pathlib.Path(folder) / "embedded")
+        try:
+            asyncio.run(plane.start())
+            _prepare(plane.endpoint)
+            idle = _small(plane.endpoint)
+            yield Measurement("small requests alone, p99", idle.p99_ms, "ms")
+            for large in requests():
+                yield _beside(plane, large, idle)
+        finally:
+            plane.close()
+
+
+def _beside(plane: Plane, large: Large, idle: Result) -> Measurement:
+    before = plane.resident_megabytes()
+    with _Sender(plane.endpoint, large) as sender:
+        sender.answered.wait()  # the first one has warmed up what is loaded when it is needed
+        busy = _small(plane.endpoint)
+    note = (
+        f"{busy.p99_ms / idle.p99_ms:.1f} times as long as alone; {sender.number} large ones of "
+        f"{sender.seconds / max(sender.number, 1):.2f} s, answered {sender.code}; "
+        f"memory {before:.0f} to {plane.resident_megabytes():.0f} MB"
+    )
+    return Measurement(f"beside {large.name}, p99", busy.p99_ms, "ms", at_most(LIMIT_MS), note)
+
+
+def _small(endpoint: Endpoint) -> Result:
+    return drive(Job(endpoint, "GET", SMALL, clients=2, seconds=SECONDS))
+
+
+class _Sender:
+    """Sends the same large request again and again, on one connection, from a thread."""
+
+    def __init__(self, endpoint: Endpoint, large: Large) -> None:
+        self._endpoint, self._large = endpoint, large
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self.answered = threading.Event()
+        self.number = self.code = 0
+        self.seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            send = _sending(self._endpoint)
+            while not self._stopped.is_set():
+                began = time.perf_counter()
+                path = self._large.path.replace("%d", str(self.number))
+                self.code = send(self._large.method, path, self._large.content_type, self._large.body)
+                self.seconds += time.perf_counter() - began
+                self.number += 1
+                self.answered.set()
+        finally:
+            self.answered.set()
+
+
+def _sending(endpoint: Endpoint) -> Callable[[str, str, str, bytes], int]:
+    parts = urllib.parse.urlsplit(endpoint.url)
+    context = ssl.create_default_context(cafile=endpoint.ca_file)
+    connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, context=context, timeout=120)
+
+    def send(method: str, path: str, content_type: str, body: bytes) -> int:
+        headers = {"Authorization": f"Bearer {endpoint.token}", "Content-Type": content_type}
+        connection.request(method, path, body, headers)
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    return send
+
+
+def _prepare(endpoint: Endpoint) -> None:
+    """A kind that keeps whatever it is given."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "things", "kind": "Thing"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.large.example.com"},
+        "spec": {"group": "large.example.com", "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+    send = _sending(endpoint)
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    assert send("POST", path, JSON, json.dumps(definition).encode()) == 201
+    for name, body in (("whole", {}), ("grown", {"k": "v" * 1_000_000})):
+        data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": body}
+        assert send("POST", MAPS, JSON, json.dumps(data).encode()) == 201
+
+
+def requests() -> Iterator[Large]:
+    """Each form of body, filled with what costs most in it."""
+    dry = "?dryRun=All"
+    thing = '{"apiVersion":"large.example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":%s}'
+    config = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":%s}'
+    entries = "{" + ",".join(f'"k{n}":""' for n in range(190_000)) + "}"
+    lists, numbers = "[" + "[]," * (SIZE // 3 - 40) + "1]", "[" + "1," * (SIZE // 2 - 80) + "1]"
+    few = "{" + ",".join(f'"k{n}":{{"a":[1,{{}}]}}' for n in range(40_000)) + "}"
+    yield Large("text in JSON", "POST", MAPS + dry, JSON, (config % f'{{"k":"{"v" * (SIZE - 200)}"}}').encode())
+    yield Large("entries in JSON", "POST", MAPS + dry, JSON, (config % entries).encode())
+    yield Large("empty lists in JSON", "POST", THINGS + dry, JSON, (thing % lists).encode())
+    yield Large("numbers in JSON", "POST", THINGS + dry, JSON, (thing % numbers).encode())
+    yield Large("nested values in JSON", "POST", THINGS + dry, JSON, (thing % few).encode())
+    yield Large("wrong values in JSON", "POST", MAPS + dry, JSON, (config % entries.replace("k", "/")).encode())
+    yield Large(
+        "repeated keys in JSON", "POST", THINGS + dry, JSON, (thing % ("{" + '"a":1,' * 500_000 + '"a":1}')).encode()
+    )
+    head = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "a"}\ndata:\n'
+    lines = head + "".join(f'  k{n}: ""\n' for n in range(99_000))
+    yield Large("entries in YAML", "POST", MAPS + dry, YAML, lines.encode())
+    yield Large("too many values in YAML", "POST", MAPS + dry, YAML, b"[" + b"[]," * (SIZE // 3) + b"]")
+    yield Large(
+        "text in YAML", "POST", MAPS + dry, YAML, (head + "  k: |\n" + "    text\n" * (SIZE // 9 - 20)).encode()
+    )
+    yield Large("empty strings in protobuf", "POST", MAPS + dry, PROTOBUF, _protobuf(b"\x12\x00", SIZE // 2 - 100))
+    yield Large(
+        "entries in protobuf", "POST", MAPS + dry, PROTOBUF, _protobuf(b"\x12\x04\x0a\x00\x12\x00", SIZE // 6 - 100)
+    )
+    patch = (thing % few).encode()
+    yield Large("an apply", "PATCH", THINGS + "/a?fieldManager=m&dryRun=All", APPLY, patch)
+    yield Large(
+        "an apply of entries", "PATCH", MAPS + "/a?fieldManager=m&dryRun=All", APPLY, (config % entries).encode()
+    )
+    merge = f'{{"data":{entries}}}'.encode()
+    yield Large("a merge patch", "PATCH", MAPS + "/whole" + dry, "application/merge-patch+json", merge)
+    yield Large("a strategic patch", "PATCH", MAPS + "/whole" + dry, "application/strategic-merge-patch+json", merge)
+    operations = json.dumps([{"op": "copy", "from": "/data/k", "path": f"/data/k{n}"} for n in range(9_000)]).encode()
+    yield Large("a patch that copies", "PATCH", MAPS + "/grown" + dry, "application/json-patch+json", operations)
+    tests = json.dumps([{"op": "test", "path": "/data/k", "value": "v"}] * 9_000).encode()
+    yield Large("a patch that tests", "PATCH", MAPS + "/grown" + dry, "application/json-patch+json", tests)
+    yield Large(
+        "a CustomResourceDefinition",
+        "POST",
+        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions" + dry,
+        JSON,
+        _definition(),
+    )
+
+
+def _protobuf(field: bytes, times: int) -> bytes:
+    metadata = b"\x0a\x03\x0a\x01a"
+    content = metadata + field * times
+    meta = b"\x0a\x0f\x0a\x02v1\x12\x09ConfigMap"
+    length = bytearray()
+    size = len(content)
+    while size >= 0x80:
+        length.append(size & 0x7F | 0x80)
+        size >>= 7
+    length.append(size)
+    return b"k8s\x00" + meta + b"\x12" + bytes(length) + content
+
+
+def _definition() -> bytes:
+    fields = {f"f{n}": {"type": "object", "properties": {"a": {"type": "string"}}} for n in range(40_000)}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": fields}},
+    }
+    spec = {"group": "b.example.com", "scope": "Cluster", "names": {"plural": "bs", "kind": "B"}, "versions": [version]}
+    whole = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "bs.b.example.com"},
+        "spec": spec,
+    }
+    return json.dumps(whole).encode()
