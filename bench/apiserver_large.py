@@ -153,7 +153,7 @@ def requests() -> Iterator[Large]:
     config = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":%s}'
     entries = "{" + ",".join(f'"k{n}":""' for n in range(190_000)) + "}"
     lists, numbers = "[" + "[]," * (SIZE // 3 - 40) + "1]", "[" + "1," * (SIZE // 2 - 80) + "1]"
-    few = "{" + ",".join(f'"k{n}":{{"a":[1,{{}}]}}' for n in range(40_000)) + "}"
+    few = "{" + ",".join(f'"k{n}":{{"a":[1,{{}}]}}' for n in range(38_000)) + "}"
     yield Large("text in JSON", "POST", MAPS + dry, JSON, (config % f'{{"k":"{"v" * (SIZE - 200)}"}}').encode())
     yield Large("entries in JSON", "POST", MAPS + dry, JSON, (config % entries).encode())
     yield Large("empty lists in JSON", "POST", THINGS + dry, JSON, (thing % lists).encode())
@@ -209,7 +209,7 @@ def _protobuf(field: bytes, times: int) -> bytes:
 
 
 def _definition() -> bytes:
-    fields = {f"f{n}": {"type": "object", "properties": {"a": {"type": "string"}}} for n in range(40_000)}
+    fields = {f"f{n}": {"type": "object", "properties": {"a": {"type": "string"}}} for n in range(38_000)}
     version = {
         "name": "v1",
         "served": True,

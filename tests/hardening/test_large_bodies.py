@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,3 +108,47 @@ async def test_a_patch_that_copies_text_again_and_again(fairlead_apiserver: Embe
         operations = [{"op": "copy", "from": "/text", "path": f"/text{n}"} for n in range(9000)]
         answer = await api.patch(f"{path}/a", operations, JSON_PATCH)
         assert "exceeding the limit" in answer.expect(422)["details"]["causes"][0]["message"]
+
+
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (
+            "secrets",
+            {
+                "type": "kubernetes.io/dockerconfigjson",
+                "data": {".dockerconfigjson": base64.b64encode(DEEP.encode()).decode()},
+            },
+        ),
+        (
+            "configmaps",
+            {"managedFields": [{"fieldsType": "FieldsV1", "fieldsV1": {f"k:{DEEP}": {}}, "operation": "Update"}]},
+        ),
+        (
+            "configmaps",
+            {"managedFields": [{"fieldsType": "FieldsV1", "fieldsV1": {f"v:{DEEP}": {}}, "operation": "Update"}]},
+        ),
+    ],
+    ids=["secret", "key of a list's item", "item of a set"],
+)
+async def test_depth_inside_of_text(fairlead_apiserver: EmbeddedControlPlane, path: str, body: dict[str, Any]) -> None:
+    metadata = {"name": "deep", **{key: value for key, value in body.items() if key == "managedFields"}}
+    whole = {"metadata": metadata, **{key: value for key, value in body.items() if key != "managedFields"}}
+    async with RawApi(fairlead_apiserver.access()) as api:
+        answer = await api.post(f"/api/v1/namespaces/default/{path}", whole, dryRun="All")
+        assert answer.code in {201, 400, 422}, answer.raw[:300]
+
+
+async def test_depth_of_raw_json_in_protobuf(fairlead_apiserver: EmbeddedControlPlane) -> None:
+    raw = b"[" * 900 + b"]" * 900
+    data = b"\x0a" + varint(len(raw)) + raw
+    content = b"\x0a\x03\x0a\x01a\x12" + varint(len(data)) + data + b"\x18\x01"
+    meta = b"\x0a\x07apps/v1\x12\x12ControllerRevision"
+    body = b"k8s\x00\x0a" + varint(len(meta)) + meta + b"\x12" + varint(len(content)) + content
+    async with RawApi(fairlead_apiserver.access()) as api:
+        path = "/apis/apps/v1/namespaces/default/controllerrevisions"
+        answer = await api.request("POST", path, body, content_type=PROTOBUF)
+        assert answer.code == 400, answer.raw[:300]

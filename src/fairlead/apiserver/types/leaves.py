@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from fairlead.api.time import format_duration_nanoseconds, format_micro_time, format_time
+from fairlead.apiserver.patch.values import ensure_few_values
 from fairlead.apiserver.types import wire
 
 __all__ = ["LEAVES", "MAGIC", "Decoding", "Leaf"]
@@ -99,8 +100,9 @@ def _raw_json(_: Decoding, data: bytes, fields: Fields) -> Any:
     if not content:
         return None
     try:
+        ensure_few_values(content)
         return msgspec.json.decode(content)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise wire.WireError(f"raw JSON: {error}") from None
 
 

@@ -88,7 +88,7 @@ def parse(request: Request, data: bytes, expected: GroupVersionKind, *, custom: 
     if media in {YAML, "application/x-yaml", "text/yaml"}:
         return decode_yaml(data, expected.kind)
     if media == PROTOBUF and not custom:
-        return Body(protobuf.decode(data, expected))
+        return Body(_as_object(protobuf.decode(data, expected), expected.kind))
     raise errors.unsupported_media_type((JSON, YAML) if custom else _ACCEPTED)
 
 

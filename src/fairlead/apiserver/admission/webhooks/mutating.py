@@ -123,7 +123,7 @@ def _patch(hook: Webhook, operation: Operation, target: Resource, verdict: Verdi
 def _decode(hook: Webhook, patch: bytes) -> list[Any]:
     try:
         decoded = msgspec.json.decode(patch)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise CallFailed(hook.name, f"received undecodable patch in webhook response: {error}") from error
     if not isinstance(decoded, list):
         reason = "json: cannot unmarshal object into Go value of type jsonpatch.Patch"

@@ -107,7 +107,7 @@ def read_review(body: bytes, *, uid: str, version: str, mutating: bool) -> Verdi
 def _decode(body: bytes) -> Json:
     try:
         review = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         review = ""  # Kubernetes tries YAML next, to which nearly everything is a string
     if not isinstance(review, dict):
         found = _JSON_NAMES.get(type(review), "null")

@@ -13,6 +13,9 @@ from typing import Any
 import msgspec
 
 from fairlead.api import golang
+from fairlead.api.errors import BadRequest
+from fairlead.apiserver.patch.depth import ensure_depth
+from fairlead.apiserver.patch.values import ensure_few_values
 
 __all__ = ["SELF", "MalformedFieldsError", "canonical", "describe", "json_scalar", "value_element"]
 
@@ -86,9 +89,12 @@ def describe(element: str) -> str:
 
 def _decoded(content: str) -> Any:
     try:
-        return msgspec.json.decode(content)
-    except msgspec.DecodeError as error:
+        ensure_few_values(content.encode())
+        value = msgspec.json.decode(content)
+        ensure_depth(value)
+    except (msgspec.DecodeError, RecursionError, ValueError, BadRequest) as error:
         raise MalformedFieldsError(f"parsing key as path element: {error}") from None
+    return value
 
 
 def _printed(value: Any) -> str:

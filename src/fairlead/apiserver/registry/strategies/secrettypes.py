@@ -49,5 +49,5 @@ def _not_json(key: str) -> FieldError:
 def _is_json_object(value: str | None) -> bool:
     try:
         return isinstance(msgspec.json.decode(base64.b64decode(value or "", validate=True)), dict)
-    except (binascii.Error, ValueError, msgspec.DecodeError):
+    except (binascii.Error, ValueError, msgspec.DecodeError, RecursionError):
         return False
