@@ -10,7 +10,7 @@ from typing import Final
 
 from fairlead.api.yamltext.reading import MAX_VALUES
 
-__all__ = ["MAX_VALUES", "TooManyValues", "ensure_few_values"]
+__all__ = ["TooManyValues", "ensure_few_values"]
 
 _TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.api.yamltext.reading import MAX_VALUES
 from fairlead.apiserver.patch import values
-from fairlead.apiserver.patch.values import MAX_VALUES, TooManyValues, ensure_few_values
+from fairlead.apiserver.patch.values import TooManyValues, ensure_few_values
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text('a,[{]}:"\\\\\\n', max_size=8),
