@@ -1,12 +1,30 @@
-"""What is said when a server cannot listen: where, by which flags, and what may help."""
+"""Sockets of servers: what is said when one cannot listen, and how much of what it sent has arrived."""
 
 from __future__ import annotations
 
 import errno
 import os
 import socket
+import struct
+import sys
+from typing import Any
 
-__all__ = ["cannot_listen"]
+__all__ = ["acknowledged_bytes", "cannot_listen"]
+
+# tcpi_bytes_acked in Linux's struct tcp_info.
+_ACKNOWLEDGED = struct.Struct("=Q")
+_ACKNOWLEDGED_OFFSET = 120
+
+
+def acknowledged_bytes(connection: Any) -> int | None:
+    """How much of what was sent the other side has taken, ever; None where the system does not say."""
+    if sys.platform != "linux" or connection is None:
+        return None
+    try:
+        told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ACKNOWLEDGED_OFFSET + _ACKNOWLEDGED.size)
+        return int(_ACKNOWLEDGED.unpack_from(told, _ACKNOWLEDGED_OFFSET)[0])
+    except (OSError, struct.error):
+        return None
 
 
 def cannot_listen(error: OSError, address: str, port: int) -> OSError:

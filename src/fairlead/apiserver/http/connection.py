@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import collections
 import urllib.parse
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httptools
@@ -19,64 +18,31 @@ from fairlead.apiserver.http import head, headers
 from fairlead.apiserver.http.flow import MAX_HEAD_BYTES, Answer, Flow, Phase, Wait
 from fairlead.apiserver.http.incoming import Incoming
 from fairlead.apiserver.http.messages import Query, Request, Response
-from fairlead.apiserver.http.outgoing import GONE, Held, Outgoing, chosen_to_cut, reset_when_closed
+from fairlead.apiserver.http.outgoing import GONE, Held, Outgoing, reset_when_closed
+from fairlead.apiserver.http.site import Site
 from fairlead.apiserver.http.streams import Stream
 from fairlead.apiserver.http.target import decode_path, is_well_formed
-from fairlead.base import commitment, logs
-from fairlead.base.tasks import TaskSet
+from fairlead.base import commitment, sockets
 
-__all__ = ["Connection", "Handler", "Site"]
+__all__ = ["Connection"]
 
-Handler = Callable[[Request], Awaitable[Response]]
-
-_PATIENCE_SECONDS = {
-    Wait.SERVER: float("inf"),
+# By `Wait`.
+_PATIENCE_SECONDS = (
+    float("inf"),  # the server's own turn
     # As kube-apiserver's: so long may a request's head take, so long its body.
-    Wait.HEAD: 32.0,
-    Wait.BODY: 60.0,
+    32.0,
+    60.0,
     # Longer than clients keep an idle connection, so that they hang up first.
-    Wait.NEXT: 300.0,
-    Wait.GOODBYE: 5.0,
-}
+    300.0,
+    float("inf"),  # room: every response says how long itself
+    5.0,  # goodbye
+)
+_BODY, _ROOM = Phase.BODY, Wait.ROOM
 _UNSENT_BYTES = 16 * 1024
 # The parser cannot be stopped between two requests, so it gets no more than this at once.
 _SLICE_BYTES = 4 * 1024
 _BODY_SLICE_BYTES = 64 * 1024
 _NO_QUERY = Query({})
-
-_log = logs.get_logger(__name__)
-
-
-def _log_failure(failure: BaseException) -> None:
-    _log.error("a connection broke off in the middle of an answer", error=repr(failure))
-
-
-class Site:
-    """What all connections of a server share."""
-
-    def __init__(self, handler: Handler) -> None:
-        self.handler = handler
-        self.tasks = TaskSet("http", on_failure=_log_failure)
-        self.connections: set[Connection] = set()
-        self.empty = asyncio.Event()
-        self.empty.set()
-        self.stopping = False
-        self.now = 0.0  # to the second: enough to end what takes too long
-        self.date = b""
-
-    def forget(self, connection: Connection) -> None:
-        """A connection is gone, and what it asked for has ended."""
-        self.connections.discard(connection)
-        if not self.connections:
-            self.empty.set()
-
-    def cut_overdue(self) -> None:
-        """Hang up on those who take too long."""
-        for connection in list(self.connections):
-            connection.cut_overdue()
-        held = {connection: found for connection in self.connections if (found := connection.held) is not None}
-        for connection in chosen_to_cut(held):
-            connection.abort()
 
 
 class Connection(asyncio.Protocol):
@@ -96,9 +62,10 @@ class Connection(asyncio.Protocol):
         self._arrival: asyncio.Future[None] | None = None
         self._outgoing = Outgoing(GONE, _nothing)
         self._reading = True
-        self._waits: tuple[Wait, int] = (Wait.HEAD, 0)
+        self._wait = Wait.HEAD  # for which `ends_at` was set, and in which request
+        self._request_number = 0
         self._stall_seconds = 0.0  # so long the client may read nothing of the present response
-        self._unsent_bytes = 0
+        self._progress = 0  # how far the client had read when the deadline was set
         self._commitment = commitment.Commitment()  # of the request that is being answered
         self._waits_since = site.now
         self._lost = False
@@ -168,7 +135,7 @@ class Connection(asyncio.Protocol):
         """What is sent should have ended by now; the client is not waited for as long as before."""
         if self._stall_seconds > _PATIENCE_SECONDS[Wait.GOODBYE]:
             self._stall_seconds = _PATIENCE_SECONDS[Wait.GOODBYE]
-            self._wait()
+            self._set_deadline()
 
     # ---- the parser's side
 
@@ -183,18 +150,19 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header. What comes after the body is a trailer, not a header: no handler may take it for one."""
-        if self._flow.phase is Phase.HEAD:
-            self._receiving.headers.append((name.decode("latin-1").lower(), headers.decode_value(value)))
+        if not self._receiving.in_body:
+            text = value.decode("latin-1") if value.isascii() else headers.decode_value(value)
+            self._receiving.headers.append((name.decode("latin-1").lower(), text))
 
     def on_headers_complete(self) -> None:
         """The head is there: it can be answered, the body is read when it is asked for."""
         incoming = self._receiving
-        size = len(incoming.target) + sum(len(name) + len(value) for name, value in incoming.headers)
         version = self._parser.get_http_version()
         framing = headers.read_framing(version, incoming.headers)
-        self._refusal = head.HEAD_TOO_LARGE if size > MAX_HEAD_BYTES else framing.refusal
+        self._refusal = head.HEAD_TOO_LARGE if self._head_is_too_large(incoming) else framing.refusal
         if self._refusal or not is_well_formed(incoming.target):
             raise ValueError("no request")  # the parser hands it on as an error of its own
+        incoming.in_body = True
         incoming.method = self._parser.get_method().decode("latin-1")
         incoming.keep_alive = self._parser.should_keep_alive()
         incoming.chunks_understood = version == "1.1"
@@ -202,6 +170,13 @@ class Connection(asyncio.Protocol):
         self._flow.head_ended(framing.declared_bytes)
         incoming.too_large = self._flow.dropping
         self._queue(incoming)
+
+    def _head_is_too_large(self, incoming: Incoming) -> bool:
+        # What came in one slice cannot be.
+        if not self._flow.head_bytes:
+            return False
+        size = len(incoming.target) + sum(len(name) + len(value) for name, value in incoming.headers)
+        return size > MAX_HEAD_BYTES
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -222,38 +197,53 @@ class Connection(asyncio.Protocol):
     # ---- carrying out what follows
 
     def _follow(self) -> None:
-        """Parse what may be parsed, read or stop reading, and set the deadline. Called after every event."""
+        """Parse what may be parsed, read or stop reading, and set the deadline.
+
+        Called after every event that
+        can change one of them.
+        """
         flow = self._flow
         if self._unparsed:
             self._parse()
         if self._transport.is_closing():
             return
-        if flow.reading is not self._reading:
-            self._reading = flow.reading
-            if self._reading:
+        reading, wait = flow.outlook()
+        if reading is not self._reading:
+            self._reading = reading
+            if reading:
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
-        waits = (flow.waits_for, flow.requests)
-        if waits != self._waits:
-            self._waits = waits
-            self._wait()
+        if wait is not self._wait or flow.requests != self._request_number:
+            self._wait = wait
+            self._request_number = flow.requests
+            self._set_deadline()
         if flow.may_close:
             self._transport.close()
 
+    @property
+    def _is_quiet(self) -> bool:
+        """Nothing is kept or paused, so a step of the server changes neither what is read nor the deadline."""
+        return self._reading and not self._unparsed and not self._flow.held_back
+
     def _parse(self) -> None:
         flow = self._flow
-        data = memoryview(self._unparsed)
+        if len(self._unparsed) <= _SLICE_BYTES and flow.parsing:
+            data, self._unparsed = self._unparsed, b""
+            self._parse_slice(data)
+            flow.unparsed_bytes = 0
+            return
+        view = memoryview(self._unparsed)
         start = 0
-        while start < len(data) and flow.parsing:
-            end = start + (_BODY_SLICE_BYTES if flow.phase is Phase.BODY else _SLICE_BYTES)
-            self._parse_slice(data[start:end])
+        while start < len(view) and flow.parsing:
+            end = start + (_BODY_SLICE_BYTES if flow.phase is _BODY else _SLICE_BYTES)
+            self._parse_slice(view[start:end])
             start = end
         # A copy, so that the bytes before are let go.
-        self._unparsed = b"" if flow.deaf or start >= len(data) else bytes(data[start:])
+        self._unparsed = b"" if flow.deaf or start >= len(view) else bytes(view[start:])
         flow.unparsed_bytes = len(self._unparsed)
 
-    def _parse_slice(self, data: memoryview) -> None:
+    def _parse_slice(self, data: bytes | memoryview) -> None:
         flow = self._flow
         try:
             self._parser.feed_data(data)
@@ -268,28 +258,33 @@ class Connection(asyncio.Protocol):
             # A head or a trailer that does not end: the parser keeps what it has of it.
             self._refuse(head.HEAD_TOO_LARGE)
 
-    def _wait(self) -> None:
-        """Let the deadline begin of what the server now waits for."""
-        wait = self._waits[0]
-        if wait is Wait.ROOM:
-            self._unsent_bytes = self._transport.get_write_buffer_size()
-        seconds = self._stall_seconds if wait is Wait.ROOM else _PATIENCE_SECONDS[wait]
+    def _set_deadline(self) -> None:
+        """Let the time begin that the client has for what the server now waits for."""
         self._waits_since = self._site.now
-        self.ends_at = self._site.now + seconds
+        if self._wait is _ROOM:
+            self._progress = self._read_progress()
+            self.ends_at = self._site.now + self._stall_seconds
+        else:
+            self.ends_at = self._site.now + _PATIENCE_SECONDS[self._wait]
+
+    def _read_progress(self) -> int:
+        """A number that grows when the client reads. What is unsent shrinks late: buffers of megabytes lie between."""
+        taken = sockets.acknowledged_bytes(self._transport.get_extra_info("socket"))
+        return -int(self._transport.get_write_buffer_size()) if taken is None else taken
 
     def cut_overdue(self) -> None:
         """Hang up if the client takes too long. One that reads, however slowly, has its time anew."""
         if self.ends_at >= self._site.now:
             return
-        if self._waits[0] is Wait.ROOM and self._transport.get_write_buffer_size() < self._unsent_bytes:
-            self._wait()
+        if self._wait is _ROOM and self._read_progress() > self._progress:
+            self._set_deadline()
             return
         self.abort()
 
     @property
     def held(self) -> Held | None:
         """What is held for a client that does not read, and since when; None for one that does."""
-        if self._waits[0] is not Wait.ROOM:
+        if self._wait is not _ROOM:
             return None
         return Held(self._waits_since, self._transport.get_write_buffer_size())
 
@@ -361,7 +356,8 @@ class Connection(asyncio.Protocol):
                 self._arrival = None
         incoming = self._waiting.popleft()
         self._flow.taken()
-        self._follow()
+        if not self._is_quiet:
+            self._follow()
         return incoming
 
     def _request(self, incoming: Incoming) -> Request:
@@ -396,7 +392,8 @@ class Connection(asyncio.Protocol):
         if not incoming.complete:
             incoming.drop()
         self._flow.response_began()
-        self._follow()
+        if not (self._is_quiet and incoming.complete):
+            self._follow()
         streamed = not isinstance(response.body, bytes | list)
         if streamed and not incoming.chunks_understood:
             return True

@@ -40,15 +40,22 @@ class Answer(enum.Enum):
     RESPONDING = "responding"  # the response is on its way; the body is not needed any more
 
 
-class Wait(enum.Enum):
+class Wait(enum.IntEnum):
     """For what the server waits. Each has a deadline, except the server's own turn."""
 
-    SERVER = "server"  # the client owes nothing
-    HEAD = "head"  # the client sends the head of a request
-    BODY = "body"  # the client sends the body of the request that is being answered
-    NEXT = "next"  # the client may send another request
-    ROOM = "room"  # the client reads what it was sent
-    GOODBYE = "goodbye"  # the client reads the last answer and hangs up
+    SERVER = 0  # the client owes nothing
+    HEAD = 1  # the client sends the head of a request
+    BODY = 2  # the client sends the body of the request that is being answered
+    NEXT = 3  # the client may send another request
+    ROOM = 4  # the client reads what it was sent
+    GOODBYE = 5  # the client reads the last answer and hangs up
+
+
+# An attribute of an enum is looked up in Python code, and these are needed several times for every request.
+_HEAD, _BODY, _NEXT = Phase.HEAD, Phase.BODY, Phase.NEXT
+_HANDLING, _RESPONDING = Answer.HANDLING, Answer.RESPONDING
+_SERVER, _ROOM, _GOODBYE = Wait.SERVER, Wait.ROOM, Wait.GOODBYE
+_FOR_HEAD, _FOR_BODY, _FOR_NEXT = Wait.HEAD, Wait.BODY, Wait.NEXT
 
 
 class Flow:
@@ -87,7 +94,7 @@ class Flow:
     )
 
     def __init__(self) -> None:
-        self.phase = Phase.HEAD  # a client connects in order to ask
+        self.phase = _HEAD  # a client connects in order to ask
         self.answer = Answer.NONE
         self.waiting = 0  # requests whose head is complete and which no handler has
         self.requests = 0  # heads that have begun, ever
@@ -108,40 +115,44 @@ class Flow:
     # ---- what follows from the state
 
     @property
-    def stuffed(self) -> bool:
-        """So much of a body is here that the handler has to ask for the rest."""
-        return self.phase is Phase.BODY and self.body_bytes > AHEAD_BYTES and not self.wanted and not self.dropping
-
-    @property
     def parsing(self) -> bool:
         """Bytes go to the parser now; otherwise they are kept, or dropped (`deaf`)."""
-        if self.deaf:
-            return False
-        return not (self.stuffed or (self.waiting and self.phase is not Phase.BODY))
+        if self.phase is not _BODY:
+            return not (self.waiting or self.broken or self.ended)
+        stuffed = self.body_bytes > AHEAD_BYTES and not self.wanted and not self.dropping
+        return not (stuffed or self.broken)
 
     @property
     def deaf(self) -> bool:
         """What arrives is dropped. The rest of a body is still followed after the answer, to see where it ends."""
-        return self.broken or (self.ended and self.phase is not Phase.BODY)
+        return self.broken or (self.ended and self.phase is not _BODY)
 
     @property
     def reading(self) -> bool:
         """Bytes are taken off the network."""
-        return self.deaf or self.parsing or self.unparsed_bytes < AHEAD_BYTES
+        return self.outlook()[0]
 
     @property
     def waits_for(self) -> Wait:
         """Whose turn it is."""
+        return self.outlook()[1]
+
+    def outlook(self) -> tuple[bool, Wait]:
+        """Whether bytes are taken off the network, and whose turn it is. Asked after every event, so in one go."""
+        parsing = self.parsing
+        reading = parsing or self.unparsed_bytes < AHEAD_BYTES or self.deaf
         if self.ended:
-            return Wait.GOODBYE
-        if self.held_back and self.answer is Answer.RESPONDING:
-            return Wait.ROOM
-        if not self.parsing or self.answer is Answer.RESPONDING:
-            return Wait.SERVER
-        if self.answer is Answer.HANDLING or self.waiting:
+            return reading, _GOODBYE
+        if self.answer is _RESPONDING:
+            return reading, _ROOM if self.held_back else _SERVER
+        if not parsing:
+            return reading, _SERVER
+        if self.answer is _HANDLING:
             # A second request is not due before the first is answered.
-            return Wait.BODY if self.phase is Phase.BODY and self.waiting + self.handling == 1 else Wait.SERVER
-        return Wait.NEXT if self.phase is Phase.NEXT else Wait.HEAD
+            return reading, _FOR_BODY if self.phase is _BODY and not self.waiting else _SERVER
+        if self.waiting:
+            return reading, _FOR_BODY if self.phase is _BODY and self.waiting == 1 else _SERVER
+        return reading, _FOR_NEXT if self.phase is _NEXT else _FOR_HEAD
 
     @property
     def handling(self) -> int:
@@ -159,13 +170,13 @@ class Flow:
 
         Were the connection closed under one that still sends, it might never read why it was refused.
         """
-        return self.ended and not self.refused and self.phase is not Phase.BODY
+        return self.ended and not self.refused and self.phase is not _BODY
 
     # ---- what the client does
 
     def head_began(self) -> None:
         """The first byte of a request."""
-        self.phase = Phase.HEAD
+        self.phase = _HEAD
         self._crossed = True
         self.requests += 1
         self.head_bytes = self.body_bytes = self.excess_bytes = 0
@@ -173,7 +184,7 @@ class Flow:
 
     def head_ended(self, declared_bytes: int) -> None:
         """A head is complete, and its request waits for the handler. Its body may be declared too large."""
-        self.phase = Phase.BODY
+        self.phase = _BODY
         self.waiting += 1
         self._crossed = True
         self.head_bytes = 0
@@ -195,7 +206,7 @@ class Flow:
 
     def body_ended(self) -> None:
         """The request is complete."""
-        self.phase = Phase.NEXT
+        self.phase = _NEXT
         self._crossed = True
 
     def slice_parsed(self, size: int) -> None:
@@ -206,9 +217,9 @@ class Flow:
         """
         if self._crossed:
             self._crossed = False
-        elif self.phase is Phase.HEAD:
+        elif self.phase is _HEAD:
             self.head_bytes += size
-        elif self.phase is Phase.BODY:
+        elif self.phase is _BODY:
             self.excess_bytes = max(0, self.excess_bytes + size - self._slice_data - self._chunk_allowance)
         self._slice_data = self._chunk_allowance = 0
 
@@ -229,7 +240,7 @@ class Flow:
     def taken(self) -> None:
         """A handler has the next request."""
         self.waiting -= 1
-        self.answer = Answer.HANDLING
+        self.answer = _HANDLING
 
     def body_wanted(self) -> None:
         """The handler asks for the body of its request."""
@@ -238,8 +249,8 @@ class Flow:
 
     def response_began(self) -> None:
         """The handler is done. If its body is still coming, the rest is not needed."""
-        self.answer = Answer.RESPONDING
-        if self.waiting == 0 and self.phase is Phase.BODY:
+        self.answer = _RESPONDING
+        if self.waiting == 0 and self.phase is _BODY:
             self.dropping = True
             self.body_bytes = 0
 
@@ -254,7 +265,7 @@ class Flow:
         self.waiting = 0
         self.body_bytes = 0
         self.dropping = True
-        if self.phase is not Phase.BODY:
+        if self.phase is not _BODY:
             self.unparsed_bytes = 0
 
     def check(self) -> None:
@@ -262,13 +273,13 @@ class Flow:
         owes = self.waiting + self.handling
         if not self.reading and not owes:
             raise InvariantBroken("F1: the connection owes no answer and does not read")
-        if self.phase is not Phase.BODY and self.stuffed:
+        if self.phase is not _BODY and not self.waiting and not self.deaf and not self.reading:
             raise InvariantBroken("F2: a complete request pauses by its size")
         if self.dropping and self.body_bytes:
             raise InvariantBroken("F3: a dropped body is held")
         if self.body_bytes > MAX_BODY_BYTES:
             raise InvariantBroken("F3: a body beyond the limit is held")
-        if self.waiting and self.phase is not Phase.BODY and self.parsing:
+        if self.waiting and self.phase is not _BODY and self.parsing:
             raise InvariantBroken("F4: parsing goes on behind a waiting request")
         if self.deaf and (self.unparsed_bytes or not self.reading):
             raise InvariantBroken("F5: what is dropped is kept, or reading is paused")

@@ -18,6 +18,7 @@ __all__ = ["Framing", "decode_value", "first_values", "read_framing"]
 # What Go accepts in a Host header.
 _HOST = re.compile(r"[A-Za-z0-9!$%&'()*+,\-.:;=\[\]_~]*")
 _CONTINUE = "100-continue"
+_NAMES = frozenset({"host", "content-length", "transfer-encoding", "expect", "upgrade"})
 
 
 class Framing(msgspec.Struct, frozen=True):
@@ -52,6 +53,8 @@ def read_framing(version: str, headers: Sequence[tuple[str, str]]) -> Framing:
     declared = 0
     expect = encoding = upgrade = ""
     for name, value in headers:
+        if name not in _NAMES:
+            continue
         if name == "host":
             hosts.append(value)
         elif name == "content-length":

@@ -24,6 +24,7 @@ class Incoming:
         "expects_continue",
         "failed",
         "headers",
+        "in_body",
         "keep_alive",
         "method",
         "refusal",
@@ -35,6 +36,7 @@ class Incoming:
         self.method = ""
         self.target = b""
         self.headers: list[tuple[str, str]] = []
+        self.in_body = False  # the head is complete
         self.keep_alive = True
         self.chunks_understood = True
         self.expects_continue = False

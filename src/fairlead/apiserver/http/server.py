@@ -8,7 +8,8 @@ import ssl
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from fairlead.apiserver.http.connection import Connection, Handler, Site
+from fairlead.apiserver.http.connection import Connection
+from fairlead.apiserver.http.site import Handler, Site
 from fairlead.base import logs, memory, sockets
 from fairlead.base.clock import Clock
 from fairlead.base.tasks import OnExit, TaskScope

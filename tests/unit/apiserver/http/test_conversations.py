@@ -12,9 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairlead.api import errors
-from fairlead.apiserver.http.connection import Connection, Site
+from fairlead.apiserver.http.connection import Connection
 from fairlead.apiserver.http.flow import AHEAD_BYTES
 from fairlead.apiserver.http.messages import MAX_BODY_BYTES, Request, Response, status_response
+from fairlead.apiserver.http.site import Site
 
 READ_BYTES = 256 * 1024  # what uvloop and asyncio hand over at most
 
@@ -43,7 +44,13 @@ class Checked(Connection):
 
     def _follow(self) -> None:
         super()._follow()
+        self.check()
+
+    def check(self) -> None:
         self._flow.check()
+        if not self._transport.is_closing():
+            # What follows from the state has been carried out.
+            assert (self._reading, self._wait) == self._flow.outlook()
         assert len(self._unparsed) < AHEAD_BYTES + READ_BYTES
 
 
@@ -126,8 +133,10 @@ async def converse(stream: bytes, pieces: Callable[[], int]) -> tuple[Wire, int]
             continue
         connection.data_received(stream[start : start + size])
         start += size
+        connection.check()
     for _ in range(8):  # as many requests as there can be, and two more
         await turns()
+        connection.check()
     connection.connection_lost(None)
     await site.tasks.close()
     return wire, max(0, len(stream) - start)

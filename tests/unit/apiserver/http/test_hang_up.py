@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from fairlead.apiserver.http.connection import Connection
 from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.http.server import HttpServer, listen
 from fairlead.apiserver.http.streams import Stream
@@ -85,6 +86,7 @@ class Running:
     async def hang_up(self, writer: asyncio.StreamWriter) -> None:
         """Break the connection, and return once the server has noticed."""
         (connection,) = self.http._site.connections
+        assert isinstance(connection, Connection)
         writer.transport.abort()
         while not connection._lost:
             await self.clock.advance(0)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.http.connection import Connection
 from fairlead.apiserver.http.server import HttpServer, listen
 from fairlead.apiserver.operations.internal import Inside
 from fairlead.apiserver.server import ApiServer
@@ -108,6 +109,7 @@ async def test_its_client_hangs_up(world: World, write: int) -> None:
         world.log.passes = write
         writer = await world.evict()
         (connection,) = world.http._site.connections
+        assert isinstance(connection, Connection)
         writer.transport.abort()
         while not connection._transport.is_closing():
             await world.clock.advance(0)

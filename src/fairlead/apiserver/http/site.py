@@ -1,0 +1,71 @@
+"""What all connections of a server share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.http.outgoing import Held, chosen_to_cut
+from fairlead.base import logs
+from fairlead.base.tasks import TaskSet
+
+__all__ = ["Handler", "Kept", "Site"]
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+_log = logs.get_logger(__name__)
+
+
+class Kept(Protocol):
+    """A connection, as far as the server needs to know it."""
+
+    @property
+    def held(self) -> Held | None:
+        """What is held for a client that does not read, and since when; None for one that does."""
+        ...
+
+    def cut_overdue(self) -> None:
+        """Hang up if the client takes too long."""
+        ...
+
+    def shut_down(self) -> None:
+        """Close now when nothing is being answered, else after the answer."""
+        ...
+
+    def abort(self) -> None:
+        """Hang up without a word."""
+        ...
+
+
+def _log_failure(failure: BaseException) -> None:
+    _log.error("a connection broke off in the middle of an answer", error=repr(failure))
+
+
+class Site:
+    """What all connections of a server share."""
+
+    def __init__(self, handler: Handler) -> None:
+        self.handler = handler
+        self.tasks = TaskSet("http", on_failure=_log_failure)
+        self.connections: set[Kept] = set()
+        self.empty = asyncio.Event()
+        self.empty.set()
+        self.stopping = False
+        self.now = 0.0  # to the second: enough to end what takes too long
+        self.date = b""
+
+    def forget(self, connection: Kept) -> None:
+        """A connection is gone, and what it asked for has ended."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self.empty.set()
+
+    def cut_overdue(self) -> None:
+        """Hang up on those who take too long."""
+        for connection in list(self.connections):
+            connection.cut_overdue()
+        held = {connection: found for connection in self.connections if (found := connection.held) is not None}
+        for connection in chosen_to_cut(held):
+            connection.abort()
