@@ -73,6 +73,8 @@ class ServiceController:
         self._queue: WorkQueue[Key] = WorkQueue(self._clock, context.client.randomness, backoff=_RETRY)
         self._node_changes: WorkQueue[str] = WorkQueue(self._clock, context.client.randomness, backoff=_RETRY)
         self._known: dict[Key, _Balanced] = {}
+        # The uid of a deleted Service that was released here: the watch may still show our finalizer on it.
+        self._released: dict[Key, str] = {}
 
     async def run(self) -> None:
         """Ensure, update and remove until asked to stop."""
@@ -108,6 +110,7 @@ class ServiceController:
         return service_step(service, manager=self._context.identity, platforms=self._context.platforms)
 
     def _deleted(self, service: Service) -> None:
+        self._released.pop(key_of(service), None)
         # Only one that lost our finalizer by force comes here with a load balancer left.
         if key_of(service) in self._known:
             self._queue.add(key_of(service))
@@ -154,7 +157,7 @@ class ServiceController:
         if known is not None and (service is None or service.uid != known.service.uid):
             await self._delete_orphan(known.service)
             known = None
-        if service is None:
+        if service is None or self._released.get(key) == service.uid:
             return
         step = self._step(service)
         if step is ServiceStep.LEAVE_ALONE and known is not None and _is_unwanted(service):
@@ -208,6 +211,8 @@ class ServiceController:
         with contextlib.suppress(api_errors.NotFound):
             service = await self._writer.set_status(service, LoadBalancerStatus())
             await self._writer.release(service)
+            if service.deleting and self._services.store.by_key(key_of(service)) is not None:
+                self._released[key_of(service)] = service.uid  # no finalizer can be added to it any more
         self._tell(service, "DeletedLoadBalancer", "Deleted load balancer")
         self._known.pop(key_of(service), None)
 

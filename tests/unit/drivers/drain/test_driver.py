@@ -66,6 +66,7 @@ async def test_a_longer_grace_under_way_is_shortened_once(here: World) -> None:
     await here.pod("web", grace=600)
     here.kubelet_works = False
     await here.pods.delete("web", namespace=SHOP)
+    await here.clock.settle()  # the kubelet sees the deletion while it does not work
     here.kubelet_works = True
     life = await here.drain(grace_period="3", seconds=1)
     assert life.front.asked == ["web 201"]
