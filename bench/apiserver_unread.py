@@ -1,7 +1,7 @@
 """Clients that open watches of a large collection and never read: what the server holds for them, what others notice.
 
 `python -m bench.apiserver_unread` is the process of those clients: it reads an `UnreadJob` from standard input, says
-`ready` when every watch is open, opens another one for each that the server hangs up on, and ends with its input.
+`ready` when every watch is open, and opens another one for each that the server hangs up on, until it is ended.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import heapq
 import json
 import pathlib
+import random
 import select
 import socket
 import ssl
@@ -39,6 +41,7 @@ WRITES_PER_SECOND = 100
 SECONDS = 300.0
 IDLE_SECONDS = 60.0
 GONE_SECONDS = 60.0
+BACK_OFF_SECONDS = (0.8, 30.0)  # client-go's
 PATH = "/api/v1/namespaces/default/configmaps"
 
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -63,7 +66,8 @@ class _Unread:
         self._context = tls(job.endpoint)
         self._poll = select.epoll()
         self._open: dict[int, tuple[ssl.SSLSocket, int]] = {}
-        self.hung_up = 0
+        self._due: list[tuple[float, int]] = []  # when to ask again, and which of them
+        self._random = random.Random(1)
 
     def connect(self, number: int) -> None:
         host, port = self._job.endpoint.address
@@ -79,14 +83,15 @@ class _Unread:
         self._poll.register(connection.fileno(), select.EPOLLRDHUP | select.EPOLLHUP | select.EPOLLERR)
 
     def renew(self, seconds: float) -> None:
-        """Open another one for each that was hung up on."""
+        """Open another one for each that was hung up on, after a while, as clients do."""
         for descriptor, _ in self._poll.poll(seconds):
             connection, number = self._open.pop(descriptor)
             self._poll.unregister(descriptor)
             connection.close()
-            self.hung_up += 1
+            heapq.heappush(self._due, (time.monotonic() + self._random.uniform(*BACK_OFF_SECONDS), number))
+        while self._due and self._due[0][0] <= time.monotonic():
             with contextlib.suppress(OSError):
-                self.connect(number)
+                self.connect(heapq.heappop(self._due)[1])
 
 
 @contextlib.contextmanager
@@ -203,7 +208,7 @@ def _main() -> None:
         unread.connect(number)
     print("ready", flush=True)
     while True:
-        unread.renew(1.0)
+        unread.renew(0.1)
 
 
 if __name__ == "__main__":

@@ -272,14 +272,15 @@ class Connection(asyncio.Protocol):
         taken = sockets.acknowledged_bytes(self._transport.get_extra_info("socket"))
         return -int(self._transport.get_write_buffer_size()) if taken is None else taken
 
-    def cut_overdue(self) -> None:
+    def cut_overdue(self) -> bool:
         """Hang up if the client takes too long. One that reads, however slowly, has its time anew."""
         if self.ends_at >= self._site.now:
-            return
+            return False
         if self._wait is _ROOM and self._read_progress() > self._progress:
             self._set_deadline()
-            return
+            return False
         self.abort()
+        return True
 
     @property
     def held(self) -> Held | None:

@@ -147,7 +147,7 @@ class Outgoing:
     def _fill(self) -> None:
         """Write what there is while there is room for it."""
         source, done = self._source, self._done
-        if source is None or done is None or done.done():
+        if source is None or done is None or done.done() or self._transport.is_closing():
             return
         try:
             while not self.held_back:

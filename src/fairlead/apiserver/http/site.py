@@ -15,6 +15,7 @@ __all__ = ["Handler", "Kept", "Site"]
 
 Handler = Callable[[Request], Awaitable[Response]]
 
+_CUT_AT_ONCE = 50
 _log = logs.get_logger(__name__)
 
 
@@ -26,7 +27,7 @@ class Kept(Protocol):
         """What is held for a client that does not read, and since when; None for one that does."""
         ...
 
-    def cut_overdue(self) -> None:
+    def cut_overdue(self) -> bool:
         """Hang up if the client takes too long."""
         ...
 
@@ -63,9 +64,12 @@ class Site:
             self.empty.set()
 
     def cut_overdue(self) -> None:
-        """Hang up on those who take too long."""
+        """Hang up on those who take too long, not on too many at a time: the others wait meanwhile."""
+        cut = 0
         for connection in list(self.connections):
-            connection.cut_overdue()
+            cut += connection.cut_overdue()
+            if cut >= _CUT_AT_ONCE:
+                return
         held = {connection: found for connection in self.connections if (found := connection.held) is not None}
         for connection in chosen_to_cut(held):
             connection.abort()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 
 from fairlead.apiserver.storage import interface
@@ -16,7 +17,9 @@ class Superseded:
     """The rows of a log that a later change made superfluous, in the order of those changes."""
 
     def __init__(self) -> None:
-        self._rows: list[tuple[int, int]] = []  # (revision at which it was superseded, revision of the row)
+        # Arrays, for there may be many: the revisions of rows, and at which revision each was superseded.
+        self._rows = array.array("q")
+        self._at = array.array("q")
         self._dropping = asyncio.Lock()
 
     def __len__(self) -> int:
@@ -24,7 +27,8 @@ class Superseded:
 
     def add(self, at: int, row: int) -> None:
         """A change has made a row superfluous; its own, when it deletes."""
-        self._rows.append((at, row))
+        self._rows.append(row)
+        self._at.append(at)
 
     async def drop(self, log: interface.Log, until: int) -> None:
         """Drop what was superseded up to a revision, in pieces between which others write.
@@ -37,19 +41,20 @@ class Superseded:
             while more:
                 cut, more = self._piece(until, at_once)
                 try:
-                    await log.compact(until, [row for _, row in self._rows[:cut]])
+                    await log.compact(until, self._rows[:cut])
                 except interface.DiskFull:
                     if at_once <= _AT_LEAST:
                         raise
                     at_once, more = at_once // 4, True
                 else:
                     del self._rows[:cut]
+                    del self._at[:cut]
 
     def _piece(self, until: int, at_once: int) -> tuple[int, bool]:
         """How many rows to drop next, and whether others follow."""
         cut = 0
-        while cut < len(self._rows) and self._rows[cut][0] <= until:
-            if cut >= at_once and self._rows[cut][0] != self._rows[cut - 1][0]:
+        while cut < len(self._at) and self._at[cut] <= until:
+            if cut >= at_once and self._at[cut] != self._at[cut - 1]:
                 return cut, True
             cut += 1
         return cut, False

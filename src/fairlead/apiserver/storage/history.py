@@ -31,7 +31,7 @@ class HistoryLimits(msgspec.Struct, frozen=True):
     # What is forgotten here and yet kept in memory by readers that have not come that far, in all.
     retained_bytes: int = 32 << 20
     # Encoded lines of recent changes, shared by their watchers.
-    frame_bytes: int = 8 << 20
+    frame_bytes: int = 2 << 20
 
 
 class History:

@@ -281,7 +281,7 @@ class Store:
 
     def unwatch(self, table: str, watcher: Watcher) -> None:
         """Stop telling a watcher."""
-        watcher.end()
+        watcher.close()
         self.table(table).watchers.remove(watcher)
 
     # ---- writing

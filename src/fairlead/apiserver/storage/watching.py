@@ -124,10 +124,14 @@ class Watcher:
 
     def cut(self) -> None:
         """End at once, and hold on to nothing."""
+        self.outrun = True
+        self.close()
+
+    def close(self) -> None:
+        """It is not read any more: hold on to nothing, whoever still holds on to this."""
         self._notices.clear()
         self._bytes = 0
         self.holds = None
-        self.outrun = True
         self.end()
 
     def listen(self, listener: Callable[[], None] | None) -> None:
@@ -218,6 +222,8 @@ class WatcherIndex:
         notices: dict[str, Notice] = {}
         for place in _places(change):
             for watcher in self._filed.get(place, ()):
+                if watcher.ended:
+                    continue  # it has still to be read, or to be given up
                 told = classify(watcher.selection, change)
                 if told is not None:
                     notice = notices.get(told[0])

@@ -38,14 +38,16 @@ class WatchKeeper:
         """Look after the open watches once a second."""
         while True:
             await self._clock.sleep(1)
-            now = self._clock.monotonic()
-            for kept in list(self._open):
-                if kept.ends_at <= now:
-                    kept.watcher.end()
-                elif kept.bookmark_at is not None and kept.bookmark_at <= now:
-                    last = kept.ends_at - _LAST_BOOKMARK_SECONDS
-                    kept.bookmark_at = min(now + BOOKMARK_SECONDS, last) if now < last else None
-                    kept.watcher.offer(bookmark(self._store.revision))
+            self._look_after(self._clock.monotonic())
+
+    def _look_after(self, now: float) -> None:
+        for kept in list(self._open):
+            if kept.ends_at <= now:
+                kept.watcher.end()
+            elif kept.bookmark_at is not None and kept.bookmark_at <= now:
+                last = kept.ends_at - _LAST_BOOKMARK_SECONDS
+                kept.bookmark_at = min(now + BOOKMARK_SECONDS, last) if now < last else None
+                kept.watcher.offer(bookmark(self._store.revision))
 
     def keep(self, watcher: Watcher, *, timeout_seconds: int, bookmarks: bool) -> OpenWatch:
         """Look after a watch until `release`."""

@@ -90,12 +90,12 @@ class WatchStream(Stream):
     @property
     def over(self) -> bool:
         """Everything was sent, and no more will come."""
-        return self.ending and not self._lines and self._state is None and self._watcher.idle
+        return self._watcher.ended and not self._lines and self._state is None and self._watcher.idle
 
     @property
     def ending(self) -> bool:
-        """Its time is over, the reader was too slow, or the server stops."""
-        return self._watcher.ended
+        """Its time is over, or the server stops. A reader that was too slow has the time that all have to read."""
+        return self._watcher.ended and not self._watcher.overrun
 
     @property
     def broken(self) -> bool:

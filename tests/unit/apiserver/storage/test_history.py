@@ -124,3 +124,13 @@ async def test_a_reader_that_falls_behind_is_cut_off_and_resumes() -> None:
         while len(seen) < 99:
             seen += [entry.revision for _, entry, _ in await watcher.take() if entry is not None]
         assert seen == list(range(1, 100))
+
+
+async def test_a_watcher_that_is_closed_holds_nothing_whoever_holds_on_to_it() -> None:
+    async with running(MemoryLog()) as store:
+        watcher = store.watch("pods", EVERYTHING, since=None)
+        await put(store, "ns/a")
+        assert not watcher.idle
+        store.unwatch("pods", watcher)
+        assert watcher.take_nowait() == []
+        assert watcher.oldest is None
