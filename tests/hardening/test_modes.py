@@ -29,7 +29,12 @@ async def test_files_that_were_opened_to_others_are_closed_again(tmp_path: Path)
         await plane.stop_server()
         for path in kept(tmp_path):
             path.chmod(0o644)
+        # Where an operator moved damaged files aside. A folder without its x bit could not be entered any more.
+        aside = next(tmp_path.rglob("fairlead.db")).with_name("fairlead.db-aside")
+        aside.mkdir(mode=0o755)
         await plane.start_server()
+        assert stat.S_IMODE(aside.stat().st_mode) == 0o755
+        aside.rmdir()
         assert set(modes(tmp_path).values()) == {0o600}
     finally:
         await plane.stop()

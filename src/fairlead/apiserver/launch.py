@@ -47,7 +47,8 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
     with _flag("--data-dir", settings.data_folder):
         settings.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for path in settings.data_folder.glob(f"{DATABASE}*"):  # every Secret is in there
-            close_to_others(path)
+            if path.is_file() and not path.is_symlink():
+                close_to_others(path)
     names = serving_names(settings.bind_address, settings.extra_names)
     keys = open_keyring(settings.data_folder / PKI, names, world.clock, world.randomness)
     tokens = {} if settings.token_auth_file is None else read_token_file(settings.token_auth_file)

@@ -29,7 +29,7 @@ _RECONNECT: Final = Backoff(initial_seconds=0.1, factor=2.0, cap_seconds=5.0, ji
 # A call that lasts this long has reached its driver.
 _STEADY_SECONDS: Final = 5.0
 # An answer of a driver counts for one claim, and no longer than this.
-_ANSWER_COUNTS_SECONDS: Final = 1.0
+_ANSWER_COUNTS_SECONDS: Final = 5.0
 
 _log = logs.get_logger(__name__)
 

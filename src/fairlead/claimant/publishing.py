@@ -64,6 +64,7 @@ class Publisher:
         self._api = client.of(lifecycle.LifecycleTransition)
         self._transitions = transitions
         self._kept: list[tuple[str, tuple[OfferedTransition, ...]]] = []  # by driver, in the order they registered
+        self._moments: dict[str, tuple[dt.datetime, dt.datetime]] = {}  # when each is due, and when it is renewed here
         self._changed = asyncio.Event()
 
     async def publish(self, driver: str, offered: Iterable[OfferedTransition]) -> None:
@@ -122,42 +123,53 @@ class Publisher:
                 await self._create(name, spec)
                 continue
             due = offers.renewal_due(existing, driver) if existing.spec == spec else None
-            if due is not None and now >= due:
+            if due is None:
+                continue
+            moment = self._moment(name, due)
+            if now >= moment:
                 await self._renew(existing, driver)
-            elif due is not None:
-                # Not all agents at one moment: the first one to write spares the others theirs.
-                moments.append(due + dt.timedelta(seconds=self._client.randomness.uniform(0.0, _SPREAD_SECONDS)))
+            else:
+                moments.append(moment)
         return max(0.0, (min(moments) - now).total_seconds()) if moments else None
+
+    def _moment(self, name: str, due: dt.datetime) -> dt.datetime:
+        """When this agent renews what is due then. Not all agents at once: the first one spares the others theirs."""
+        known = self._moments.get(name)
+        if known is None or known[0] != due:
+            spread = dt.timedelta(seconds=self._client.randomness.uniform(0.0, _SPREAD_SECONDS))
+            known = self._moments[name] = (due, due + spread if due.year > 1 else due)
+        return known[1]
 
     async def _try(self, name: str, spec: lifecycle.LifecycleTransitionSpec) -> bool:
         try:
-            await self._publish_one(name, spec)
+            return await self._publish_one(name, spec)
         except (client_errors.ClientError, api_errors.ApiError, ValueError) as error:
             if isinstance(error, ValueError) or not _may_heal(error):
                 raise TransitionRefused(f"LifecycleTransition {name} cannot be published: {error}") from error
             _log.warning("cannot publish a transition yet", transition=name, error=str(error))
             return False
-        return True
 
-    async def _publish_one(self, name: str, spec: lifecycle.LifecycleTransitionSpec) -> None:
+    async def _publish_one(self, name: str, spec: lifecycle.LifecycleTransitionSpec) -> bool:
+        """Whether it is published; False when another agent changed it meanwhile, so that it is looked at again."""
         existing = await self._read(name)
         users = await self._users(name) if existing is not None and existing.spec != spec else []
-        decision = offers.publish(existing, spec, spec.driver, users, self._client.clock.now())
-        match decision:
+        match offers.publish(existing, spec, spec.driver, users, self._client.clock.now()):
             case offers.Create():
-                if not await self._create(name, spec):
-                    await self._publish_one(name, spec)  # another agent was faster: look at what it created
+                return await self._create(name, spec)
             case offers.Renew() if existing is not None:
                 await self._renew(existing, spec.driver)
             case offers.Replace() if existing is not None:
-                with contextlib.suppress(api_errors.NotFound):
+                try:
                     await self._api.delete(name, uid=existing.uid, resource_version=existing.metadata.resource_version)
+                except (api_errors.NotFound, api_errors.Conflict):
+                    return False
                 _log.info("replacing a transition", transition=name, driver=spec.driver)
-                await self._create(name, spec)
+                return await self._create(name, spec)
             case offers.Refuse(why):
                 raise TransitionRefused(why)
             case _:
                 pass
+        return True
 
     async def _read(self, name: str) -> lifecycle.LifecycleTransition | None:
         try:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from fairlead.api import errors as api_errors
+from fairlead.api import wire
 from fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from fairlead.api.reserved import ANNOTATION_OFFERED_AT, ANNOTATION_PUBLISHED_BY
 from fairlead.base import tasks
@@ -21,6 +22,7 @@ from fairlead.claimant.folder import SocketFile
 from fairlead.claimant.plugins import PluginRegistry
 from fairlead.claimant.publishing import Publisher
 from fairlead.client.informer import Informer
+from fairlead.client.patches import MergePatch
 from fairlead.driverapi import errors
 from fairlead.driverapi.messages import OfferedTransition, PluginInfo
 from tests.unit.claimant.world import DRIVER, NODE, OFFERED, World
@@ -285,6 +287,43 @@ async def test_a_new_version_of_a_driver_replaces_what_the_old_one_offered(regis
     await here.events.delete(event.name)
     await here.clock.advance(130)
     assert plugin.told[-1] == (True, "")
+    assert (await transitions.get(NEW.name)).spec.sla == "5m"
+
+
+@pytest.mark.parametrize("race", ["the delete", "the creation"])
+async def test_a_driver_is_not_refused_because_another_agent_was_faster(
+    registered: Registered, monkeypatch: pytest.MonkeyPatch, race: str
+) -> None:
+    """Agents of many nodes replace a transition at once, and those of the old version create it again."""
+    transitions = registered.here.admin.of(LifecycleTransition)
+    await registered.add(Plugin(offered=(NEW,)))
+    registered.folder.now_holds()
+    await registered.here.clock.settle()
+    api = registered.publisher._api
+    raced: list[str] = []
+    delete, create = api.delete, api.create
+
+    async def meddled_delete(name: str, **options: Any) -> Any:
+        if race == "the delete" and not raced:
+            raced.append(name)
+            await transitions.patch(name, MergePatch({"metadata": {"labels": {"a": "b"}}}))
+        return await delete(name, **options)
+
+    async def meddled_create(wanted: LifecycleTransition, **options: Any) -> Any:
+        if race == "the creation" and not raced:
+            raced.append(wanted.name)
+            old = wire.replace(wanted, spec=wire.replace(wanted.spec, sla=None))
+            await create(old)
+        return await create(wanted, **options)
+
+    monkeypatch.setattr(api, "delete", meddled_delete)
+    monkeypatch.setattr(api, "create", meddled_create)
+    changed = dataclasses.replace(NEW, sla="5m")
+    newer = Plugin(info=dataclasses.replace(INFO, endpoint="/run/new.sock"), offered=(changed,))
+    plugin = await registered.add(newer, file("/registry/new.sock", 2))
+    await registered.here.clock.advance(5)
+    assert raced == [NEW.name]
+    assert plugin.told == [(True, "")]
     assert (await transitions.get(NEW.name)).spec.sla == "5m"
 
 

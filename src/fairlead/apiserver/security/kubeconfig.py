@@ -60,8 +60,16 @@ class Kubeconfig(msgspec.Struct, frozen=True):
     def write(self, path: Path) -> None:
         """Write it where only its owner can read it, unless it is there: a full disk does not stop a restart."""
         content = self.to_yaml().encode()
-        if not path.is_file() or read_private(path) != content:
+        if _read(path) != content:
             write_private(path, content, durable=False)
+
+
+def _read(path: Path) -> bytes | None:
+    """What is there; None when there is nothing, or nothing that this process may read."""
+    try:
+        return read_private(path)
+    except OSError:
+        return None
 
 
 def _encoded(pem: bytes) -> str:

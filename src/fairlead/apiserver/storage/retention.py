@@ -98,16 +98,17 @@ class Frames:
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget_bytes = budget_bytes
-        self._framed: collections.deque[tuple[Change, int]] = collections.deque()
+        # The lines of a change and not the change: that would keep the object before it in memory, uncounted.
+        self._framed: collections.deque[tuple[dict[tuple[str, bytes], bytes], int]] = collections.deque()
         self._bytes = 0
 
     def keep(self, change: Change, key: tuple[str, bytes], frame: bytes) -> bytes:
         """Remember a line that was made."""
         change.frames[key] = frame
-        self._framed.append((change, len(frame)))
+        self._framed.append((change.frames, len(frame)))
         self._bytes += len(frame)
-        while self._bytes > self._budget_bytes and self._framed[0][0] is not change:
+        while self._bytes > self._budget_bytes and self._framed[0][0] is not change.frames:
             oldest, size = self._framed.popleft()
-            oldest.frames.clear()
+            oldest.clear()
             self._bytes -= size
         return frame

@@ -269,12 +269,16 @@ class Store:
         here = self.table(table)
         if since is not None:
             self.require_history(table, since)
+
+        def changes_after(revision: int) -> list[Change] | None:
+            return here.next_changes(revision) if revision >= here.forgotten else None
+
         watcher = Watcher(
             selection,
             dispatcher=self._dispatcher,
             limit_bytes=self._limits.backlog_bytes,
             since=since,
-            history=None if since is None or not here.next_changes(since) else here.next_changes,
+            history=None if since is None or not here.next_changes(since) else changes_after,
         )
         here.watchers.add(watcher)
         return watcher
@@ -364,7 +368,8 @@ class Store:
         """The disk is full: refuse what was queued, but for writes that free room and do not build on a refused one."""
         waiting = self._writing + self._queue
         kept: list[_Pending] = []
-        if not all(pending.freeing for pending in self._writing):
+        # The first shortage gives the reserve up, so what frees room has room now; a second one finds nothing to give.
+        if self.shortage is None or not all(pending.freeing for pending in self._writing):
             refused: set[int] = set()
             for pending in waiting:
                 before = pending.change.before

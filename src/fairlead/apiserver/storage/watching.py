@@ -14,8 +14,8 @@ __all__ = ["Dispatcher", "Notice", "Watcher", "WatcherIndex"]
 # An event type, the object to show, and the change that shares its encoded frame (None for a bookmark).
 Notice = tuple[str, Entry | None, Change | None]
 
-# From a revision: some of the changes after it, in order. Empty when there are none.
-Reader = Callable[[int], list[Change]]
+# From a revision: some of the changes after it, in order. Empty when there are none, None when some are forgotten.
+Reader = Callable[[int], list[Change] | None]
 
 _TAKEN_BYTES = 16 * 1024
 _NOTICE_BYTES = 128  # what a queued notice takes besides the object, roughly
@@ -117,8 +117,15 @@ class Watcher:
         self._plan()
 
     def end(self) -> None:
-        """No more notices; the reader sees the end after what is queued."""
+        """No more notices; the reader sees the end after what is queued.
+
+        A watcher that is behind has only bookmarks queued. They go: the client would resume from there, past changes
+        that it has not seen.
+        """
         self.ended = True
+        if self._behind is not None:
+            self._notices.clear()
+            self._bytes = 0
         self._behind = self._history = None  # it can resume; what comes now may be of another version of its kind
         self._plan()
 
@@ -179,6 +186,9 @@ class Watcher:
         assert self._history is not None  # noqa: S101 - it is there for as long as the watcher is behind
         while self._behind is not None:
             changes = self._history(self._behind)
+            if changes is None:
+                self.cut()  # the client lists again, rather than miss what is forgotten
+                break
             if not changes:
                 self._behind = self._history = None
                 break

@@ -9,6 +9,8 @@ import pytest
 
 from fairlead.apiserver.storage.history import HistoryLimits
 from fairlead.apiserver.storage.memory import MemoryLog
+from fairlead.apiserver.storage.records import Change, Entry
+from fairlead.apiserver.storage.retention import Frames
 from fairlead.apiserver.storage.selection import EVERYTHING
 from fairlead.apiserver.storage.store import HistoryGone, Store
 from fairlead.base.tasks import TaskScope
@@ -134,3 +136,45 @@ async def test_a_watcher_that_is_closed_holds_nothing_whoever_holds_on_to_it() -
         store.unwatch("pods", watcher)
         assert watcher.take_nowait() == []
         assert watcher.oldest is None
+
+
+async def test_who_resumes_is_cut_off_when_what_it_has_not_read_is_forgotten() -> None:
+    """It would otherwise go on behind the gap, and its client would never learn of what lies in it."""
+    async with running(MemoryLog(), HistoryLimits(changes=10)) as store:
+        revision = 0
+        for _ in range(5):
+            revision = await put(store, "ns/a", expected=revision)
+        watcher = store.watch("pods", EVERYTHING, since=1)
+        for _ in range(100):
+            revision = await put(store, "ns/a", expected=revision)
+        assert await watcher.take() == []
+        assert (watcher.ended, watcher.outrun) == (True, True)
+        with pytest.raises(HistoryGone):
+            store.watch("pods", EVERYTHING, since=1)
+
+
+async def test_no_bookmark_is_sent_past_changes_that_were_not() -> None:
+    """A client resumes from the last bookmark that it has seen."""
+    async with running(MemoryLog()) as store:
+        revision = 0
+        for _ in range(100):
+            revision = await put(store, "ns/a", expected=revision)
+        watcher = store.watch("pods", EVERYTHING, since=0)
+        seen = [entry.revision for _, entry, _ in watcher.take_nowait() if entry is not None]
+        assert seen[-1] < 100
+        newest = store.read("pods", "ns/a")
+        watcher.offer(("BOOKMARK", newest, None))
+        watcher.end()
+        assert await watcher.take() == []
+
+
+async def test_the_lines_of_a_change_do_not_keep_the_object_before_it() -> None:
+    """They are counted by their own size, which may be far smaller."""
+    frames = Frames(1_000_000)
+    before = Entry(key="ns/a", revision=1, tail=b"x" * 1_000_000, labels={}, fields={})
+    after = Entry(key="ns/a", revision=2, tail=b"x", labels={}, fields={})
+    change = Change(2, before, after, after)
+    frames.keep(change, ("ADDED", b""), b"line")
+    held = [one for one, _ in frames._framed]
+    assert held == [{("ADDED", b""): b"line"}]
+    assert not any(isinstance(one, Change) for one in held)

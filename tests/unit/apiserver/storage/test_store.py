@@ -168,6 +168,25 @@ async def test_a_full_disk_takes_the_deletions_that_wait_and_refuses_what_they_d
         await store.wait_short()
 
 
+async def test_the_first_write_that_finds_the_disk_full_may_be_a_deletion() -> None:
+    """The log gives its reserve up and raises: what frees room has room now."""
+
+    class Reserved(MemoryLog):
+        reserve = True
+
+        async def append(self, rows: Sequence[Row]) -> None:
+            if self.reserve and any(row.value is None for row in rows):
+                self.reserve = False
+                raise DiskFull("no room")
+            await super().append(rows)
+
+    async with running(Reserved()) as store:
+        old = await put(store, "ns/old")
+        await store.remove("pods", "ns/old", expected=old)
+        assert store.read("pods", "ns/old") is None
+        assert store.shortage == "no room"
+
+
 async def test_what_one_change_supersedes_is_dropped_in_one_piece() -> None:
     """The log stays readable after each piece, so it does after a crash between two of them."""
 

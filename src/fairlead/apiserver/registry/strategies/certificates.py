@@ -137,6 +137,7 @@ def _of_type(obj: Json, kind: str) -> list[Json]:
 def _validate_conditions(obj: Json, old: Json) -> list[FieldError]:
     conditions: list[Json] = (obj.get("status") or {}).get("conditions") or []
     problems: list[FieldError] = []
+    seen: set[object] = set()
     for index, condition in enumerate(conditions):
         at, kind, status = _CONDITIONS.index(index), condition.get("type"), condition.get("status")
         allowed = ("True",) if kind in _LASTING else ("False", "True", "Unknown")
@@ -146,8 +147,9 @@ def _validate_conditions(obj: Json, old: Json) -> list[FieldError]:
             problems.append(FieldError.required(at.child("status"), ""))
         elif status not in allowed:
             problems.append(FieldError.not_supported(at.child("status"), status, allowed))
-        if any(kind == other.get("type") for other in conditions[:index]):
+        if kind in seen:
             problems.append(FieldError.duplicate(at.child("type"), kind))
+        seen.add(kind)
     if all(_of_type(obj, kind) for kind in _DECISIONS):
         text = "Approved and Denied conditions are mutually exclusive"
         problems.append(FieldError.invalid(_CONDITIONS, _decided_last(conditions), text))
