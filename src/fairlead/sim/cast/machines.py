@@ -74,6 +74,7 @@ class SimMachine:
         self.booted_at = 0.0  # seconds of true time
         self.preparing = False
         self.down_since = 0.0
+        self.called_off_at: dt.datetime | None = None  # the last shutdown, if it was
         self.ear: SimEar | None = None
         self.cache: PodCache | None = None  # of the agent that lives now: what it can know
         self.is_held = False
@@ -107,6 +108,7 @@ class SimMachine:
             return
         self.stage.trace.add(self.node_name, "the machine goes down")
         self.preparing = True
+        self.called_off_at = None
         self.down_since = self.stage.loop.time()
         self._word.clear()
         self._say()
@@ -116,6 +118,7 @@ class SimMachine:
         """Somebody thinks better of it."""
         if self.preparing and self.is_on and self.is_held:
             self.stage.trace.add(self.node_name, "the shutdown is called off")
+            self.called_off_at = self.stage.clock.now()
             self.preparing = False
             self._word.set()
             self._say()

@@ -8,6 +8,7 @@ from typing import Any, Final
 from fairlead.agent.shutdown.ending import RunningPod
 from fairlead.agent.shutdown.podcache import CachedPod
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
+from fairlead.hollow.runtime import Sandbox
 from fairlead.lifecycle.shutdown_plan import group_of, latest_end
 from fairlead.lifecycle.shutdown_status import TAINT
 from fairlead.sim.cast.machines import PERIODS, SimMachine, SimMemory
@@ -149,7 +150,7 @@ class Shutdowns:
         for uid in shutdown.asked:
             sandbox = machine.kubelet.runtime.get(uid)
             runs_again = sandbox is not None and not sandbox.has_ended(self._stage.clock.now())
-            if not runs_again and not self._is_accounted_for(uid):
+            if not runs_again and not _is_for_the_kubelet(machine, sandbox) and not self._is_accounted_for(uid):
                 self._break(f"the shutdown of {machine.node_name} is over, and the API never knew how {uid} ended")
 
     def _is_accounted_for(self, uid: str) -> bool:
@@ -234,6 +235,12 @@ class Shutdowns:
 
     def _break(self, what: str) -> None:
         self._stage.violate(Violation("10", what))
+
+
+def _is_for_the_kubelet(machine: SimMachine, sandbox: Sandbox | None) -> bool:
+    """Whether a pod outlived the shutdown that asked it to end: it was called off, and the kubelet is at work again."""
+    ended, called_off = None if sandbox is None else sandbox.ends_at, machine.called_off_at
+    return ended is not None and called_off is not None and ended > called_off
 
 
 def _is_remembered(machine: SimMachine) -> bool:

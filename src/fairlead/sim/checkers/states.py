@@ -32,6 +32,9 @@ class States:
             self._follow(commit)
         elif commit.table == NODES and commit.after is not None:
             before, after = _reason(commit.before), _reason(commit.after)
+            if after in _SHUTDOWN and commit.key in self._claimed:
+                # The node loses both states of the claim, so its claimant says both again when the shutdown is over.
+                self._ended.discard(self._claimed[commit.key]["metadata"]["uid"])
             if before != after and after not in _SHUTDOWN and not (before in _SHUTDOWN and not after):
                 self._judge(commit.key, before, after)
 
