@@ -62,6 +62,16 @@ async def test_client_side(kubectl: Kubectl) -> None:
     assert "kubectl.kubernetes.io/last-applied-configuration" in made["metadata"]["annotations"]
 
 
+@pytest.mark.parametrize("way", [[], ["--server-side"]])
+async def test_a_list_of_objects(kubectl: Kubectl, way: list[str]) -> None:
+    """kubectl checks a List by OpenAPI v2, in protobuf: v3 has no such kind."""
+    item = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "%s"}}'
+    listed = '{{"apiVersion": "v1", "kind": "List", "items": [{}, {}]}}'.format(item % "la", item % "lb")
+    word = "serverside-applied" if way else "created"
+    said = await kubectl("apply", *way, "-f", "-", stdin=listed)
+    assert said.out == f"configmap/la {word}\nconfigmap/lb {word}\n"
+
+
 async def test_client_side_leaves_alone_what_others_set(kubectl: Kubectl) -> None:
     await kubectl("apply", "-f", "-", stdin=DEPLOYMENT.replace("  replicas: 2\n", ""))
     await kubectl("scale", "deployment", "d", "--replicas=9")

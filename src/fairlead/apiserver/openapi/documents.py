@@ -14,9 +14,8 @@ import msgspec
 import fairlead
 from fairlead.api import errors
 from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.openapi import gnostic
 from fairlead.apiserver.openapi.components import collect_schemas
-from fairlead.apiserver.openapi.gnostic import CONTENT_TYPE as GNOSTIC
-from fairlead.apiserver.openapi.gnostic import encode_document
 from fairlead.apiserver.openapi.models import is_builtin
 from fairlead.apiserver.openapi.parameters import Json
 from fairlead.apiserver.openapi.paths import resource_paths, root
@@ -102,14 +101,16 @@ class OpenApi:
         return Response(200, body, _JSON, headers)
 
     def _answer_v2(self, request: Request) -> Response:
-        media = _accepts(request, (_JSON, GNOSTIC))
+        media = _accepts(request, (_JSON, gnostic.CONTENT_TYPE, gnostic.ASKED_AS))
+        if media == gnostic.ASKED_AS:
+            media = gnostic.CONTENT_TYPE
         self._refresh()
         parts = "".join(self._hash(group, version) for group, version in self._group_versions())
         digest = hashlib.sha512(f"{media} {parts}".encode()).hexdigest().upper()
         headers = [("etag", f'"{digest}"'), ("vary", "Accept")]
         if digest in request.header("if-none-match"):
             return Response(304, b"", media, headers)
-        encode = msgspec.json.encode if media == _JSON else encode_document
+        encode = msgspec.json.encode if media == _JSON else gnostic.encode_document
         return Response(200, self._body(digest, lambda: encode(self.swagger())), media, headers)
 
     def _body(self, digest: str, build: Callable[[], bytes]) -> bytes:

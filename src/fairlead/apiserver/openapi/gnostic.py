@@ -14,9 +14,11 @@ import msgspec
 from fairlead.apiserver.openapi.parameters import Json
 from fairlead.apiserver.types import wire
 
-__all__ = ["CONTENT_TYPE", "encode_document"]
+__all__ = ["ASKED_AS", "CONTENT_TYPE", "encode_document"]
 
-CONTENT_TYPE: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+CONTENT_TYPE: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+ASKED_AS: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+"""What client-go asks for. It cannot be the answer's type: Go's parser of media types takes no `@`."""
 
 Encoder = Callable[[Any], bytes]
 
