@@ -1,6 +1,6 @@
 """Which nodes the cloud has answered for by their id: only these get routes and load balancers.
 
-An annotation is a claim of whoever may write to the node, and so is a providerID that a kubelet was started with. The
+An annotation is a claim of an account that writes to nodes, and so is a providerID that a kubelet was started with. The
 cloud's answer is the proof. It is kept for a term: what a machine is behind an id does not change, and when the machine
 is gone, its node's routes and targets go with the node.
 

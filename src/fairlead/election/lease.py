@@ -5,7 +5,7 @@ always the candidate's own monotonic clock: a moment in a Lease, written by anot
 
 Invariants, and why never two lead at once (design, invariant 7):
 1. A lease that another holds is not claimed before it has looked the same, here, for as long as it says it lasts. The
-   exception is a holder that is known to have ended: a leader knows that of whoever led before it (`succeeds`).
+   exception is a holder that is known to have ended: a leader knows that of the leader before it (`succeeds`).
 2. A claim carries the resource version whose expiry was watched: any renewal meanwhile, seen here or not, defeats it.
 3. A leader counts from the moment at which its last successful renewal was *sent*. The server stored it later, others
    saw it later still, so others' count never ends before the leader's own.

@@ -70,7 +70,7 @@ class Term:
         self.lock = lock
         self.identity = identity
         self.number = number
-        self.is_elected = is_elected  # else nothing is known of whoever else does the same work
+        self.is_elected = is_elected  # else nothing is known of other processes that do the same work
         self.stopping = asyncio.Event()
         self.stop_reason: StopReason | None = None
         self.is_tidying = False

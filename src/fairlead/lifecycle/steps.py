@@ -107,7 +107,7 @@ class Finish:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """The state is settled: let the event go when somebody wants it gone."""
+    """The state is settled: the event may be deleted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

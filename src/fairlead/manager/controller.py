@@ -34,7 +34,7 @@ class Context:
 
     `client` refuses writes once the lease cannot be relied on; for changes elsewhere `check` does, which raises then.
     `stopping`: take nothing new, finish, return. `lock`: the Lease under which it runs, empty without an election.
-    Whoever ran under the same Lease before has ended.
+    The process that ran under the same Lease before has ended.
     """
 
     name: str

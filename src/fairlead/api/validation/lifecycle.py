@@ -63,7 +63,7 @@ RESERVED_NAME_DETAIL: Final = (
 RESERVED_STATE_DETAIL: Final = f"reserved for the transition {NODE_SHUTDOWN.name}"
 START_ONLY_DETAIL: Final = f"{' and '.join(STATES_TO_START_WITH)} are reserved: a transition may only start with them"
 END_ONLY_DETAIL: Final = f"{' and '.join(STATES_TO_END_WITH)} is reserved: a transition may only end with it"
-# Set in the write that claims the event, or never. Whoever could add a deadline later could end another's claim by it.
+# Set in the write that claims the event, or never. A deadline that is added later could end another's claim.
 CLAIM_STATUS_FIELDS: Final = ("driver", "sla", "claimedBy", "nodeUID", "transition", "options", "claimTime")
 # Set once, and never changed or removed again.
 FROZEN_STATUS_FIELDS: Final = ("firstSeenTime", "sequence", "startTime", "completionTime")

@@ -268,7 +268,7 @@ class Reading:
             raise scalars.BadScalar("document contains excessive aliasing")
 
     def _copy(self, value: Any, depth: int) -> Any:
-        """What an alias stands for, as a value of its own: whoever changes one must not change the other."""
+        """What an alias stands for, as a value of its own: a change of one must not change the other."""
         self._spend(1 + (len(value) // 64 if value.__class__ is str else 0))
         if not isinstance(value, (dict, list)):
             return value

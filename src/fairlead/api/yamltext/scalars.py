@@ -61,7 +61,7 @@ def resolve(tag: str | None, text: str, *, plain: bool) -> Any:
     if tag == _BINARY:
         return _binary(text)
     if tag not in _RESOLVED or tag == _STR:
-        return text  # tags that nobody knows say nothing
+        return text  # unknown tags say nothing
     found: str
     value: Any
     found, value = (_TIMESTAMP, text) if tag == _TIMESTAMP and _is_time(text) else _implicit(text)

@@ -135,7 +135,7 @@ class Watcher:
         self.close()
 
     def close(self) -> None:
-        """It is not read any more: hold on to nothing, whoever still holds on to this."""
+        """It is not read any more: hold on to nothing, even while a reader still holds on to this."""
         self._notices.clear()
         self._bytes = 0
         self.holds = None

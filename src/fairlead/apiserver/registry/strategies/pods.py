@@ -20,7 +20,7 @@ class PodStrategy(Strategy):
     has_status: bool = True
     tracks_generation: bool = True
     returns_deleted_object: bool = True
-    # Whoever owns a pod, its kubelet does not say.
+    # A kubelet does not say which controller owns a pod.
     metadata_kept_by_status = ("ownerReferences",)
     selectable = frozenset(
         {
