@@ -290,6 +290,17 @@ async def test_what_a_user_published_is_out_of_reach_of_agents_and_drivers(admin
         if name == AGENT:
             marked = {**users, "metadata": {**named, **mark["metadata"]}}
             (await account.post(transitions, marked, dryRun="All")).expect(201)
+            of_shutdowns = {
+                **users,
+                "metadata": {"name": "node-shutdown"},
+                "spec": {
+                    "start": "shutdown-drain-started",
+                    "end": "shutdown-drain-complete",
+                    "driver": "fairlead.dev/shutdown",
+                    "allNodes": True,
+                },
+            }
+            (await account.post(transitions, of_shutdowns, dryRun="All")).expect(201)
     (await admin.delete(path)).expect(200)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.api.reserved import ANNOTATION_PUBLISHED_BY, DRIVER_DRAIN, NAMESPACE_NODE_LEASE
+from fairlead.api.reserved import ANNOTATION_PUBLISHED_BY, DRIVER_DRAIN, NAMESPACE_NODE_LEASE, NODE_SHUTDOWN
 from fairlead.cli.install.plan import AGENT, DRAIN, Plan
 
 __all__ = ["OWN_NODE", "own_node_manifests"]
@@ -21,9 +21,12 @@ OWN_NODE = "own-node.fairlead.dev"
 
 _API_VERSION = "admissionregistration.k8s.io/v1"
 _MARK = f"metadata.?annotations['{ANNOTATION_PUBLISHED_BY}']"
+# The transition of shutdowns is the agents' own. It is created once, for all nodes, and never renewed.
+_OF_SHUTDOWNS = f"request.operation == 'CREATE' && object.metadata.name == '{NODE_SHUTDOWN.name}'"
 _PUBLISHED = (
-    f"variables.node != '' && (request.operation == 'DELETE' || object.{_MARK}.orValue('') == object.spec.driver)"
-    f" && (request.operation == 'CREATE' || oldObject.{_MARK}.orValue('') == oldObject.spec.driver)"
+    f"variables.node != '' && ({_OF_SHUTDOWNS} || ("
+    f"(request.operation == 'DELETE' || object.{_MARK}.orValue('') == object.spec.driver)"
+    f" && (request.operation == 'CREATE' || oldObject.{_MARK}.orValue('') == oldObject.spec.driver)))"
 )
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 
