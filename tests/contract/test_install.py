@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.api.reserved import NODE_SHUTDOWN
 from fairlead.base import tasks
 from fairlead.base.clock import RealClock
 from fairlead.cli.install import bundle, removing
@@ -290,15 +291,11 @@ async def test_what_a_user_published_is_out_of_reach_of_agents_and_drivers(admin
         if name == AGENT:
             marked = {**users, "metadata": {**named, **mark["metadata"]}}
             (await account.post(transitions, marked, dryRun="All")).expect(201)
+            states = zip(("start", "end", "driver"), NODE_SHUTDOWN[1:], strict=True)
             of_shutdowns = {
                 **users,
-                "metadata": {"name": "node-shutdown"},
-                "spec": {
-                    "start": "shutdown-drain-started",
-                    "end": "shutdown-drain-complete",
-                    "driver": "fairlead.dev/shutdown",
-                    "allNodes": True,
-                },
+                "metadata": {"name": NODE_SHUTDOWN.name},
+                "spec": {**dict(states), "allNodes": True},
             }
             (await account.post(transitions, of_shutdowns, dryRun="All")).expect(201)
     (await admin.delete(path)).expect(200)
