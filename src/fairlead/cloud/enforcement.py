@@ -136,7 +136,7 @@ def _variables(platforms: Collection[str]) -> list[Json]:
     note = _quoted(ANNOTATION_PLATFORM)
     own_id = f"{{}}.size() <= 1024 && {{}}.matches({_quoted(pattern)})"
     # A node without an id may be initialised if it names nothing or this platform: it waits for a cloud, and becomes
-    # this one's by this very write. An annotation alone makes it nobody's to write to.
+    # this one's by this very write. No manager writes to a node for an annotation alone.
     claims = f"variables.platform in {json.dumps(sorted(platforms))}"
     initialised = (
         "request.operation == 'UPDATE' && !has(request.subResource) && variables.providerID == '' && "

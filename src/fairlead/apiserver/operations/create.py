@@ -69,7 +69,7 @@ def _prepare(core: Core, resource: Resource, obj: Json, options: WriteOptions, *
     resource.strategy.prepare_create(obj)
     resource.strategy.default(obj)
     if not tracked:
-        # Before admission: what that adds is nobody's.
+        # Before admission: no manager owns what that adds.
         ownership.track(core, resource, None, obj, options, "")
 
 

@@ -139,7 +139,7 @@ def _begin(
 ) -> None:
     _prepare(resource, obj, old, subresource)
     if not tracked:
-        # Before admission: what that changes is nobody's.
+        # Before admission: no manager owns what that changes.
         ownership.track(core, resource, old, obj, options, subresource)
 
 

@@ -270,7 +270,7 @@ class ServiceController:
             nodes = self._nodes()
             if known.targets is not None and same_targets(known.targets, nodes):
                 return
-            # Until it is known to have worked, nobody knows where the load balancer leads.
+            # Until the call is known to have worked, it is not known where the load balancer leads.
             known.targets = None
             await context.calls.call(
                 LoadBalancers.update_load_balancer,
