@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.storage.selection import Selection, classify
@@ -22,6 +22,7 @@ _NOTICE_BYTES = 128  # what a queued notice takes besides the object, roughly
 # Watchers woken before other work has a turn. What is sent to them leaves the process only between turns: small turns
 # let the clients begin to read while the rest is still being encrypted.
 _WOKEN_AT_ONCE = 24
+_NOT_FILED: Mapping[Selection, Mapping[Watcher, None]] = {}
 
 
 class Dispatcher:
@@ -34,12 +35,12 @@ class Dispatcher:
     def add(self, watcher: Watcher) -> None:
         """Wake this watcher soon."""
         self._ready.append(watcher)
-        self._plan()
+        if not self._planned:
+            self._plan()
 
     def _plan(self) -> None:
-        if self._ready and not self._planned:
-            self._planned = True
-            asyncio.get_running_loop().call_soon(self._turn)
+        self._planned = True
+        asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
         self._planned = False
@@ -47,7 +48,8 @@ class Dispatcher:
             for _ in range(min(_WOKEN_AT_ONCE, len(self._ready))):
                 self._ready.popleft().wake()
         finally:
-            self._plan()  # whatever became of one of them, the others are woken
+            if self._ready and not self._planned:
+                self._plan()  # whatever became of one of them, the others are woken
 
 
 class Watcher:
@@ -59,6 +61,23 @@ class Watcher:
        further behind is cut off after what is queued, and can resume from the last revision it saw.
     3. `oldest` says how far back the watcher keeps the past from being forgotten.
     """
+
+    __slots__ = (
+        "_behind",
+        "_bytes",
+        "_dispatcher",
+        "_due",
+        "_history",
+        "_limit_bytes",
+        "_listener",
+        "_notices",
+        "_ready",
+        "ended",
+        "holds",
+        "outrun",
+        "overrun",
+        "selection",
+    )
 
     def __init__(
         self,
@@ -114,7 +133,9 @@ class Watcher:
                 return
             self._notices.append(notice)
             self._bytes += _size(notice)
-        self._plan()
+        if not self._due:
+            self._due = True
+            self._dispatcher.add(self)
 
     def end(self) -> None:
         """No more notices; the reader sees the end after what is queued.
@@ -204,42 +225,47 @@ class WatcherIndex:
     """The watchers of one table, filed under the narrowest thing each of them asks for.
 
     A thousand agents that each watch their own node's pods cost a change two dictionary look-ups, not a thousand
-    checks.
+    checks. Watchers that ask for the same thing are filed together: a change is compared with their selection once.
     """
 
     def __init__(self) -> None:
-        self._filed: dict[tuple[str, str], dict[Watcher, None]] = {}
+        self._filed: dict[tuple[str, str], dict[Selection, dict[Watcher, None]]] = {}
 
     def add(self, watcher: Watcher) -> None:
         """Start telling a watcher."""
-        self._filed.setdefault(_narrowest(watcher.selection), {})[watcher] = None
+        selection = watcher.selection
+        self._filed.setdefault(_narrowest(selection), {}).setdefault(selection, {})[watcher] = None
 
     def remove(self, watcher: Watcher) -> None:
         """Stop telling a watcher."""
         place = _narrowest(watcher.selection)
-        filed = self._filed.get(place)
-        if filed is not None:
-            filed.pop(watcher, None)
+        filed = self._filed.get(place, {})
+        same = filed.get(watcher.selection)
+        if same is not None:
+            same.pop(watcher, None)
+            if not same:
+                del filed[watcher.selection]
             if not filed:
                 del self._filed[place]
 
     def __iter__(self) -> Iterator[Watcher]:
         for filed in self._filed.values():
-            yield from filed
+            for same in filed.values():
+                yield from same
 
     def tell(self, change: Change) -> None:
         """Offer a change to those who may care. Those who see the same are offered the very same notice."""
         notices: dict[str, Notice] = {}
         for place in _places(change):
-            for watcher in self._filed.get(place, ()):
-                if watcher.ended:
-                    continue  # it has still to be read, or to be given up
-                told = classify(watcher.selection, change)
-                if told is not None:
-                    notice = notices.get(told[0])
-                    if notice is None:
-                        notice = notices[told[0]] = (told[0], told[1], change)
-                    watcher.offer(notice)
+            for selection, watchers in self._filed.get(place, _NOT_FILED).items():
+                told = classify(selection, change)
+                if told is None:
+                    continue
+                notice = notices.get(told[0])
+                if notice is None:
+                    notice = notices[told[0]] = (told[0], told[1], change)
+                for watcher in watchers:
+                    watcher.offer(notice)  # one that has ended takes nothing
 
 
 def _size(notice: Notice) -> int:
