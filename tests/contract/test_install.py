@@ -17,7 +17,6 @@ import pytest
 
 from fairlead.api.reserved import NODE_SHUTDOWN
 from fairlead.base import tasks
-from fairlead.base.clock import RealClock
 from fairlead.cli.install import bundle, removing
 from fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan, ShutdownPlan
 from fairlead.cloud.enforcement import Manager
@@ -30,6 +29,7 @@ from fairlead.testing.plugin import watch_over
 from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import Answer, RawApi
 from tests.conftest import BOTH, make_plane
+from tests.contract.installed import CLOCK, HERE, PODS, THERE, access_of, install, path_of, until_policed
 from tests.spec.kep5683.site import EVENTS, NODES, Site, until
 
 Json = dict[str, Any]
@@ -40,45 +40,15 @@ PLAN = Plan(
     claimer=True,
     eviction_requests=True,
 )
-CLOCK = RealClock()
-HERE, THERE, AWAY = "node-here", "node-there", "node-away"
-PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+AWAY = "node-away"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/fairlead-node-lease/leases"
-
-
-def path_of(manifest: Json) -> str:
-    resource = removing._resource(manifest)
-    metadata = manifest["metadata"]
-    root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
-    within = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
-    return f"{root}{within}/{resource.resource}/{metadata['name']}"
-
-
-async def install(plane: ControlPlane, *, pods: bool = True) -> None:
-    async with RawApi(plane.access(), timeout_seconds=120) as api:
-        for manifest in bundle.manifests(PLAN):
-            if manifest["kind"] == "Namespace":
-                (await api.apply(path_of(manifest), manifest, "tests")).expect(201)
-        for manifest in bundle.manifests(PLAN):
-            (await api.apply(path_of(manifest), manifest, "tests", dryRun="All")).expect(200, 201)
-        for manifest in bundle.manifests(PLAN):
-            (await api.apply(path_of(manifest), manifest, "tests")).expect(200, 201)
-        await api.poll(EVENTS, lambda answer: answer.code == 200)
-        accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
-        await api.poll(f"{accounts}/default", lambda answer: answer.code == 200)
-        for name in (HERE, THERE):
-            (await api.post(NODES, node_manifest(name))).expect(201)
-            # Nobody would end them where a whole cluster is taken down again.
-            for account in (AGENT, DRAIN, MANAGER, CLAIMER) if pods else ():
-                pod = pod_manifest(f"{account}-{name}", node_name=name, spec={"serviceAccountName": account})
-                (await api.post(PODS, pod)).expect(201)
 
 
 @pytest.fixture(scope="module", params=BOTH)
 def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     for made in watch_over(request.config, make_plane(request.param, tmp_path_factory.mktemp(request.param))):
         with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
-            runner.run(install(made))
+            runner.run(install(made, PLAN))
         yield made
 
 
@@ -107,28 +77,6 @@ def site(plane: ControlPlane) -> Iterator[Site]:
 def other_site(plane: ControlPlane) -> Iterator[Site]:
     """A node whose Lease no agent of another test has held: a killed one is waited for."""
     yield from make_site(plane, THERE)
-
-
-async def access_of(admin: RawApi, account: str, node: str = HERE) -> Access:
-    """What a pod of that account on that node would have."""
-    pod = (await admin.get(f"{PODS}/{account}-{node}")).expect(200)
-    bound = {"kind": "Pod", "apiVersion": "v1", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
-    request = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": 3600, "boundObjectRef": bound},
-    }
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    token = (await admin.post(path, request)).expect(201)["status"]["token"]
-    return Access(url=admin.access.url, ca_file=admin.access.ca_file, user=account, token=token)
-
-
-async def until_policed(account: RawApi, foreign: str = THERE) -> None:
-    """Wait until rights and policies have taken hold, which nothing announces."""
-    patch = {"metadata": {"labels": {"a": "b"}}}
-    async with CLOCK.timeout(60):
-        while "own-node" not in (await account.patch(f"{NODES}/{foreign}", patch, dryRun="All")).text:
-            await CLOCK.sleep(0.05)
 
 
 async def test_everything_can_be_applied_again(admin: RawApi) -> None:
@@ -324,10 +272,11 @@ async def test_an_agent_keeps_to_its_node(admin: RawApi) -> None:
             assert answer.code == 403
             assert f'a pod on node \\"{HERE}\\" writes to' in answer.text
         # The same things of its own node are its work.
-        own = {**theirs, "metadata": {"name": "own"}, "spec": {"transitionName": "nothing", "bindingNode": HERE}}
+        own = {**theirs, "metadata": {"name": "own"}, "spec": {"transitionName": "node-shutdown", "bindingNode": HERE}}
         (await account.post(EVENTS, own, dryRun="All")).expect(201)
         (await account.post(LEASES, {**lease, "metadata": {"name": HERE}}, dryRun="All")).expect(201, 409)
-        (await account.patch(f"{NODES}/{HERE}", {"metadata": {"labels": {"a": "b"}}}, dryRun="All")).expect(200)
+        cordon = {"spec": {"unschedulable": True}}
+        (await account.patch(f"{NODES}/{HERE}", cordon, dryRun="All")).expect(200)
     (await admin.delete(f"{EVENTS}/theirs")).expect(200)
 
 
@@ -374,7 +323,7 @@ async def test_a_manager_works_and_its_follower_is_fenced(
 
 
 async def test_uninstalling_leaves_nothing_stuck(isolated_control_plane: ControlPlane) -> None:
-    await install(isolated_control_plane, pods=False)
+    await install(isolated_control_plane, PLAN, pods=False)
     said: list[str] = []
     async with (
         RawApi(isolated_control_plane.access(), timeout_seconds=120) as api,
@@ -399,7 +348,7 @@ async def test_uninstalling_leaves_nothing_stuck(isolated_control_plane: Control
 
 
 async def test_uninstalling_lets_claimed_events_come_to_their_end(isolated_control_plane: ControlPlane) -> None:
-    await install(isolated_control_plane, pods=False)
+    await install(isolated_control_plane, PLAN, pods=False)
     said: list[str] = []
     with contextlib.contextmanager(make_site)(isolated_control_plane, HERE) as site:
         site.start_driver()
@@ -428,7 +377,7 @@ async def test_uninstalling_lets_claimed_events_come_to_their_end(isolated_contr
 async def test_uninstalling_ends_though_events_keep_coming(
     isolated_control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await install(isolated_control_plane, pods=False)
+    await install(isolated_control_plane, PLAN, pods=False)
     monkeypatch.setattr(removing, "_LATE_SECONDS", 1.0)
     spec = {"transitionName": "nothing", "bindingNode": HERE}
 

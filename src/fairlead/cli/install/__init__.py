@@ -1,8 +1,8 @@
 """`fairlead install`: prints the manifests for a real cluster, and takes an installation away again.
 
 Here belongs what a cluster is told so that the components run in it: accounts with the rights that their code uses
-(`access`), policies (`policies`, and those that `election` and `cloud` bring), what runs where (`workloads`), all in
-order (`bundle`), and the way back (`removing`). Components never write any of it themselves.
+(`access`), policies (`policies`, `fields`, and those that `election` and `cloud` bring), what runs where (`workloads`),
+all in order (`bundle`), and the way back (`removing`). Components never write any of it themselves.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ _MODES = click.Choice(["off", "warn", "deny"])
     type=_MODES,
     default="deny",
     show_default=True,
-    help="What it does to writes of an agent or drain driver to another node than its own.",
+    help="What it does to writes of an agent or drain driver to another node than its own, and to other fields than "
+    "its work needs.",
 )
 @click.option(
     "--ccm",

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.api import crds
 from fairlead.api.reserved import NAMESPACE_NODE_LEASE
-from fairlead.cli.install import access, policies, workloads
+from fairlead.cli.install import access, fields, policies, workloads
 from fairlead.cli.install.plan import CLAIMER, MANAGER, Plan
 from fairlead.cloud.enforcement import ccm_manifests
 from fairlead.election import Lock
@@ -50,6 +50,7 @@ def _lifecycle(plan: Plan) -> list[Json]:
         *access.access_manifests(plan),
         *access.user_roles(plan),
         *policies.own_node_manifests(plan),
+        *fields.own_fields_manifests(plan),
         *itertools.chain.from_iterable(fences),
         *workloads.node_daemon_sets(plan),
         *workloads.manager_deployment(plan),

@@ -15,7 +15,8 @@ from fairlead.api import crds
 from fairlead.base.environment import Environment
 from fairlead.cli import managing
 from fairlead.cli.install import bundle
-from fairlead.cli.install.plan import CLAIMER, DRAIN, MANAGER, Plan, ShutdownPlan
+from fairlead.cli.install.fields import node_fields
+from fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, Plan, ShutdownPlan
 from fairlead.cli.install.policies import OWN_NODE
 from fairlead.cli.invocation import Invocation
 from fairlead.cli.main import main, program
@@ -295,3 +296,12 @@ def test_a_cloud_controller_manager_takes_the_flags_that_it_gets(
             )
             assert code == 0, capsys.readouterr().err
     assert len(started) == 2
+
+
+def test_an_agent_that_sees_no_pods_out_neither_cordons_nor_taints() -> None:
+    plain, full = (node_fields(plan) for plan in (Plan(), Plan(shutdown=ShutdownPlan(grace_period="60s"))))
+    assert (plain[AGENT].cordon, plain[AGENT].taints, plain[AGENT].not_ready) == (False, frozenset(), False)
+    assert (full[AGENT].cordon, full[AGENT].taints) == (True, {"shutdown.fairlead.dev/in-progress:NoSchedule"})
+    assert plain[AGENT].annotations < full[AGENT].annotations
+    assert plain[DRAIN] == full[DRAIN]
+    assert set(plain) == {AGENT, DRAIN}
