@@ -120,7 +120,8 @@ def _entries(keys: Check, values: Check) -> Check:
 def _fields(kind: Any) -> Check:
     hints = typing.get_type_hints(kind)
     is_struct = issubclass(kind, msgspec.Struct)
-    names = kind.__struct_fields__ if is_struct else [field.name for field in dataclasses.fields(kind)]
+    # What does not take part in comparison is no word of the provider's: it came with the question.
+    names = kind.__struct_fields__ if is_struct else [field.name for field in dataclasses.fields(kind) if field.compare]
     checks = [(name, _check_of(hints[name])) for name in names]
 
     def check(value: object, where: str) -> object:

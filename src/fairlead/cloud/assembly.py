@@ -15,6 +15,7 @@ from fairlead.client.client import Client
 from fairlead.client.informer import Informer
 from fairlead.cloud.calls import CloudCalls
 from fairlead.cloud.census import Census
+from fairlead.cloud.cluster import ReadOnlyCluster
 from fairlead.cloud.context import CloudContext, Controller
 from fairlead.cloud.controllers.node import NodeController
 from fairlead.cloud.controllers.nodelifecycle import NodeLifecycleController
@@ -141,7 +142,14 @@ class CloudManager:
         async def work() -> None:
             await self._run(client, metrics, stopping, instance, check)
 
-        await run_within(self.provider, work, clock=client.clock, randomness=client.randomness, stopping=stopping)
+        await run_within(
+            self.provider,
+            work,
+            cluster=ReadOnlyCluster(client),
+            clock=client.clock,
+            randomness=client.randomness,
+            stopping=stopping,
+        )
 
     async def _run(
         self, client: Client, metrics: Metrics, stopping: asyncio.Event, instance: str, check: Callable[[], None]

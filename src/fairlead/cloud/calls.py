@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from fairlead.api.core_v1 import Service
 from fairlead.base import logs, tasks
 from fairlead.base.backoff import Backoff
 from fairlead.base.clock import Clock
@@ -21,7 +22,7 @@ from fairlead.client.throttle import Throttle
 from fairlead.cloud import answers
 from fairlead.cloud.errors import CloudError, CloudUnavailable, ProviderFault
 from fairlead.cloud.faults import faults_of
-from fairlead.cloud.provider import Instances
+from fairlead.cloud.provider import Instances, LoadBalancers
 from fairlead.cloud.requests import requests_by
 from fairlead.cloud.stopping import pause
 
@@ -176,15 +177,30 @@ class CloudCalls:
 
     def recognises(self, instances: Instances, provider_id: str) -> bool:
         """Whether the provider says that the id has the form of its own. One that fails at it does not know it."""
-        name = Instances.recognises.__name__
+        return self._at_once(
+            Instances.recognises, lambda: instances.recognises(provider_id), provider_id, default=False
+        )
+
+    def load_balancer_name(self, balancers: LoadBalancers, cluster_name: str, service: Service) -> str:
+        """What the cloud calls a Service's load balancer; empty when the provider fails at it."""
+        return self._at_once(
+            LoadBalancers.get_load_balancer_name,
+            lambda: balancers.get_load_balancer_name(cluster_name, service),
+            service.key,
+            default="",
+        )
+
+    def _at_once(self, method: Callable[..., _T], ask: Callable[[], _T], about: str, *, default: _T) -> _T:
+        """A question that the provider answers by itself, without the cloud."""
+        name = method.__name__
         try:
             with faults_of(name):
-                answer: bool = answers.promise_of(Instances.recognises)(instances.recognises(provider_id), f"{name}()")
+                answer: _T = answers.promise_of(method)(ask(), f"{name}()")
                 return answer
         except CloudError as error:
             self._count(name, "fault")
-            _log.warning("cloud provider fails at an id", provider_id=provider_id[:_WORDS], error=str(error))
-            return False
+            _log.warning("cloud provider is at fault", call=name, about=about[:_WORDS], error=str(error))
+            return default
 
     def _failed(self, name: str, kind: _Patience, started: float, error: CloudError) -> None:
         if isinstance(error, ProviderFault):

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from fairlead.cloud import answers
+from fairlead.cloud.cluster import Cluster
 from fairlead.cloud.errors import CloudError, ProviderError
 from fairlead.cloud.faults import faults_of
 from fairlead.cloud.ownership import PlatformError, parse_platforms
-from fairlead.cloud.provider import Instances, LoadBalancers, Provider, Routes, Zones
+from fairlead.cloud.provider import Instances, LoadBalancers, ManyInstances, Provider, Routes, Zones
 
 __all__ = ["CheckedProvider", "checked"]
 
@@ -43,9 +44,9 @@ class CheckedProvider:
         """What it said at the start: a manager must not come to answer for more."""
         return self.platforms
 
-    def running(self) -> AbstractAsyncContextManager[object]:
+    def running(self, cluster: Cluster) -> AbstractAsyncContextManager[object]:
         """The provider's own block."""
-        return self.made.running()
+        return self.made.running(cluster)
 
 
 def checked(name: str, make: Callable[[], Provider]) -> CheckedProvider:
@@ -60,6 +61,7 @@ def checked(name: str, make: Callable[[], Provider]) -> CheckedProvider:
     """
     provider = _asked(name, "the factory", make)
     parts: dict[str, Any] = {part: _part(name, provider, part) for part in _PARTS}
+    _check_arguments(name, provider, "the provider", [Provider.running, Provider.supported_platforms])
     own_name = _asked(name, "name", lambda: provider.name)
     platforms = _asked(
         name,
@@ -85,11 +87,36 @@ def _part(name: str, provider: Provider, part: str) -> object:
     found: object = _asked(name, part, lambda: getattr(provider, part))
     if found is None:
         return None
-    methods = [method for method, _ in inspect.getmembers(_PARTS[part], inspect.isfunction) if method[0] != "_"]
-    missing = _asked(name, part, lambda: [method for method in methods if not callable(getattr(found, method, None))])
+    methods = _methods(_PARTS[part])
+    missing = _asked(
+        name,
+        part,
+        lambda: [one.__name__ for one in methods if not callable(getattr(found, one.__name__, None))],
+    )
     if missing:
         raise ProviderError(f"cloud provider {name}: its {part} lack {', '.join(missing)}")
+    if _PARTS[part] is Instances and isinstance(found, ManyInstances):
+        methods += _methods(ManyInstances)
+    _check_arguments(name, found, f"its {part}", methods)
     return found
+
+
+def _methods(protocol: type) -> list[Callable[..., Any]]:
+    return [method for name, method in inspect.getmembers(protocol, inspect.isfunction) if name[0] != "_"]
+
+
+def _check_arguments(name: str, owner: object, what: str, methods: Sequence[Callable[..., Any]]) -> None:
+    """Refuse a method that was written for another version of the protocol: it might take one argument for another."""
+    for method in methods:
+        [_self, *wanted] = inspect.signature(method).parameters
+        try:
+            inspect.signature(getattr(owner, method.__name__)).bind(*wanted)
+        except TypeError as error:
+            raise ProviderError(
+                f"cloud provider {name}: {method.__name__}() of {what} must take ({', '.join(wanted)}): {error}"
+            ) from error
+        except ValueError:
+            continue  # one that Python cannot look into
 
 
 def _asked(name: str, what: str, ask: Callable[[], _T]) -> _T:

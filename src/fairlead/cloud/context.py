@@ -116,35 +116,40 @@ class CloudContext:
         """Whether the id has the form of this cloud's."""
         return self.calls.recognises(self.instances, provider_id)
 
-    async def which_are_gone(self, provider_ids: Sequence[str]) -> set[str]:
-        """Of which machines the cloud says, asked about that very id, that they are gone; no answer is none."""
-        if not provider_ids:
+    async def which_are_gone(self, nodes: Iterable[Node]) -> set[str]:
+        """Of which ids of these nodes the cloud says, asked about that very id, that the machine is gone.
+
+        No answer is none.
+        """
+        by_id = {node.spec.provider_id: node for node in nodes}
+        if not by_id:
             return set()
         if isinstance(self.instances, ManyInstances):
-            return await self._which_of_many_are_gone(self.instances, provider_ids)
+            return await self._which_of_many_are_gone(self.instances, by_id)
         gone: set[str] = set()
 
-        async def ask(provider_id: str) -> None:
+        async def ask(entry: tuple[str, Node]) -> None:
+            provider_id, node = entry
             try:
-                if await self.calls.call(Instances.exists, lambda: self.instances.exists(provider_id)) is False:
+                if await self.calls.call(Instances.exists, lambda: self.instances.exists(provider_id, node)) is False:
                     gone.add(provider_id)
             except CloudError as error:
                 _log.warning("cloud does not say whether the machine is gone", machine=provider_id, error=str(error))
 
-        await for_each(provider_ids, ask, workers=_QUESTIONS_AT_ONCE, owner="exists", stopping=self.stopping)
+        await for_each(by_id.items(), ask, workers=_QUESTIONS_AT_ONCE, owner="exists", stopping=self.stopping)
         return gone
 
-    async def _which_of_many_are_gone(self, instances: ManyInstances, provider_ids: Sequence[str]) -> set[str]:
+    async def _which_of_many_are_gone(self, instances: ManyInstances, by_id: Mapping[str, Node]) -> set[str]:
         try:
             answers = await self.calls.call(
                 ManyInstances.which_exist,
-                lambda: instances.which_exist(provider_ids),
-                accept=lambda answer: _check_asked(ManyInstances.which_exist.__name__, answer, provider_ids),
+                lambda: instances.which_exist(by_id),
+                accept=lambda answer: _check_asked(ManyInstances.which_exist.__name__, answer, by_id),
             )
         except CloudError as error:
-            _log.warning("cloud does not say which machines are gone", machines=len(provider_ids), error=str(error))
+            _log.warning("cloud does not say which machines are gone", machines=len(by_id), error=str(error))
             return set()
-        return {provider_id for provider_id in provider_ids if answers.get(provider_id) is False}
+        return {provider_id for provider_id in by_id if answers.get(provider_id) is False}
 
 
 def _check_asked(name: str, answer: Iterable[object], asked: Collection[object]) -> None:

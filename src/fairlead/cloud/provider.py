@@ -7,7 +7,11 @@ A provider is made once per process by the factory that its entry point names (g
 Only `name` and `supported_platforms` are demanded; every other part may be None, and a controller that needs one which
 is missing is refused at the start. All calls may be repeated. All raise `fairlead.cloud.errors.CloudError`, and only
 that, when the cloud does not answer. The types that they return are the promise that every answer is held against
-(`answers`); whatever else is raised or returned is an outage of the call (`calls`).
+(`answers`); whatever else is raised or returned is an outage of the call (`calls`). A method that does not take the
+arguments of its protocol is refused at the start (`checked`).
+
+The protocols carry what cloud-provider's InstancesV2, LoadBalancer and Routes carry: the Node, the Service, the name of
+the cluster, and in `running` a read-only view of the cluster.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from typing import Protocol, runtime_checkable
 from fairlead.api.core_v1 import LoadBalancerStatus, Node, NodeAddress, Service
 from fairlead.base.clock import Clock
 from fairlead.base.environment import Environment
+from fairlead.cloud.cluster import Cluster
 
 __all__ = [
     "Instance",
@@ -41,10 +46,15 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class InstanceQuery:
-    """Which instance is meant: by its id where a node has one, else by the node's name."""
+    """Which instance is meant: by its id where a node has one, else by the node's name.
+
+    `node` is the whole Node, for clouds that need its labels, annotations or addresses. Two queries are the same if
+    they name the same machine, so an answer may be given under a query that was made anew.
+    """
 
     node_name: str
     provider_id: str = ""
+    node: Node = dataclasses.field(default_factory=Node, compare=False, repr=False)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,8 +85,10 @@ class Instances(Protocol):
         """
         ...
 
-    async def exists(self, provider_id: str) -> bool:
+    async def exists(self, provider_id: str, node: Node) -> bool:
         """Look at this very machine. False only if the cloud itself said that it is gone; anything else is an error.
+
+        `node` is the one that has the id, for clouds that cannot find a machine by its id alone.
 
         Raises:
             ForeignId: the id could not be of this cloud.
@@ -88,8 +100,8 @@ class Instances(Protocol):
 class ManyInstances(Protocol):
     """For clouds that can say of many very machines at once whether they are gone; `Instances` may be this too."""
 
-    async def which_exist(self, provider_ids: Sequence[str]) -> Mapping[str, bool]:
-        """As `exists`, for each of these. An id that is missing from the answer had none."""
+    async def which_exist(self, nodes: Mapping[str, Node]) -> Mapping[str, bool]:
+        """As `exists`, for each of these, by providerID. An id that is missing from the answer had none."""
         ...
 
 
@@ -104,7 +116,7 @@ class Zone:
 class Zones(Protocol):
     """For clouds whose instances do not say where they are."""
 
-    async def zone_of(self, provider_id: str) -> Zone:
+    async def zone_of(self, provider_id: str, node: Node) -> Zone:
         """Where a machine is."""
         ...
 
@@ -138,6 +150,17 @@ class Routes(Protocol):
 
 class LoadBalancers(Protocol):
     """Load balancers for Services of that type."""
+
+    def get_load_balancer_name(self, cluster_name: str, service: Service) -> str:
+        """What the cloud calls it, whether it exists or not. Pure; for people who look for it there."""
+        ...
+
+    async def get_load_balancer(self, cluster_name: str, service: Service) -> LoadBalancerStatus | None:
+        """Where it is reached; None only if the cloud itself said that there is none.
+
+        One that is being made, or of which only parts are left, exists too.
+        """
+        ...
 
     async def ensure_load_balancer(
         self, cluster_name: str, service: Service, nodes: Sequence[Node]
@@ -190,8 +213,11 @@ class Provider(Protocol):
         """The schemes of the providerIDs that it answers for. Empty: it does not say, the administrator must."""
         ...
 
-    def running(self) -> AbstractAsyncContextManager[object]:
-        """The block in which it is used: holds connections and threads."""
+    def running(self, cluster: Cluster) -> AbstractAsyncContextManager[object]:
+        """The block in which it is used: holds connections and threads.
+
+        `cluster` reads the cluster with the rights of the manager's own account, and is of use until the block ends.
+        """
         ...
 
 
@@ -219,4 +245,4 @@ class ProviderFactory(Protocol):
 
 def query_for(node: Node) -> InstanceQuery:
     """How to ask a cloud about a node."""
-    return InstanceQuery(node.name, node.spec.provider_id)
+    return InstanceQuery(node.name, node.spec.provider_id, node)

@@ -16,6 +16,7 @@ from fairlead.base.backoff import Backoff
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
 from fairlead.cloud import answers
+from fairlead.cloud.cluster import Cluster
 from fairlead.cloud.errors import CloudError, ProviderFault
 from fairlead.cloud.faults import faults_of
 from fairlead.cloud.provider import Provider
@@ -35,6 +36,7 @@ async def run_within(
     provider: Provider,
     work: Callable[[], Awaitable[None]],
     *,
+    cluster: Cluster,
     clock: Clock,
     randomness: Randomness,
     stopping: asyncio.Event,
@@ -44,7 +46,7 @@ async def run_within(
     while not stopping.is_set():
         started = clock.monotonic()
         try:
-            await _once(provider, work, clock)
+            await _once(provider, work, cluster, clock)
         except _Ended as ended:
             _log.error("cloud provider failed, its controllers start anew", provider=provider.name, error=str(ended))
         else:
@@ -58,11 +60,11 @@ class _Ended(Exception):
     """Raised when the provider, and nothing else, ended its block or kept it from beginning."""
 
 
-async def _once(provider: Provider, work: Callable[[], Awaitable[None]], clock: Clock) -> None:
+async def _once(provider: Provider, work: Callable[[], Awaitable[None]], cluster: Cluster, clock: Clock) -> None:
     try:
         with faults_of(_NAME):
             block: AbstractAsyncContextManager[Any] = answers.promise_of(Provider.running)(
-                provider.running(), f"{_NAME}()"
+                provider.running(cluster), f"{_NAME}()"
             )
             async with clock.timeout(_ENTER_SECONDS):
                 # Here, not in a task: what the block starts may only be ended where it was begun.

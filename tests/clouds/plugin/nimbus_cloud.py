@@ -33,7 +33,7 @@ class Nimbus:
         return frozenset({NAME})
 
     @contextlib.asynccontextmanager
-    async def running(self) -> Any:
+    async def running(self, cluster: Any) -> Any:
         self._asked("running")
         yield
 
@@ -52,7 +52,7 @@ class Nimbus:
                 found[query] = Instance(provider_id=state["machines"][name])
         return found
 
-    async def exists(self, provider_id: str) -> Any:
+    async def exists(self, provider_id: str, node: Any) -> Any:
         state = self._asked("exists", provider_id)
         if "exists" in state["nonsense"]:
             return nonsense(state["nonsense"]["exists"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from fairlead.api.meta import ObjectMeta
 from fairlead.base import tasks
 from fairlead.base.metrics import DiscardedMetrics
 from fairlead.cloud.assembly import CloudManager, CloudSettings
+from fairlead.cloud.cluster import Cluster
 from fairlead.cloud.errors import CloudUnavailable
 from fairlead.cloud.providers.fake import FakeCloud
 from tests.unit.cloud.world import UNINITIALIZED, World, node
@@ -22,6 +23,8 @@ from tests.unit.cloud.wrong import RIGHT, answering, methods, raising
 NAMES = sorted({method.__name__ for method in methods()})
 # What decides whether a node is deleted.
 OF_DELETION = {"describe", "exists", "which_exist", "recognises"}
+# What a provider answers without its cloud.
+AT_ONCE = {"recognises", "get_load_balancer_name"}
 # What promises to return nothing.
 CHANGES = {method.__name__ for method, answer in RIGHT.items() if answer is None}
 BREAKAGES: list[Callable[[], Awaitable[Any]]] = [
@@ -45,7 +48,7 @@ class Breakable(FakeCloud):
     def __getattribute__(self, name: str) -> Any:
         if name == object.__getattribute__(self, "__dict__").get("broken"):
             self.asked += 1
-            return self._breaks_at_once if name == "recognises" else self._breaks
+            return self._breaks_at_once if name in AT_ONCE else self._breaks
         return super().__getattribute__(name)
 
     async def _breaks(self, *_arguments: object) -> Any:
@@ -63,8 +66,8 @@ class Breakable(FakeCloud):
 class AboutMany(Breakable):
     """One that can say of many machines at once whether they are gone."""
 
-    async def which_exist(self, provider_ids: Sequence[str]) -> Mapping[str, bool]:
-        return {one: await self.exists(one) for one in provider_ids}
+    async def which_exist(self, nodes: Mapping[str, Node]) -> Mapping[str, bool]:
+        return {one: await self.exists(one, node) for one, node in nodes.items()}
 
 
 def service(name: str) -> Service:
@@ -110,7 +113,7 @@ async def test_a_provider_that_breaks_its_protocol(world: World, broken: str) ->
                 assert "n1" in await world.names()
             assert cloud.asked > 0
             # At most as the pauses allow: they grow to a minute. To look at an id's form is no question to the cloud.
-            assert broken == "recognises" or cloud.asked - before <= 12
+            assert broken in AT_ONCE or cloud.asked - before <= 12
         cloud.broken = ""
         # The slowest to come back is a Service, whose own pauses grow to five minutes.
         await world.clock.advance(400)
@@ -155,7 +158,8 @@ class Unsteady(FakeCloud):
         self.fail = asyncio.Event()
         self.entered = 0
 
-    def running(self) -> Any:
+    def running(self, cluster: Cluster) -> Any:
+        del cluster
         return None if self.when == "promise" and self._next() else self._block()
 
     def _next(self) -> BaseException | None:

@@ -15,6 +15,7 @@ from fairlead.base.environment import Environment
 from fairlead.cloud.provider import ProviderSettings
 from fairlead.cloud.providers.aws.config import read_config
 from fairlead.cloud.providers.static import StaticProvider
+from tests.unit.cloud.world import NO_CLUSTER, NODE
 
 PAGE = (pathlib.Path(__file__).parents[3] / "docs" / "hybrid-clouds.md").read_text(encoding="utf-8")
 
@@ -28,8 +29,8 @@ async def test_the_inventory(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "inventory.yaml"
     path.write_text(block("yaml"), encoding="utf-8")
     static = StaticProvider(path)
-    async with static.running():
-        assert await static.exists("on-prem://rack1/a")
+    async with static.running(NO_CLUSTER):
+        assert await static.exists("on-prem://rack1/a", NODE)
 
 
 def test_the_configuration_for_amazon(tmp_path: pathlib.Path) -> None:

@@ -118,6 +118,38 @@ def test_a_provider_that_is_none_is_refused_at_the_start(make: Callable[[], Any]
         make_provider("plug", SETTINGS, lambda: [entry])
 
 
+class OfBefore(FakeCloud):
+    """A provider that was written when `exists` was given the id alone."""
+
+    async def exists(self, provider_id: str) -> bool:  # type: ignore[override]  # that is the point
+        return bool(provider_id)
+
+
+class WithoutCluster(FakeCloud):
+    def running(self) -> Any:  # type: ignore[override]  # that is the point
+        return None
+
+
+class OfMany(FakeCloud):
+    async def which_exist(self) -> Any:
+        return {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (OfBefore, r"exists\(\) of its instances must take \(provider_id, node\): too many"),
+        (WithoutCluster, r"running\(\) of the provider must take \(cluster\)"),
+        (OfMany, r"which_exist\(\) of its instances must take \(nodes\)"),
+    ],
+)
+def test_a_method_of_another_version_of_the_protocol_is_refused_at_the_start(kind: type[FakeCloud], why: str) -> None:
+    """It could take one argument for another, and say of a machine that is there that it is gone."""
+    entry = Entry("plug", lambda: lambda _settings: kind("x"))
+    with pytest.raises(ProviderError, match=why):
+        make_provider("plug", SETTINGS, lambda: [entry])
+
+
 def test_a_plug_in_that_fails_while_it_is_loaded_is_refused() -> None:
     def load() -> Any:
         raise SyntaxError("invalid syntax")

@@ -26,12 +26,16 @@ from fairlead.client.inprocess import InProcessTransport
 from fairlead.client.transport import Request, Response, StreamedResponse
 from fairlead.cloud import wellknown
 from fairlead.cloud.calls import CloudCalls
+from fairlead.cloud.cluster import Cluster
 from fairlead.cloud.context import CloudContext, Controller
 from fairlead.cloud.departures import Departures
 from fairlead.cloud.provider import Provider
 from tests.inprocess import serving
 
 UNINITIALIZED = Taint(key=wellknown.TAINT_UNINITIALIZED, value="true", effect="NoSchedule")
+# For providers that look at neither.
+NODE = Node()
+NO_CLUSTER: Cluster = None  # type: ignore[assignment]  # nothing reads it
 EVENTS = GroupVersionResource("events.k8s.io", "v1", "events")
 
 

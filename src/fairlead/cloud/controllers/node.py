@@ -150,7 +150,7 @@ class NodeController:
 
     async def _initialise(self, node: Node, instance: Instance) -> None:
         try:
-            change = initialise(node, await self._located(instance), self._context.platforms)
+            change = initialise(node, await self._located(node, instance), self._context.platforms)
             node = await self._context.writer.initialise(node, change)
             # Its id is the cloud's own word now.
             self._context.confirmations.confirm(node)
@@ -169,11 +169,11 @@ class NodeController:
             self._initial_sync.observe(age)
             _log.info("node initialised", node=node.name, provider_id=instance.provider_id)
 
-    async def _located(self, instance: Instance) -> Instance:
+    async def _located(self, node: Node, instance: Instance) -> Instance:
         zones = self._context.provider.zones
         if zones is None or instance.zone:
             return instance
-        where = await self._context.calls.call(Zones.zone_of, lambda: zones.zone_of(instance.provider_id))
+        where = await self._context.calls.call(Zones.zone_of, lambda: zones.zone_of(instance.provider_id, node))
         return dataclasses.replace(instance, zone=where.zone, region=instance.region or where.region)
 
     def _try_again(self, node: Node, error: Exception) -> None:

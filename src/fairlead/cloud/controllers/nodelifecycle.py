@@ -101,7 +101,7 @@ class NodeLifecycleController:
         return len(recent - {node.uid for node in self._context.nodes.store})
 
     async def _delete_gone(self, nodes: Sequence[Node], surprises: Collection[str]) -> None:
-        gone = await self._context.which_are_gone([node.spec.provider_id for node in nodes])
+        gone = await self._context.which_are_gone(nodes)
         leaving = [node for node in nodes if node.spec.provider_id in gone]
         surprising = [node for node in leaving if node.name in surprises]
         if surprising:

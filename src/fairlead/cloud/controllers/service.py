@@ -36,6 +36,10 @@ _RETRY = Backoff(initial_seconds=5.0, factor=2.0, cap_seconds=300.0, jitter=0.0)
 _RESYNC_SECONDS = 30.0
 _NODE_RESYNC_SECONDS = 100.0
 _NODES_TO_NAME = 20
+# A deletion that the cloud has accepted and not carried out yet.
+_DELETION_POLL_SECONDS = 5.0
+# What a Service says, by its note, of one that this manager is not to look after.
+_NOT_OURS = frozenset({ServiceStep.LEAVE_ALONE, ServiceStep.ASK_CLOUD})
 
 _log = logs.get_logger(__name__)
 
@@ -75,6 +79,8 @@ class ServiceController:
         self._known: dict[Key, _Balanced] = {}
         # The uid of a deleted Service that was released here: the watch may still show our finalizer on it.
         self._released: dict[Key, str] = {}
+        # The uid of a Service that another manager holds: this cloud has no load balancer of it.
+        self._elsewhere: dict[Key, str] = {}
 
     async def run(self) -> None:
         """Ensure, update and remove until asked to stop."""
@@ -111,6 +117,7 @@ class ServiceController:
 
     def _deleted(self, service: Service) -> None:
         self._released.pop(key_of(service), None)
+        self._elsewhere.pop(key_of(service), None)
         # Only one that lost our finalizer by force comes here with a load balancer left.
         if key_of(service) in self._known:
             self._queue.add(key_of(service))
@@ -160,11 +167,13 @@ class ServiceController:
         if service is None or self._released.get(key) == service.uid:
             return
         step = self._step(service)
-        if step is ServiceStep.LEAVE_ALONE and known is not None and _is_unwanted(service):
+        if step in _NOT_OURS and known is not None and _is_unwanted(service):
             if is_looked_after_by_another(service, self._context.identity):
                 await self._delete_orphan(known.service)
                 return
             step = ServiceStep.REMOVE  # somebody took our finalizer or our note off
+        elif step is ServiceStep.ASK_CLOUD:
+            step = await self._ask(service)
         if step is ServiceStep.ENSURE and known is not None and not known.needs_ensuring(service):
             await self._retarget(service, known)
             return
@@ -177,6 +186,27 @@ class ServiceController:
             if not isinstance(error, api_errors.Conflict | NotReadyYet):
                 self._warn(service, "SyncLoadBalancerFailed", f"Error syncing load balancer: {error}")
             raise
+
+    async def _ask(self, service: Service) -> ServiceStep:
+        """Whether a Service that must be let go, and does not say by whom, has its load balancer in this cloud."""
+        key = key_of(service)
+        if self._elsewhere.get(key) == service.uid:
+            return ServiceStep.LEAVE_ALONE
+        if await self._exists(service):
+            return ServiceStep.REMOVE
+        self._elsewhere[key] = service.uid  # no manager of ours makes one without its note
+        return ServiceStep.LEAVE_ALONE
+
+    async def _exists(self, service: Service) -> bool:
+        context = self._context
+        try:
+            status = await context.calls.call(
+                LoadBalancers.get_load_balancer,
+                lambda: self._balancers.get_load_balancer(context.cluster_name, service),
+            )
+        except ImplementedElsewhere:
+            return False
+        return status is not None
 
     async def _ensure(self, service: Service) -> None:
         context, key = self._context, key_of(service)
@@ -198,6 +228,7 @@ class ServiceController:
             known.targets = nodes
             return
         self._tell(service, "EnsuredLoadBalancer", "Ensured load balancer")
+        _log.info("load balancer ensured", service=str(key), load_balancer=self._name_of(service))
         await self._writer.set_status(service, status)
         known.targets = nodes
         if not same_targets(nodes, self._nodes()):
@@ -220,6 +251,8 @@ class ServiceController:
         self._tell(service, "DeletingLoadBalancer", "Deleting load balancer")
         try:
             await self._delete_balancer(service)
+        except NotReadyYet:
+            raise
         except CloudError as error:
             self._warn(service, "DeleteLoadBalancerFailed", f"Error deleting load balancer: {error}")
             raise
@@ -233,6 +266,14 @@ class ServiceController:
             lambda: self._balancers.ensure_load_balancer_deleted(context.cluster_name, service),
             changes=True,
         )
+        # The Service is all that leads back to it: it is let go when the cloud says so, not when it was asked to.
+        if await self._exists(service):
+            what = f"load balancer {self._name_of(service)} is still there"
+            raise NotReadyYet(what, retry_after_seconds=_DELETION_POLL_SECONDS)
+        _log.info("load balancer deleted", service=service.key, load_balancer=self._name_of(service))
+
+    def _name_of(self, service: Service) -> str:
+        return self._context.calls.load_balancer_name(self._balancers, self._context.cluster_name, service)
 
     async def _follow_nodes(self) -> None:
         with contextlib.suppress(QueueShutDown):

@@ -33,6 +33,7 @@ class ServiceStep(enum.Enum):
     LEAVE_ALONE = "leave alone"  # it has nothing to do with this cloud
     ENSURE = "ensure"  # it wants a load balancer of this cloud
     REMOVE = "remove"  # it has one that it no longer wants, or is being deleted
+    ASK_CLOUD = "ask cloud"  # to be removed if the cloud has a load balancer of it, else left alone
 
 
 def service_step(service: Service, *, manager: str, platforms: Collection[str]) -> ServiceStep:
@@ -40,13 +41,13 @@ def service_step(service: Service, *, manager: str, platforms: Collection[str]) 
 
     With platforms there may be other managers, which hold a Service by the same finalizer, and not all of them note
     themselves on it. So only one that bears this manager's own note is let go; one without may have a load balancer in
-    another cloud.
+    another cloud, and which cloud it is only the cloud can say.
     """
     if platforms and is_looked_after_by_another(service, manager):
         return ServiceStep.LEAVE_ALONE
     if needs_cleanup(service):
         is_ours = not platforms or service.metadata.annotations.get(_NOTE) == manager
-        return ServiceStep.REMOVE if is_ours else ServiceStep.LEAVE_ALONE
+        return ServiceStep.REMOVE if is_ours else ServiceStep.ASK_CLOUD
     return ServiceStep.ENSURE if wants_load_balancer(service) else ServiceStep.LEAVE_ALONE
 
 

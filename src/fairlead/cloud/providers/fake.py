@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 
 from fairlead.api.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
 from fairlead.base.clock import Clock
+from fairlead.cloud.cluster import Cluster
 from fairlead.cloud.errors import CloudError, ForeignId
 from fairlead.cloud.ownership import platform_of_provider_id
 from fairlead.cloud.provider import Instance, InstanceQuery, Instances, LoadBalancers, Route, Routes, Zone, Zones
@@ -43,6 +44,7 @@ class FakeCloud:
         self.balancers: dict[str, tuple[str, ...]] = {}  # Service key -> node names
         self.failure: CloudError | None = None  # raised by every call while set
         self.calls: list[Call] = []
+        self.cluster: Cluster | None = None  # what it was given to read, once it runs
         self.instances: Instances | None = self
         self.zones: Zones | None = None
         self.routes: Routes | None = self
@@ -74,8 +76,9 @@ class FakeCloud:
         """As given."""
         return self._platforms
 
-    def running(self) -> AbstractAsyncContextManager[object]:
+    def running(self, cluster: Cluster) -> AbstractAsyncContextManager[object]:
         """Nothing to hold."""
+        self.cluster = cluster
         return contextlib.nullcontext()
 
     async def describe(self, queries: Sequence[InstanceQuery]) -> Mapping[InstanceQuery, Instance]:
@@ -98,15 +101,17 @@ class FakeCloud:
         """Any id of its platforms; any at all if it has none."""
         return not self._platforms or platform_of_provider_id(provider_id) in self._platforms
 
-    async def exists(self, provider_id: str) -> bool:
+    async def exists(self, provider_id: str, node: Node) -> bool:
         """Whether there is a machine of this id."""
+        del node
         await self._called("exists", [provider_id])
         if not self.recognises(provider_id):
             raise ForeignId(provider_id, "no such scheme here")
         return any(instance.provider_id == provider_id for instance in self.machines.values())
 
-    async def zone_of(self, provider_id: str) -> Zone:
+    async def zone_of(self, provider_id: str, node: Node) -> Zone:
         """The same everywhere."""
+        del node
         await self._called("zone_of", [provider_id])
         return Zone("zone-of-fake", "region-of-fake")
 
@@ -127,6 +132,16 @@ class FakeCloud:
         del cluster_name
         await self._called("delete_route", [route.target_node, route.destination_cidr])
         self.table = [kept for kept in self.table if kept != route]
+
+    def get_load_balancer_name(self, cluster_name: str, service: Service) -> str:
+        """The cluster and the Service."""
+        return f"{cluster_name}/{service.key}"
+
+    async def get_load_balancer(self, cluster_name: str, service: Service) -> LoadBalancerStatus | None:
+        """Where it is, if it is."""
+        del cluster_name
+        await self._called("get_load_balancer", [service.key])
+        return self._status(service) if service.key in self.balancers else None
 
     async def ensure_load_balancer(
         self, cluster_name: str, service: Service, nodes: Sequence[Node]

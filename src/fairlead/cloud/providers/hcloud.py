@@ -16,7 +16,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fairlead import __version__
-from fairlead.api.core_v1 import NodeAddress
+from fairlead.api.core_v1 import Node, NodeAddress
+from fairlead.cloud.cluster import Cluster
 from fairlead.cloud.errors import CloudError, CloudRefused, CloudUnavailable, ForeignId, ProviderError
 from fairlead.cloud.provider import Instance, InstanceQuery, Instances, ProviderSettings
 from fairlead.cloud.requests import before_request
@@ -75,8 +76,9 @@ class HetznerProvider:
         return frozenset({_PLATFORM})
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, cluster: Cluster) -> AsyncIterator[None]:
         """Holds threads and connections."""
+        del cluster
         async with self._threads:
             try:
                 yield
@@ -105,8 +107,9 @@ class HetznerProvider:
         """Whether it names a cloud server."""
         return _PROVIDER_ID.fullmatch(provider_id) is not None
 
-    async def exists(self, provider_id: str) -> bool:
+    async def exists(self, provider_id: str, node: Node) -> bool:
         """Ask for this very server."""
+        del node
         return await self._get(_server_id(provider_id)) is not None
 
     async def _one(self, query: InstanceQuery) -> list[BoundServer]:

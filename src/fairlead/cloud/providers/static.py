@@ -28,8 +28,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 import msgspec
 
-from fairlead.api.core_v1 import NodeAddress
+from fairlead.api.core_v1 import Node, NodeAddress
 from fairlead.api.yamltext import reading
+from fairlead.cloud.cluster import Cluster
 from fairlead.cloud.errors import CloudUnavailable, ForeignId, ProviderError
 from fairlead.cloud.ownership import PlatformError, parse_platforms, platform_of_provider_id
 from fairlead.cloud.provider import Instance, InstanceQuery, Instances, ProviderSettings
@@ -139,8 +140,9 @@ class StaticProvider:
         return self._platforms
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, cluster: Cluster) -> AsyncIterator[None]:
         """Holds the file, and a thread: to read thousands of machines takes a while."""
+        del cluster
         async with self._threads:
             try:
                 # From here on it is noticed when somebody writes over it.
@@ -164,16 +166,17 @@ class StaticProvider:
         """Any id of its platforms."""
         return platform_of_provider_id(provider_id) in self._platforms
 
-    async def exists(self, provider_id: str) -> bool:
+    async def exists(self, provider_id: str, node: Node) -> bool:
         """Whether the file has it."""
+        del node
         if not self.recognises(provider_id):
             raise ForeignId(provider_id, f"the inventory is of {', '.join(sorted(self._platforms))}")
         return provider_id in (await self._threads.run(self._read)).by_id
 
-    async def which_exist(self, provider_ids: Sequence[str]) -> Mapping[str, bool]:
+    async def which_exist(self, nodes: Mapping[str, Node]) -> Mapping[str, bool]:
         """Which of them the file has."""
         inventory = await self._threads.run(self._read)
-        return {one: one in inventory.by_id for one in provider_ids if self.recognises(one)}
+        return {one: one in inventory.by_id for one in nodes if self.recognises(one)}
 
     def _read(self) -> _Inventory:
         try:

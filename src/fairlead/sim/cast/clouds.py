@@ -103,13 +103,13 @@ class SimCloud(FakeCloud):
         """Whether there is or was a machine of this cloud's behind a node, by its id."""
         return node.spec.provider_id == f"{self._platform}://{node.name}" and node.name in self.back_at
 
-    async def exists(self, provider_id: str) -> bool:
+    async def exists(self, provider_id: str, node: Node) -> bool:
         """Whether there is a machine of this id, by the time that the question arrives."""
         self._judge([provider_id])
         await self._reached()
         if Trouble.CONFUSED in self.troubles:
             return self._nonsense()  # type: ignore[no-any-return]  # that is the point
-        found = await super().exists(provider_id)
+        found = await super().exists(provider_id, node)
         await self._heard()
         return found
 

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import pytest
 
-from fairlead.api.core_v1 import ConfigMap, Namespace, Taint
+from fairlead.api.core_v1 import ConfigMap, Namespace, Node, Taint
 from fairlead.api.meta import ObjectMeta
 from fairlead.base.metrics import PrometheusMetrics
 from fairlead.cloud import wellknown
@@ -272,10 +272,10 @@ async def test_a_deletion_that_did_not_come_about_is_not_counted_twice(world: Wo
 
 async def test_many_that_are_missing_are_one_question_where_the_cloud_can(world: World) -> None:
     class Able(FakeCloud):
-        async def which_exist(self, provider_ids: Sequence[str]) -> Mapping[str, bool]:
-            await self._called("which_exist", provider_ids)
+        async def which_exist(self, nodes: Mapping[str, Node]) -> Mapping[str, bool]:
+            await self._called("which_exist", nodes)
             known = {one.provider_id for one in self.machines.values()}
-            return {one: one in known for one in provider_ids if one != "aws://n2"}  # about that one it is silent
+            return {one: one in known for one in nodes if one != "aws://n2"}  # about that one it is silent
 
     cloud = Able("aws")
     names = [f"n{number}" for number in range(10)]

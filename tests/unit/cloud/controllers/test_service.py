@@ -14,7 +14,7 @@ from fairlead.client import patches
 from fairlead.cloud import wellknown
 from fairlead.cloud.controllers.service import ServiceController
 from fairlead.cloud.errors import CloudRefused, CloudUnavailable, NotReadyYet
-from fairlead.cloud.providers.fake import FakeCloud
+from fairlead.cloud.providers.fake import Call, FakeCloud
 from tests.unit.cloud.world import World, node
 
 
@@ -244,7 +244,50 @@ async def test_a_service_that_another_manager_may_hold_is_not_let_go(world: Worl
     async with running(world, cloud, "aws") as advance:
         await advance(60)
     assert (await world.admin.of(Service).get("web")).metadata.finalizers == (wellknown.FINALIZER_LOAD_BALANCER,)
-    assert cloud.calls == []
+    assert cloud.calls == [Call("get_load_balancer", ("default/web",))]
+
+
+async def test_a_service_without_a_note_whose_load_balancer_is_in_this_cloud_is_let_go(world: World) -> None:
+    """It was made before there were platforms. The cloud itself says whose it is."""
+    cloud = FakeCloud("aws", name="aws")
+    held = patches.MergePatch({"metadata": {"finalizers": [wellknown.FINALIZER_LOAD_BALANCER]}})
+    for name in ("ours", "theirs"):
+        await world.admin.of(Service).create(service(name, type="LoadBalancer"))
+        await world.admin.of(Service).patch(name, held)
+        await world.admin.of(Service).delete(name)
+    cloud.balancers["default/ours"] = ("n1",)
+    async with running(world, cloud, "aws") as advance:
+        await advance(100)
+        assert cloud.balancers == {}
+        with pytest.raises(api_errors.NotFound):
+            await world.admin.of(Service).get("ours")
+        assert (await world.admin.of(Service).get("theirs")).metadata.finalizers
+    about = [call.about for call in cloud.calls if call.name == "get_load_balancer"]
+    assert about.count(("default/theirs",)) == 1
+
+
+async def test_a_service_is_let_go_when_the_cloud_says_that_its_load_balancer_is_gone(world: World) -> None:
+    class Slow(FakeCloud):
+        deleted = False
+
+        async def ensure_load_balancer_deleted(self, cluster_name: str, service: Service) -> None:
+            if self.deleted:
+                await super().ensure_load_balancer_deleted(cluster_name, service)
+
+    cloud = Slow("aws", name="aws")
+    cloud.add("n1", "aws://1")
+    await world.create(node("n1", "aws://1"))
+    await world.admin.of(Service).create(service())
+    async with running(world, cloud, "aws") as advance:
+        await advance(1)
+        await world.admin.of(Service).delete("web")
+        await advance(30)
+        assert (await world.admin.of(Service).get("web")).metadata.finalizers
+        cloud.deleted = True
+        await advance(10)
+        with pytest.raises(api_errors.NotFound):
+            await world.admin.of(Service).get("web")
+        assert not await world.events("SyncLoadBalancerFailed")
 
 
 async def test_a_note_that_was_taken_off_does_not_leave_a_service_stuck(world: World) -> None:

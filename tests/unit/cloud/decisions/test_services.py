@@ -45,10 +45,10 @@ GOING: dict[str, Any] = {"deletionTimestamp": "2026-01-01T00:00:00Z", **HELD}
         (service({"loadBalancerClass": "x.com/y"}), ServiceStep.LEAVE_ALONE),
         (service({"type": "NodePort"}), ServiceStep.LEAVE_ALONE),
         (service({"type": "NodePort"}, annotations=OURS, **HELD), ServiceStep.REMOVE),
-        (service({"type": "NodePort"}, **HELD), ServiceStep.LEAVE_ALONE),  # held, but by whom?
+        (service({"type": "NodePort"}, **HELD), ServiceStep.ASK_CLOUD),  # held, but by whom?
         (service(**HELD), ServiceStep.ENSURE),
         (service(annotations=OURS, **GOING), ServiceStep.REMOVE),
-        (service(**GOING), ServiceStep.LEAVE_ALONE),
+        (service(**GOING), ServiceStep.ASK_CLOUD),
         (service(annotations=OURS), ServiceStep.ENSURE),
         (service(annotations=THEIRS), ServiceStep.LEAVE_ALONE),
         (service(annotations=THEIRS, **GOING), ServiceStep.LEAVE_ALONE),

@@ -22,7 +22,7 @@ from fairlead.cloud.providers.aws.loadbalancers import load_balancer_name, targe
 from fairlead.cloud.providers.aws.provider import AwsProvider
 from fairlead.cloud.requests import requests_by
 from tests.clouds.aws import CREDENTIALS, EmulatedAws, emulated_aws
-from tests.unit.cloud.world import node
+from tests.unit.cloud.world import NO_CLUSTER, NODE, node
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def settings(path: pathlib.Path | None, **environment: str) -> ProviderSettings:
 @pytest.fixture
 async def cloud(aws: EmulatedAws, tmp_path: pathlib.Path) -> AsyncIterator[AwsProvider]:
     made = provider(settings(aws.write_config(tmp_path / "cloud.conf", KubernetesClusterID="test")))
-    async with made.running():
+    async with made.running(NO_CLUSTER):
         yield made
 
 
@@ -87,8 +87,8 @@ async def test_states(aws: EmulatedAws, cloud: AwsProvider) -> None:
     found = await cloud.instances.describe(queries)
     assert [query in found for query in queries] == [True, True, False]
     assert [found[query].shutdown for query in queries[:2]] == [False, True]
-    assert [await cloud.instances.exists(query.provider_id) for query in queries] == [True, True, False]
-    assert not await cloud.instances.exists("aws:///us-east-1a/i-00000000000000000")
+    assert [await cloud.instances.exists(query.provider_id, NODE) for query in queries] == [True, True, False]
+    assert not await cloud.instances.exists("aws:///us-east-1a/i-00000000000000000", NODE)
 
 
 async def test_whether_many_exist(aws: EmulatedAws, cloud: AwsProvider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,7 +97,7 @@ async def test_whether_many_exist(aws: EmulatedAws, cloud: AwsProvider, monkeypa
     for raw in machines[10:]:
         aws.terminate(raw["InstanceId"])
     unknown = "aws:///us-east-1a/i-00000000000000000"
-    answers = await cloud.instances.which_exist([*map(id_of, machines), unknown, "gce://p/z/n"])
+    answers = await cloud.instances.which_exist(dict.fromkeys([*map(id_of, machines), unknown, "gce://p/z/n"], NODE))
     assert answers == {id_of(raw): number < 10 for number, raw in enumerate(machines)} | {unknown: False}
     assert calls == ["describe_instances"] * 2  # the first answer was that one of them is not known
     aws.ec2.terminate_instances(InstanceIds=[raw["InstanceId"] for raw in machines])
@@ -115,7 +115,7 @@ async def test_all_that_amazon_does_not_know_are_one_answer(
 
     monkeypatch.setattr(cloud.instances._client, "call", refuse)
     unknown = [f"aws:///us-east-1a/i-{number:017x}" for number in range(500)]
-    assert await cloud.instances.which_exist(unknown) == dict.fromkeys(unknown, False)
+    assert await cloud.instances.which_exist(dict.fromkeys(unknown, NODE)) == dict.fromkeys(unknown, False)
     assert [len(one) for one in asked] == [500]
 
 
@@ -128,7 +128,9 @@ async def test_a_refusal_that_names_nobody_says_nothing(
 
     monkeypatch.setattr(cloud.instances._client, "call", refuse)
     with pytest.raises(AwsError):
-        await cloud.instances.which_exist([f"aws:///us-east-1a/i-{number:017x}" for number in range(2)])
+        await cloud.instances.which_exist(
+            dict.fromkeys([f"aws:///us-east-1a/i-{number:017x}" for number in range(2)], NODE)
+        )
 
 
 async def test_a_name_counts_in_the_clusters_own_network_only(aws: EmulatedAws, tmp_path: pathlib.Path) -> None:
@@ -139,12 +141,12 @@ async def test_a_name_counts_in_the_clusters_own_network_only(aws: EmulatedAws, 
     queries = [InstanceQuery(name), InstanceQuery(untagged["PrivateDnsName"])]
     config = {"KubernetesClusterID": "test", "VPC": made[0]["VpcId"]}
     one = provider(settings(aws.write_config(tmp_path / "one", **config)))
-    async with one.running():
+    async with one.running(NO_CLUSTER):
         found = await one.instances.describe(queries)
     assert {query.node_name: instance.provider_id for query, instance in found.items()} == {name: id_of(made[0])}
     del config["VPC"]
     both = provider(settings(aws.write_config(tmp_path / "both", **config)))
-    async with both.running():
+    async with both.running(NO_CLUSTER):
         assert await both.instances.describe(queries) == {}  # which of the two it is nobody can say
 
 
@@ -204,13 +206,13 @@ def recorded(cloud: AwsProvider, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 )
 async def test_ids_that_are_not_amazons(cloud: AwsProvider, provider_id: str) -> None:
     with pytest.raises(ForeignId):
-        await cloud.instances.exists(provider_id)
+        await cloud.instances.exists(provider_id, NODE)
 
 
 @pytest.mark.parametrize("form", ["aws:///{zone}/{id}", "aws://{zone}/{id}", "aws:///{id}"])
 async def test_forms_of_ids(aws: EmulatedAws, cloud: AwsProvider, form: str) -> None:
     [raw] = aws.launch()
-    assert await cloud.instances.exists(form.format(zone="us-east-1a", id=raw["InstanceId"]))
+    assert await cloud.instances.exists(form.format(zone="us-east-1a", id=raw["InstanceId"]), NODE)
 
 
 async def test_many_instances_are_few_calls(
@@ -285,7 +287,7 @@ async def test_a_load_balancer_comes_changes_and_goes(aws: EmulatedAws, tmp_path
     first, second = aws.launch(2)
     nodes = [node("n1", id_of(first)), node("n2", id_of(second)), node("n3", platform="aws")]
     made = provider(settings(config))
-    async with made.running():
+    async with made.running(NO_CLUSTER):
         balancers = made.load_balancers
         before = service(port(80, 30080), port(443, 30443))
         status = await balancers.ensure_load_balancer("test", before, nodes[:1])
@@ -329,7 +331,7 @@ async def test_groups_go_although_no_listener_leads_to_them_any_more(
     prefix = target_group_name(after, after.spec.ports[0]).rpartition("-")[0]
     group = {"Protocol": "TCP", "Port": 1, "VpcId": vpc}
     stranger = aws.elb.create_target_group(Name=f"{prefix}-theirs", **group)["TargetGroups"][0]["TargetGroupArn"]
-    async with made.running():
+    async with made.running(NO_CLUSTER):
         await made.load_balancers.ensure_load_balancer("test", service(port(80, 30080), port(443, 30443)), [])
         await made.load_balancers.ensure_load_balancer("test", after, [])
         left = {one["TargetGroupName"] for one in aws.elb.describe_target_groups()["TargetGroups"]}
@@ -347,7 +349,7 @@ async def test_a_service_that_changes_its_mind(aws: EmulatedAws, tmp_path: pathl
     anywhere = service(port(80, 30090), external_traffic_policy="Cluster")
     limited = service(port(80, 30090), load_balancer_source_ranges=("192.0.2.0/24",))
     balancers = made.load_balancers
-    async with made.running():
+    async with made.running(NO_CLUSTER):
         for wanted, check in (
             (local, ("HTTP", "32000")),
             (anywhere, ("TCP", "traffic-port")),
@@ -380,11 +382,11 @@ async def test_what_is_not_supported_is_refused(cloud: AwsProvider, made: Servic
 
 async def test_an_outage_is_no_answer(tmp_path: pathlib.Path, aws: EmulatedAws) -> None:
     made = provider(settings(aws.write_config(tmp_path / "cloud.conf", url="http://127.0.0.1:9")))
-    async with made.running():
+    async with made.running(NO_CLUSTER):
         with pytest.raises(CloudUnavailable):
             await made.instances.describe([InstanceQuery("n")])
         with pytest.raises(CloudUnavailable):
-            await made.instances.exists("aws:///z/i-00000000000000000")
+            await made.instances.exists("aws:///z/i-00000000000000000", NODE)
 
 
 @pytest.mark.parametrize(

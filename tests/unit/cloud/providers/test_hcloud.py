@@ -17,7 +17,7 @@ from fairlead.cloud.providers.hcloud import HetznerProvider, provider
 from fairlead.cloud.registry import platforms_of, require_part
 from fairlead.cloud.requests import requests_by
 from tests.clouds.hetzner import TOKEN, EmulatedHetzner, emulated_hetzner
-from tests.unit.cloud.world import node
+from tests.unit.cloud.world import NO_CLUSTER, NODE, node
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def settings(path: pathlib.Path | None = None, **environment: str) -> ProviderSe
 @contextlib.asynccontextmanager
 async def running(hetzner: EmulatedHetzner, **environment: str) -> AsyncIterator[HetznerProvider]:
     made = provider(settings(None, **{"HCLOUD_TOKEN": TOKEN, "HCLOUD_ENDPOINT": hetzner.url, **environment}))
-    async with made.running():
+    async with made.running(NO_CLUSTER):
         yield made
 
 
@@ -83,11 +83,11 @@ async def test_between_two_pages_a_question_can_be_given_up(hetzner: EmulatedHet
 async def test_existence(hetzner: EmulatedHetzner) -> None:
     number = hetzner.launch("n1")
     async with running(hetzner) as cloud:
-        assert await cloud.instances.exists(f"hcloud://{number}")
-        assert not await cloud.instances.exists("hcloud://999999")
+        assert await cloud.instances.exists(f"hcloud://{number}", NODE)
+        assert not await cloud.instances.exists("hcloud://999999", NODE)
         for odd in ("hcloud://bm-1", "hrobot://1", "hcloud://", "hcloud://-1", "hcloud://1/2", "aws:///z/i-1"):
             with pytest.raises(ForeignId):
-                await cloud.instances.exists(odd)
+                await cloud.instances.exists(odd, NODE)
             assert await cloud.instances.describe([InstanceQuery("n9", odd)]) == {}
 
 
@@ -96,7 +96,7 @@ async def test_failures_are_no_answer(hetzner: EmulatedHetzner, failure: tuple[i
     hetzner.failure = failure
     async with running(hetzner) as cloud:
         with pytest.raises(CloudUnavailable):
-            await cloud.instances.exists("hcloud://1")
+            await cloud.instances.exists("hcloud://1", NODE)
         with pytest.raises(CloudUnavailable):
             await cloud.instances.describe([InstanceQuery("n1")])
     assert len(hetzner.requests) == 2  # tried once each
@@ -105,7 +105,7 @@ async def test_failures_are_no_answer(hetzner: EmulatedHetzner, failure: tuple[i
 async def test_refusals(hetzner: EmulatedHetzner) -> None:
     async with running(hetzner, HCLOUD_TOKEN="x" * 64) as cloud:
         with pytest.raises(CloudRefused):
-            await cloud.instances.exists("hcloud://1")
+            await cloud.instances.exists("hcloud://1", NODE)
     async with running(hetzner, HCLOUD_NETWORK="nowhere") as cloud:
         with pytest.raises(CloudRefused, match="no network 'nowhere'"):
             await cloud.instances.describe([InstanceQuery("n1")])
@@ -113,9 +113,9 @@ async def test_refusals(hetzner: EmulatedHetzner) -> None:
 
 async def test_nobody_there_is_no_answer() -> None:
     made = provider(settings(HCLOUD_TOKEN=TOKEN, HCLOUD_ENDPOINT="http://127.0.0.1:9"))
-    async with made.running():
+    async with made.running(NO_CLUSTER):
         with pytest.raises(CloudUnavailable, match="does not answer"):
-            await made.instances.exists("hcloud://1")
+            await made.instances.exists("hcloud://1", NODE)
 
 
 def test_configuration(tmp_path: pathlib.Path) -> None:

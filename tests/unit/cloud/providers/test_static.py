@@ -15,6 +15,7 @@ from fairlead.base.environment import Environment
 from fairlead.cloud.errors import CloudUnavailable, ForeignId, ProviderError
 from fairlead.cloud.provider import InstanceQuery, ProviderSettings
 from fairlead.cloud.providers.static import StaticProvider, provider
+from tests.unit.cloud.world import NO_CLUSTER, NODE
 
 INVENTORY = """\
 platforms: [on-prem, lab]
@@ -37,7 +38,7 @@ WITH_END = f"{INVENTORY}...\n"
 @contextlib.asynccontextmanager
 async def opened(path: pathlib.Path) -> AsyncIterator[StaticProvider]:
     made = StaticProvider(path)
-    async with made.running():
+    async with made.running(NO_CLUSTER):
         yield made
 
 
@@ -70,12 +71,12 @@ async def test_machines_are_found_by_id_or_by_name(path: pathlib.Path) -> None:
 
 async def test_the_file_is_watched(path: pathlib.Path) -> None:
     async with opened(path) as static:
-        assert await static.exists("lab://b")
+        assert await static.exists("lab://b", NODE)
         replace(path, "platforms: [on-prem, lab]\ninstances: [{name: new}]")
-        assert not await static.exists("lab://b")
-        assert await static.exists("on-prem://new")
+        assert not await static.exists("lab://b", NODE)
+        assert await static.exists("on-prem://new", NODE)
         replace(path, INVENTORY)
-        assert await static.exists("lab://b")
+        assert await static.exists("lab://b", NODE)
 
 
 @pytest.mark.parametrize(
@@ -98,34 +99,34 @@ async def test_a_file_that_is_not_right_is_an_outage(path: pathlib.Path, content
     async with opened(path) as static:
         replace(path, content)
         with pytest.raises(CloudUnavailable, match=r"inventory\.yaml cannot be read"):
-            await static.exists("lab://b")
+            await static.exists("lab://b", NODE)
         with pytest.raises(CloudUnavailable):
             await static.describe([InstanceQuery("rack1-a")])
         replace(path, INVENTORY)
-        assert await static.exists("lab://b")
+        assert await static.exists("lab://b", NODE)
 
 
 async def test_a_file_that_is_gone_is_an_outage(path: pathlib.Path) -> None:
     async with opened(path) as static:
         path.unlink()
         with pytest.raises(CloudUnavailable):
-            await static.exists("lab://b")
+            await static.exists("lab://b", NODE)
 
 
 async def test_foreign_ids_have_no_answer(path: pathlib.Path) -> None:
     async with opened(path) as static:
         for odd in ("aws://1", "lab", "", "LAB://b"):
             with pytest.raises(ForeignId):
-                await static.exists(odd)
+                await static.exists(odd, NODE)
 
 
 async def test_many_at_once(path: pathlib.Path) -> None:
     async with opened(path) as static:
         asked = ["lab://b", "lab://other", "aws://1"]
-        assert await static.which_exist(asked) == {"lab://b": True, "lab://other": False}
+        assert await static.which_exist(dict.fromkeys(asked, NODE)) == {"lab://b": True, "lab://other": False}
         path.unlink()
         with pytest.raises(CloudUnavailable):
-            await static.which_exist(asked)
+            await static.which_exist(dict.fromkeys(asked, NODE))
 
 
 async def test_half_a_file_is_an_outage_although_it_is_right(path: pathlib.Path) -> None:
@@ -133,18 +134,18 @@ async def test_half_a_file_is_an_outage_although_it_is_right(path: pathlib.Path)
     async with opened(path) as static:
         path.write_text(half, encoding="utf-8")  # written over, and not yet to the end
         with pytest.raises(CloudUnavailable, match=r"does not end with '\.\.\.'"):
-            await static.exists("lab://b")
+            await static.exists("lab://b", NODE)
         with pytest.raises(CloudUnavailable):  # and so every time
-            await static.which_exist(["lab://b"])
+            await static.which_exist(dict.fromkeys(["lab://b"], NODE))
         path.write_text(WITH_END, encoding="utf-8")
-        assert await static.exists("lab://b")
+        assert await static.exists("lab://b", NODE)
         path.write_text(f"{half}...", encoding="utf-8")
-        assert not await static.exists("lab://b")
+        assert not await static.exists("lab://b", NODE)
         replace(path, half)  # in one step, but where an end is usual it is missed
         with pytest.raises(CloudUnavailable):
-            await static.exists("lab://b")
+            await static.exists("lab://b", NODE)
         replace(path, WITH_END)
-        assert await static.exists("lab://b")
+        assert await static.exists("lab://b", NODE)
 
 
 async def test_a_file_that_is_replaced_often_is_never_taken_for_one_that_was_written_over(path: pathlib.Path) -> None:
@@ -152,7 +153,7 @@ async def test_a_file_that_is_replaced_often_is_never_taken_for_one_that_was_wri
         for number in range(20):
             replace(path, INVENTORY)  # file systems give the number of a file that is gone to the next one
             replace(path, f"{INVENTORY}- name: rack2-{number}\n")
-            assert await static.exists(f"on-prem://rack2-{number}")
+            assert await static.exists(f"on-prem://rack2-{number}", NODE)
 
 
 async def test_nothing_is_held_open_afterwards(path: pathlib.Path) -> None:
@@ -162,8 +163,8 @@ async def test_nothing_is_held_open_afterwards(path: pathlib.Path) -> None:
     static = StaticProvider(path)
     assert held() == []
     for _ in range(2):
-        async with static.running():
-            assert await static.exists("lab://b")
+        async with static.running(NO_CLUSTER):
+            assert await static.exists("lab://b", NODE)
             assert len(held()) == 1
         assert held() == []
 
@@ -179,8 +180,8 @@ async def test_reading_does_not_hold_up_the_event_loop(path: pathlib.Path, monke
     async with opened(path) as static:
         monkeypatch.setattr(StaticProvider, "_read", recorded)
         await static.describe([InstanceQuery("rack1-a")])
-        await static.exists("lab://b")
-        await static.which_exist(["lab://b"])
+        await static.exists("lab://b", NODE)
+        await static.which_exist(dict.fromkeys(["lab://b"], NODE))
     assert len(threads) == 3
     assert threading.main_thread() not in threads
 
@@ -190,7 +191,7 @@ async def test_a_change_of_the_file_does_not_add_platforms(path: pathlib.Path) -
         replace(path, "platforms: [aws]\ninstances: []")
         assert static.supported_platforms() == {"on-prem", "lab"}
         with pytest.raises(ForeignId):
-            await static.exists("aws://1")
+            await static.exists("aws://1", NODE)
 
 
 def settings(path: pathlib.Path | None) -> ProviderSettings:

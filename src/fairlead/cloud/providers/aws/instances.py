@@ -6,7 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from fairlead.api.core_v1 import NodeAddress
+from fairlead.api.core_v1 import Node, NodeAddress
 from fairlead.base import logs
 from fairlead.cloud.errors import CloudUnavailable, ForeignId
 from fairlead.cloud.parallel import for_each
@@ -57,18 +57,19 @@ class AwsInstances:
         """Whether it names an instance."""
         return ids.is_instance(provider_id)
 
-    async def exists(self, provider_id: str) -> bool:
+    async def exists(self, provider_id: str, node: Node) -> bool:
         """Describe this very instance."""
+        del node
         instance = ids.instance_id(provider_id)
         states = await self._states([instance])
         if instance not in states:
             raise CloudUnavailable(f"an empty answer about {provider_id}, which says nothing")
         return states[instance] != _GONE
 
-    async def which_exist(self, provider_ids: Sequence[str]) -> Mapping[str, bool]:
+    async def which_exist(self, nodes: Mapping[str, Node]) -> Mapping[str, bool]:
         """Describe these very instances."""
         by_instance: dict[str, list[str]] = {}
-        for provider_id in provider_ids:
+        for provider_id in nodes:
             if ids.is_instance(provider_id):
                 by_instance.setdefault(ids.instance_id(provider_id), []).append(provider_id)
         instances = list(by_instance)

@@ -48,6 +48,17 @@ class AwsLoadBalancers:
         self._client = client
         self._config = config
 
+    def get_load_balancer_name(self, cluster_name: str, service: Service) -> str:
+        """As upstream has it, from the Service's uid."""
+        del cluster_name
+        return load_balancer_name(service)
+
+    async def get_load_balancer(self, cluster_name: str, service: Service) -> LoadBalancerStatus | None:
+        """Where it is reached, if it exists."""
+        del cluster_name
+        made = await self._find(service)
+        return made.status if made is not None else None
+
     async def ensure_load_balancer(
         self, cluster_name: str, service: Service, nodes: Sequence[Node]
     ) -> LoadBalancerStatus:

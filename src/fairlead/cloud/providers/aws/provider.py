@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
+from fairlead.cloud.cluster import Cluster
 from fairlead.cloud.errors import ProviderError
 from fairlead.cloud.providers.aws.client import AwsClient
 from fairlead.cloud.providers.aws.config import AwsConfig
@@ -41,8 +42,9 @@ class AwsProvider:
         return frozenset({"aws"})
 
     @contextlib.asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
+    async def running(self, cluster: Cluster) -> AsyncIterator[None]:
         """Holds threads and connections."""
+        del cluster
         async with self._threads:
             try:
                 yield
