@@ -10,6 +10,8 @@ __all__ = [
     "ANNOTATION_DRAIN_PREFIX",
     "ANNOTATION_GRACE_DEADLINE",
     "ANNOTATION_GRACE_REQUESTED",
+    "ANNOTATION_GRACE_REQUEST_TIME",
+    "ANNOTATION_GRACE_REQUEST_UID",
     "ANNOTATION_OFFERED_AT",
     "ANNOTATION_PLATFORM",
     "ANNOTATION_PREFERRED_HOLDER",
@@ -83,6 +85,9 @@ ANNOTATION_WINDING_UP: Final = "shutdown.fairlead.dev/winding-up"
 # the request that set it. The deadline alone could not tell a forced deletion from one of a second.
 ANNOTATION_GRACE_DEADLINE: Final = "grace.fairlead.dev/deadline"
 ANNOTATION_GRACE_REQUESTED: Final = "grace.fairlead.dev/requested-seconds"
+# Beside them: when that request was seen, which tells it apart from a later one, and its uid in the AdmissionReview.
+ANNOTATION_GRACE_REQUEST_TIME: Final = "grace.fairlead.dev/request-time"
+ANNOTATION_GRACE_REQUEST_UID: Final = "grace.fairlead.dev/request-uid"
 # On a Node: which cloud it runs on, for a node without a providerID.
 ANNOTATION_PLATFORM: Final = "cloudprovider.kubernetes.io/platform"
 # On a Lease: who should hold it next. The field for that is dropped by servers without CoordinatedLeaderElection.

@@ -40,7 +40,15 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     "--client-ca-file",
     type=values.FILE,
     callback=values.pem_certificates,
-    help="Answer only callers with a certificate of this CA.",
+    help="Answer reviews only to callers with a certificate of this CA; probes and metrics stay open.",
+)
+@click.option(
+    "--client-name",
+    "client_names",
+    multiple=True,
+    metavar="COMMON_NAME",
+    help="With --client-ca-file: the common name of a certificate that may call, such as kube-apiserver. May be "
+    "repeated [default: any].",
 )
 @options.feature_gates
 @options.logging
@@ -55,6 +63,7 @@ def command(
     tls_cert_file: pathlib.Path | None,
     tls_private_key_file: pathlib.Path | None,
     client_ca_file: pathlib.Path | None,
+    client_names: tuple[str, ...],
     feature_gates: FeatureGates,
 ) -> None:
     """Record the deletion grace of custom resources on stock Kubernetes.
@@ -67,6 +76,8 @@ def command(
         return
     if tls_cert_file is None or tls_private_key_file is None:
         raise click.UsageError("--tls-cert-file and --tls-private-key-file are needed: API servers only speak HTTPS")
+    if client_names and client_ca_file is None:
+        raise click.UsageError("--client-name needs --client-ca-file: without it no certificate is asked for")
     values.check_key_pair(tls_cert_file, tls_private_key_file)
     from fairlead import client
     from fairlead.base.metrics import PrometheusMetrics
@@ -79,6 +90,7 @@ def command(
         bind_address=bind_address,
         port=secure_port,
         client_ca=client_ca_file,
+        client_names=frozenset(client_names),
     )
 
     async def serve() -> None:

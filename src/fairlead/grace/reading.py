@@ -6,6 +6,7 @@ Two kinds of API server keep a grace period in two ways:
   ``deletionGracePeriodSeconds``. A plain delete leaves the seconds absent; 0 means that somebody forced it.
 - Stock Kubernetes stores 0 for every delete of a custom resource, whatever was asked for. What was asked for is in the
   annotations of `fairlead webhook`, where that runs. Without them nothing is known: least of all that it was forced.
+  A note that an earlier delete request left behind counts as none.
 
 Most states can be told apart by themselves: seconds above 0, or none at all, occur on ours only. A bare 0 cannot, and
 there ``native`` decides, which `is_native` finds out once per server.
@@ -19,8 +20,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from fairlead.api.meta import KubeObject
-from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_REQUESTED
 from fairlead.api.time import parse_time
+from fairlead.grace.notes import Note, read_note
 
 __all__ = ["Grace", "Object", "deadline", "is_forced", "read", "remaining", "requested"]
 
@@ -65,7 +66,7 @@ def read(item: Object, *, native: bool = False) -> Grace | None:
         return Grace(_earlier(stamp, seconds), stamp, seconds, forced=False)
     if native:
         return Grace(stamp, stamp, 0, forced=True)
-    return _annotated(stamp, annotations)
+    return _noted(stamp, read_note(annotations))
 
 
 def requested(item: Object, *, native: bool = False) -> int | None:
@@ -94,16 +95,14 @@ def is_forced(item: Object, *, native: bool = False) -> bool | None:
     return False if grace is None else grace.forced
 
 
-def _annotated(stamp: dt.datetime, annotations: Mapping[str, str]) -> Grace:
-    """On stock Kubernetes: the stamp is the moment of the first request, the deadline is in the annotations."""
-    ends = _time(annotations.get(ANNOTATION_GRACE_DEADLINE))
-    if ends is None:
+def _noted(stamp: dt.datetime, note: Note | None) -> Grace:
+    """On stock Kubernetes: the stamp is the moment of the first request, the deadline is in the note."""
+    if note is None or note.deadline is None or not note.belongs_to(stamp):
         return Grace(stamp)
-    seconds = _whole(annotations.get(ANNOTATION_GRACE_REQUESTED))
-    if seconds is None:
-        # Somebody else's note. Time was granted if it ends after the request; if not, who knows.
-        return Grace(stamp, ends, forced=False if ends > stamp else None)
-    return Grace(stamp, ends, seconds, forced=seconds == 0)
+    if note.requested is None:
+        # Another program's note. Time was granted if it ends after the request; else it cannot be known.
+        return Grace(stamp, note.deadline, forced=False if note.deadline > stamp else None)
+    return Grace(stamp, note.deadline, note.requested, forced=note.requested == 0)
 
 
 def _deletion_of(item: Object) -> tuple[dt.datetime | None, int | None, Mapping[str, str]]:
@@ -125,9 +124,5 @@ def _earlier(moment: dt.datetime, seconds: int) -> dt.datetime:
 def _time(text: str | None) -> dt.datetime | None:
     try:
         return parse_time(text) if text else None
-    except ValueError:  # an annotation is anybody's to write
+    except ValueError:  # a mapping may hold anything
         return None
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() and text.isascii() else None

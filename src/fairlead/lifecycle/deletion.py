@@ -26,6 +26,7 @@ __all__ = [
     "decide_graceful",
     "decide_plain",
     "normalise_grace",
+    "without_effect",
 ]
 
 
@@ -77,6 +78,21 @@ def decide_custom(state: State, requested: int | None, now: dt.datetime) -> Deci
     if deadline < state.deletion_timestamp:
         return Mark(deadline, requested)  # row 9, shorter than what remains
     return Unchanged()
+
+
+def without_effect(state: State, requested: int | None, now: dt.datetime) -> str:
+    """Why a delete of a custom resource does not get the time that it asks for; empty when it does.
+
+    Nothing is said about 0 and 1: kubectl sends 1 for `--now`, and both mean as soon as possible.
+    """
+    requested = normalise_grace(requested)
+    if requested is None or requested <= 1:
+        return ""
+    if state.finalizers == 0:
+        return "the grace period has no effect: the object has no finalizer"
+    if state.deletion_timestamp is not None and isinstance(decide_custom(state, requested, now), Unchanged):
+        return "the grace period has no effect: the object is being deleted already, with less time left"
+    return ""
 
 
 def decide_graceful(state: State, grace: int, now: dt.datetime, *, explicit: bool) -> Decision:

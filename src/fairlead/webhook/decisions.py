@@ -3,6 +3,10 @@
 Admission runs again whenever the object changed while the delete was under way, and the note itself is such a change.
 So the decision must come to rest: a delete that finds its own note leaves it as it is (invariant 1). Two deletes at
 once come to rest as well, because of two notes the earlier deadline stays (invariant 2).
+
+A review does not say to which request it belongs: kube-apiserver gives every call a uid of its own. A note that asks
+for the same seconds is taken for the request's own; one that asks for others is that of a request at the same moment,
+or of an earlier one that was rejected, which its age tells.
 """
 
 from __future__ import annotations
@@ -12,19 +16,19 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_REQUESTED
 from fairlead.api.time import parse_time
+from fairlead.grace import notes
 from fairlead.lifecycle import deletion
 
-__all__ = ["FIELD_MANAGER", "Decision", "Erase", "Leave", "Note", "decide"]
+__all__ = ["Decision", "Erase", "Leave", "Note", "decide"]
 
 Json = Mapping[str, Any]
 
-FIELD_MANAGER = "fairlead-webhook"
-
-# A delete lives at most 34 s in kube-apiserver. A note on an object that nobody deletes is the running delete's own
-# when it is younger than that and a little; an older one was left by a delete that somebody else refused.
-_FRESH = dt.timedelta(seconds=40)
+# A delete lives at most 34 s in kube-apiserver. A note on an object that is not being deleted is the running delete's
+# own when it asks for the same and is younger than that and a little.
+_OWN_SECONDS = 40.0
+# Two deletes that write at the same moment see each other's notes within milliseconds.
+_AT_ONCE_SECONDS = 1.0
 
 _ORPHAN = "orphan"
 _FOREGROUND = "foregroundDeletion"
@@ -55,34 +59,51 @@ Decision = Note | Erase | Leave
 
 def decide(obj: Json, options: Json, now: dt.datetime) -> Decision:
     """What to do about a delete with these DeleteOptions of this object."""
-    decision = _decide(obj, options, now)
-    if not isinstance(decision, Leave) and (options.get("preconditions") or {}).get("resourceVersion"):
-        # The note would change the version that the delete insists on.
-        lost = "the grace period is not recorded: the delete has a resourceVersion precondition"
-        return Leave(lost if isinstance(decision, Note) else "")
-    return decision
-
-
-def _decide(obj: Json, options: Json, now: dt.datetime) -> Decision:
     metadata: Json = obj.get("metadata") or {}
-    annotations: Json = metadata.get("annotations") or {}
-    noted = _time(annotations.get(ANNOTATION_GRACE_DEADLINE))
+    note = notes.read_note(metadata.get("annotations") or {})
+    decision = _decide(metadata, note, options, now)
+    if isinstance(decision, Leave) or not (options.get("preconditions") or {}).get("resourceVersion"):
+        return decision
+    # Writing would change the version that the delete insists on.
+    if isinstance(decision, Note):
+        return Leave("the grace period is not recorded: the delete has a resourceVersion precondition")
+    if note is not None and note.belongs_to(now):
+        return Leave("an earlier request's grace period is not erased: the delete has a resourceVersion precondition")
+    return Leave()  # the note is old enough that controllers ignore it
+
+
+def _decide(metadata: Json, note: notes.Note | None, options: Json, now: dt.datetime) -> Decision:
     stamp = _time(metadata.get("deletionTimestamp"))
-    believed = noted if stamp is not None or _is_fresh(metadata, now) else None
+    requested = deletion.normalise_grace(options.get("gracePeriodSeconds"))
+    counts = note is not None and _counts(note, stamp, requested, now)
+    believed = note.deadline if note is not None and counts else None
     state = deletion.State(
         finalizers=_finalizers_after(metadata.get("finalizers") or (), options),
         deletion_timestamp=believed or stamp,
-        grace_seconds=_whole(annotations.get(ANNOTATION_GRACE_REQUESTED)) if believed else None,
+        grace_seconds=note.requested if note is not None and believed else None,
     )
-    match deletion.decide_custom(state, options.get("gracePeriodSeconds"), now):
-        case deletion.Mark(deadline, requested) if requested is not None:
-            return Note(deadline, requested)
-        case deletion.Mark():
-            # A plain delete names no deadline, so one that is still noted from long ago must go.
-            stale = ANNOTATION_GRACE_DEADLINE in annotations or ANNOTATION_GRACE_REQUESTED in annotations
-            return Erase() if stale else Leave()
+    match deletion.decide_custom(state, requested, now):
+        case deletion.Mark(deadline, seconds) if seconds is not None:
+            return Note(deadline, seconds)
+        case deletion.Remove():
+            return Leave(deletion.without_effect(state, requested, now))
+        case _ if note is not None and not counts:
+            return Erase()  # it says nothing about this deletion
+        case deletion.Unchanged() if stamp is not None and not (note is not None and note.requested == requested):
+            # Not so for the request's own note, which admission sees when it runs again.
+            return Leave(deletion.without_effect(state, requested, now))
         case _:
             return Leave()
+
+
+def _counts(note: notes.Note, stamp: dt.datetime | None, requested: int | None, now: dt.datetime) -> bool:
+    """Whether a note is about this deletion, and not left by an earlier request that was rejected."""
+    if note.deadline is None:
+        return False
+    if stamp is not None:
+        return note.belongs_to(stamp)
+    age = note.age_seconds(now)
+    return age is not None and abs(age) <= (_OWN_SECONDS if note.requested == requested else _AT_ONCE_SECONDS)
 
 
 def _finalizers_after(existing: Sequence[str], options: Json) -> int:
@@ -96,21 +117,8 @@ def _finalizers_after(existing: Sequence[str], options: Json) -> int:
     return others + (policy in {"Orphan", "Foreground"})
 
 
-def _is_fresh(metadata: Json, now: dt.datetime) -> bool:
-    written = [
-        _time(entry.get("time"))
-        for entry in metadata.get("managedFields") or ()
-        if entry.get("manager") == FIELD_MANAGER and not entry.get("subresource")
-    ]
-    return any(moment is not None and now - moment <= _FRESH for moment in written)
-
-
 def _time(text: str | None) -> dt.datetime | None:
     try:
         return parse_time(text) if text else None
-    except ValueError:  # annotations are anybody's to write
+    except ValueError:  # a review may hold anything
         return None
-
-
-def _whole(text: str | None) -> int | None:
-    return int(text) if text is not None and text.isdecimal() and text.isascii() else None

@@ -17,12 +17,15 @@ from fairlead.base import logs
 from fairlead.base.metrics import Metrics
 from fairlead.client import errors
 from fairlead.client.client import Client
-from fairlead.webhook.recorder import PATIENCE_SECONDS
+from fairlead.webhook.reviews import Malformed
 
 __all__ = ["NODE_CLAIM", "EvictionJudge", "problem"]
 
 NODE_CLAIM = "authentication.kubernetes.io/node-name"
 """Where the API server says on which node the pod runs that a token was made for."""
+
+# Less than the webhook's own timeout in the manifests: the reason for a refusal should reach the user.
+_PATIENCE_SECONDS = 8.0
 
 _log = logs.get_logger(__name__)
 
@@ -49,7 +52,7 @@ class EvictionJudge:
     async def answer(self, request: AdmissionRequest) -> AdmissionResponse:
         """Look the pod up and compare."""
         try:
-            async with self._client.clock.timeout(PATIENCE_SECONDS):
+            async with self._client.clock.timeout(_PATIENCE_SECONDS):
                 why, code = await self._judge(request)
         except (api_errors.ApiError, errors.ClientError, TimeoutError) as error:
             why = f"the pod cannot be looked up: {str(error) or 'no answer in time'}"
@@ -67,6 +70,8 @@ class EvictionJudge:
         target = _target(request)
         if target is None:
             return "this webhook judges evictions only", 403
+        if not target.name or not request.namespace:
+            raise Malformed("request.name and request.namespace: an eviction names a pod and its namespace")
         claims = request.user_info.extra.get(NODE_CLAIM, ())
         try:
             pod = await self._client.of(Pod).get(target.name, namespace=request.namespace)

@@ -22,8 +22,9 @@ _SECRET = "fairlead-webhook-tls"  # noqa: S105 - its name, not its content
 _PORT = 9443
 _TLS_FOLDER = "/etc/fairlead/tls"
 _LABELS = {"app.kubernetes.io/name": _NAME}
-# Longer than the recorder's patience: it answers before the API server gives up on it.
-_TIMEOUT_SECONDS = 10
+# Each longer than the webhook's own patience: it answers before the API server gives up on it.
+_TIMEOUT_SECONDS = 2
+_EVICTION_TIMEOUT_SECONDS = 10
 
 # Plain deletes that have nothing to correct, which are most of them, do not leave the API server at all.
 _CONDITION = (
@@ -198,7 +199,7 @@ def eviction_manifests(
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
         "failurePolicy": "Fail",
-        "timeoutSeconds": _TIMEOUT_SECONDS,
+        "timeoutSeconds": _EVICTION_TIMEOUT_SECONDS,
     }
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",

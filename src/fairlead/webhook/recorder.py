@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 from fairlead.api import errors as api_errors
 from fairlead.api.admission_v1 import AdmissionRequest, AdmissionResponse
 from fairlead.api.gvk import GroupVersionResource
-from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_REQUESTED
-from fairlead.api.time import format_time
+from fairlead.api.reserved import (
+    ANNOTATION_GRACE_DEADLINE,
+    ANNOTATION_GRACE_REQUEST_TIME,
+    ANNOTATION_GRACE_REQUEST_UID,
+    ANNOTATION_GRACE_REQUESTED,
+)
+from fairlead.api.time import format_micro_time, format_time
 from fairlead.base import logs
 from fairlead.base.metrics import Metrics
 from fairlead.client import errors
 from fairlead.client.client import Client
 from fairlead.client.patches import MergePatch
 from fairlead.client.requests import WriteOptions
-from fairlead.webhook import decisions
+from fairlead.grace import notes
+from fairlead.webhook import decisions, reviews
 
 __all__ = ["PATIENCE_SECONDS", "Recorder"]
 
+Json = dict[str, Any]
+
 _log = logs.get_logger(__name__)
 
-# Less than the webhook's own timeout in the manifests: an answer without a note is better than none.
-PATIENCE_SECONDS = 8.0
+# Less than the timeout of two seconds in the manifests: an answer without a note is better than none, and a user who
+# deletes does not wait for advice.
+PATIENCE_SECONDS = 1.5
 
 
 class Recorder:
@@ -53,17 +63,17 @@ class Recorder:
 
     async def _record(self, request: AdmissionRequest) -> tuple[str, str, str]:
         """What became of it, the deadline that was written, and what the user should be told."""
-        if request.operation != "DELETE" or request.sub_resource or not isinstance(request.old_object, dict):
+        if request.operation != "DELETE" or request.sub_resource or request.old_object is None:
             return "unneeded", "", ""
-        asked = request.resource
+        shown = reviews.deletion_of(request)
+        asked, obj = request.resource, shown.obj
         api = self._client.of(GroupVersionResource(asked.group, asked.version, asked.resource))
-        obj: dict[str, Any] = request.old_object
-        # A deletecollection names no object; the one that is being deleted is the one that is shown.
-        uid, name, namespace = (obj["metadata"].get(field, "") for field in ("uid", "name", "namespace"))
+        uid, name, namespace = shown.uid, shown.name, shown.namespace
         # Each attempt may lose to another writer of the object in the few milliseconds between reading and writing.
         # How often does not matter, only how long: a busy object is the last one whose grace period should get lost.
         while True:
-            decision = decisions.decide(obj, request.options or {}, self._client.clock.now())
+            now = self._client.clock.now()
+            decision = decisions.decide(obj, shown.options, now)
             if isinstance(decision, decisions.Leave):
                 return ("impossible" if decision.warning else "unneeded"), "", decision.warning
             if request.dry_run:
@@ -71,9 +81,9 @@ class Recorder:
             try:
                 await api.patch(
                     name,
-                    _patch(obj, decision),
+                    _patch(obj, decision, request.uid, now),
                     namespace=namespace or None,
-                    options=WriteOptions(field_manager=decisions.FIELD_MANAGER),
+                    options=WriteOptions(field_manager=notes.FIELD_MANAGER),
                 )
             except api_errors.NotFound:
                 return "unneeded", "", ""
@@ -90,11 +100,13 @@ class Recorder:
                 return "erased", "", ""
 
 
-def _patch(obj: dict[str, Any], decision: decisions.Note | decisions.Erase) -> MergePatch:
-    """Both notes at once, on exactly the object that was decided about."""
-    notes: dict[str, str | None] = {ANNOTATION_GRACE_DEADLINE: None, ANNOTATION_GRACE_REQUESTED: None}
+def _patch(obj: Json, decision: decisions.Note | decisions.Erase, request_uid: str, now: dt.datetime) -> MergePatch:
+    """The whole note at once, on exactly the object that was decided about."""
+    written: dict[str, str | None] = dict.fromkeys(notes.ANNOTATIONS)
     if isinstance(decision, decisions.Note):
-        notes[ANNOTATION_GRACE_DEADLINE] = format_time(decision.deadline)
-        notes[ANNOTATION_GRACE_REQUESTED] = str(decision.requested)
+        written[ANNOTATION_GRACE_DEADLINE] = format_time(decision.deadline)
+        written[ANNOTATION_GRACE_REQUESTED] = str(decision.requested)
+        written[ANNOTATION_GRACE_REQUEST_TIME] = format_micro_time(now)
+        written[ANNOTATION_GRACE_REQUEST_UID] = request_uid
     same = {field: obj["metadata"][field] for field in ("uid", "resourceVersion")}
-    return MergePatch({"metadata": {**same, "annotations": notes}})
+    return MergePatch({"metadata": {**same, "annotations": written}})

@@ -21,6 +21,7 @@ from fairlead.client import errors
 from fairlead.client.client import Client
 from fairlead.webhook.evictions import EvictionJudge
 from fairlead.webhook.recorder import Recorder
+from fairlead.webhook.reviews import Malformed
 
 __all__ = ["EVICTION_PATH", "PATH", "Settings", "make_application", "serve"]
 
@@ -42,7 +43,8 @@ class Settings:
     key: pathlib.Path
     bind_address: str = ""
     port: int = 9443
-    client_ca: pathlib.Path | None = None  # when set, only callers with its certificates are heard
+    client_ca: pathlib.Path | None = None  # when set, only reviews from callers with its certificates are answered
+    client_names: frozenset[str] = frozenset()  # and only from these common names, where any are given
 
 
 async def serve(
@@ -58,7 +60,9 @@ async def serve(
     """
     context = _tls(settings)
     ready = asyncio.Event()
-    runner = web.AppRunner(make_application(client, metrics, ready.is_set), access_log=None, shutdown_timeout=10)
+    runner = web.AppRunner(
+        make_application(client, metrics, ready.is_set, settings), access_log=None, shutdown_timeout=10
+    )
     await runner.setup()
     try:
         site = web.TCPSite(runner, settings.bind_address or None, settings.port, ssl_context=context)
@@ -74,8 +78,10 @@ async def serve(
         await runner.cleanup()
 
 
-def make_application(client: Client, metrics: Metrics, is_ready: Callable[[], bool]) -> web.Application:
-    """The paths of the webhook."""
+def make_application(
+    client: Client, metrics: Metrics, is_ready: Callable[[], bool], settings: Settings
+) -> web.Application:
+    """The paths of the webhook. Probes and metrics are open to callers without a certificate; reviews are not."""
     seconds = metrics.histogram("fairlead_webhook_request_duration_seconds", "How long answers took.")
 
     def reviewing(
@@ -83,13 +89,19 @@ def make_application(client: Client, metrics: Metrics, is_ready: Callable[[], bo
     ) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def review(request: web.Request) -> web.Response:
             began = client.clock.monotonic()
+            stranger = _stranger(request, settings)
+            if stranger:
+                return web.Response(status=401, text=f"{stranger}\n")
             try:
                 asked = wire.decode(AdmissionReview, await request.read())
             except wire.DecodeError as error:
                 return web.Response(status=400, text=f"this is no AdmissionReview: {error}\n")
             if asked.request is None:
                 return web.Response(status=400, text="this AdmissionReview has no request\n")
-            response = AdmissionReview(response=await answer(asked.request))
+            try:
+                response = AdmissionReview(response=await answer(asked.request))
+            except Malformed as error:
+                return web.Response(status=400, text=f"this AdmissionReview is malformed: {error}\n")
             seconds.observe(client.clock.monotonic() - began)
             return web.Response(body=wire.encode(response), content_type="application/json")
 
@@ -116,6 +128,20 @@ def make_application(client: Client, metrics: Metrics, is_ready: Callable[[], bo
     return application
 
 
+def _stranger(request: web.Request, settings: Settings) -> str:
+    """Why a caller is not answered; empty when it is."""
+    if settings.client_ca is None:
+        return ""
+    # TLS has verified the certificate if there is one: a certificate of another authority ends the handshake.
+    certificate = request.get_extra_info("peercert")
+    if not certificate:
+        return "the caller shows no client certificate; --client-ca-file demands one"
+    names = {value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"}
+    if settings.client_names and not names & settings.client_names:
+        return f"the caller's certificate names {', '.join(sorted(names))}; --client-name does not list it"
+    return ""
+
+
 async def _wait_for_api(client: Client, ready: asyncio.Event) -> None:
     """Ready is who can write: the API server must have answered us once."""
     delays = _CONNECT.delays(client.randomness)
@@ -135,7 +161,8 @@ def _tls(settings: Settings) -> ssl.SSLContext:
     context.load_cert_chain(settings.certificate, settings.key)
     if settings.client_ca is not None:
         context.load_verify_locations(settings.client_ca)
-        context.verify_mode = ssl.CERT_REQUIRED
+        # Optional, because a kubelet's probes show none; `_stranger` demands one where it matters.
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 

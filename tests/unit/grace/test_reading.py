@@ -8,7 +8,11 @@ import pytest
 from fairlead import grace
 from fairlead.api import wire
 from fairlead.api.core_v1 import ConfigMap
-from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_REQUESTED
+from fairlead.api.reserved import (
+    ANNOTATION_GRACE_DEADLINE,
+    ANNOTATION_GRACE_REQUEST_TIME,
+    ANNOTATION_GRACE_REQUESTED,
+)
 from fairlead.api.time import format_time
 
 NOW = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
@@ -23,7 +27,11 @@ def deleting(stamp: float, seconds: int | None, **annotations: str) -> dict[str,
     metadata: dict[str, Any] = {"deletionTimestamp": format_time(at(stamp))}
     if seconds is not None:
         metadata["deletionGracePeriodSeconds"] = seconds
-    names = {"deadline": ANNOTATION_GRACE_DEADLINE, "requested": ANNOTATION_GRACE_REQUESTED}
+    names = {
+        "deadline": ANNOTATION_GRACE_DEADLINE,
+        "requested": ANNOTATION_GRACE_REQUESTED,
+        "at": ANNOTATION_GRACE_REQUEST_TIME,
+    }
     if annotations:
         metadata["annotations"] = {names[key]: value for key, value in annotations.items()}
     return metadata
@@ -32,6 +40,12 @@ def deleting(stamp: float, seconds: int | None, **annotations: str) -> dict[str,
 NOTES = {ANNOTATION_GRACE_DEADLINE: format_time(at(20)), ANNOTATION_GRACE_REQUESTED: "30"}
 NOTED = {"deadline": format_time(at(20)), "requested": "30"}
 FORCED = {"deadline": format_time(at(-10)), "requested": "0"}
+
+
+LEFT = {"deadline": format_time(at(-900)), "requested": "0", "at": format_time(at(-900))}
+LEFT_LONG = {"deadline": format_time(at(900)), "requested": "930", "at": format_time(at(-30))}
+MOMENTS_AGO = {"deadline": format_time(at(-13)), "requested": "0", "at": format_time(at(-13))}
+HURRIED = {"deadline": format_time(at(-5)), "requested": "0", "at": format_time(at(-1))}
 
 
 @pytest.mark.parametrize(
@@ -54,6 +68,12 @@ FORCED = {"deadline": format_time(at(-10)), "requested": "0"}
         # Stock with notes.
         ("graceful", deleting(-10, 0, **NOTED), False, 30, at(20), 20, False),
         ("forced", deleting(-10, 0, **FORCED), False, 0, at(-10), 0, True),
+        ("forced later", deleting(-10, 0, **HURRIED), False, 0, at(-5), 0, True),
+        # A note that an earlier request left behind says nothing about this deletion.
+        ("left behind, forced", deleting(-10, 0, **LEFT), False, None, None, None, None),
+        ("left behind, without a time", deleting(-10, 0, **{**LEFT, "at": ""}), False, None, None, None, None),
+        ("left behind, still running", deleting(-10, 0, **LEFT_LONG), False, None, None, None, None),
+        ("left behind, forced moments ago", deleting(-10, 0, **MOMENTS_AGO), False, None, None, None, None),
         (
             "one second, already over",
             deleting(0, 0, deadline=format_time(at(0)), requested="1"),

@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_REQUESTED
-from fairlead.api.time import format_time
-from fairlead.webhook.decisions import FIELD_MANAGER, Decision, Erase, Leave, Note, decide
+from fairlead.api.reserved import (
+    ANNOTATION_GRACE_DEADLINE,
+    ANNOTATION_GRACE_REQUEST_TIME,
+    ANNOTATION_GRACE_REQUESTED,
+)
+from fairlead.api.time import format_micro_time, format_time
+from fairlead.webhook.decisions import Decision, Erase, Leave, Note, decide
 
 NOW = dt.datetime(2026, 1, 1, 12, 0, 0, 500_000, tzinfo=dt.UTC)
 WHOLE = NOW.replace(microsecond=0)
@@ -40,9 +44,7 @@ def thing(
             ANNOTATION_GRACE_REQUESTED: str(seconds),
         }
     if written is not None:
-        metadata["managedFields"] = [
-            {"manager": FIELD_MANAGER, "operation": "Update", "time": format_time(at(written))}
-        ]
+        metadata["annotations"][ANNOTATION_GRACE_REQUEST_TIME] = format_micro_time(at(written))
     return {"metadata": metadata}
 
 
@@ -52,6 +54,9 @@ def grace(seconds: int | None, **others: Any) -> Json:
 
 VERSION = {"preconditions": {"resourceVersion": "7"}}
 SOON = {"metadata": {"finalizers": ["a"], "annotations": {ANNOTATION_GRACE_DEADLINE: "soon"}}}
+NO_FINALIZER = Leave("the grace period has no effect: the object has no finalizer")
+LESS_TIME = Leave("the grace period has no effect: the object is being deleted already, with less time left")
+KEPT = Leave("an earlier request's grace period is not erased: the delete has a resourceVersion precondition")
 LOST = Leave("the grace period is not recorded: the delete has a resourceVersion precondition")
 
 
@@ -64,24 +69,34 @@ LOST = Leave("the grace period is not recorded: the delete has a resourceVersion
         (3, thing(), grace(-3), Note(at(1), 1)),
         ("4-6", thing(finalizers=()), grace(None), Leave()),
         ("4-6", thing(finalizers=()), grace(0), Leave()),
-        ("4-6", thing(finalizers=()), grace(30), Leave()),
+        ("4-6", thing(finalizers=()), grace(1), Leave()),
+        ("4-6", thing(finalizers=()), grace(30), NO_FINALIZER),
         (7, thing(deleting=-10, note=(20, 30)), grace(None), Leave()),
         (8, thing(deleting=-10, note=(20, 30)), grace(0), Note(at(0), 0)),
         (8, thing(deleting=-10, note=(-5, 5)), grace(0), Note(at(-5), 0)),
         (8, thing(deleting=-10), grace(0), Note(at(-10), 0)),
         (8, thing(deleting=-10, note=(-10, 0)), grace(0), Leave()),
         (9, thing(deleting=-10, note=(20, 30)), grace(10), Note(at(10), 10)),
-        (9, thing(deleting=-10, note=(20, 30)), grace(20), Leave()),
-        (9, thing(deleting=-10, note=(20, 30)), grace(300), Leave()),
-        (9, thing(deleting=-10), grace(10), Leave()),  # a plain delete began it: its time is over
+        (9, thing(deleting=-10, note=(20, 30)), grace(20), LESS_TIME),
+        (9, thing(deleting=-10, note=(20, 30)), grace(300), LESS_TIME),
+        (9, thing(deleting=-10), grace(10), LESS_TIME),  # a plain delete began it: its time is over
         ("10-12", thing(deleting=-10, note=(20, 30), finalizers=()), grace(0), Leave()),
         # Admission again, because the note changed the object.
         ("again", thing(note=(30, 30), written=0), grace(30), Leave()),
+        ("again, deleting", thing(deleting=-10, note=(30, 30), written=0), grace(30), Leave()),
         ("again, later", thing(note=(10, 30), written=-20), grace(30), Leave()),
         ("again, forced", thing(note=(0, 0), written=0), grace(0), Leave()),
         ("two at once", thing(note=(300, 300), written=0), grace(10), Note(at(10), 10)),
         ("two at once", thing(note=(10, 10), written=0), grace(300), Leave()),
-        # Left by a delete that somebody refused.
+        # Left by a delete that was rejected.
+        ("stale, forced", thing(note=(-2, 0), written=-2), grace(None), Erase()),
+        ("stale, forced", thing(note=(-2, 0), written=-2), grace(300), Note(at(300), 300)),
+        ("stale, shorter", thing(note=(8, 10), written=-2), grace(300), Note(at(300), 300)),
+        ("stale, deleting", thing(deleting=-10, note=(-900, 0), written=-900), grace(None), Erase()),
+        ("stale, deleting", thing(deleting=-10, note=(-900, 0), written=-900), grace(0), Note(at(-10), 0)),
+        ("stale, deleting", thing(deleting=-10, note=(-900, 0), written=-900), grace(5), Erase()),
+        ("stale, version", thing(note=(-1, 0), written=-1), grace(None, **VERSION), KEPT),
+        ("stale, version, believed by none", thing(note=(-9, 0), written=-9), grace(None, **VERSION), Leave()),
         ("stale", thing(note=(-900, 30), written=-930), grace(None), Erase()),
         ("stale", thing(note=(-900, 30), written=-930), grace(30), Note(at(30), 30)),
         ("stale, who knows since when", thing(note=(20, 300)), grace(30), Note(at(30), 30)),
@@ -89,15 +104,15 @@ LOST = Leave("the grace period is not recorded: the delete has a resourceVersion
         # A delete that insists on a version must not have it changed under its feet.
         ("version", thing(), grace(30, **VERSION), LOST),
         ("version, nothing lost", thing(), grace(None, **VERSION), Leave()),
-        ("version, nothing lost", thing(deleting=-10, note=(20, 30)), grace(300, **VERSION), Leave()),
+        ("version, nothing lost", thing(deleting=-10, note=(20, 30)), grace(300, **VERSION), LESS_TIME),
         ("version, stale", thing(note=(-900, 30), written=-930), grace(None, **VERSION), Leave()),
         ("uid is no obstacle", thing(), grace(30, preconditions={"uid": "u"}), Note(at(30), 30)),
         # Finalizers count after the policy's own are added, or taken away.
         ("foreground", thing(finalizers=()), grace(30, propagationPolicy="Foreground"), Note(at(30), 30)),
         ("orphan", thing(finalizers=()), grace(30, propagationPolicy="Orphan"), Note(at(30), 30)),
         ("orphan", thing(finalizers=()), grace(30, orphanDependents=True), Note(at(30), 30)),
-        ("background", thing(finalizers=("orphan",)), grace(30, propagationPolicy="Background"), Leave()),
-        ("background", thing(finalizers=("foregroundDeletion",)), grace(30, orphanDependents=False), Leave()),
+        ("background", thing(finalizers=("orphan",)), grace(30, propagationPolicy="Background"), NO_FINALIZER),
+        ("background", thing(finalizers=("foregroundDeletion",)), grace(30, orphanDependents=False), NO_FINALIZER),
         ("nothing said", thing(finalizers=("foregroundDeletion",)), grace(30), Note(at(30), 30)),
     ],
 )
@@ -136,13 +151,12 @@ def test_deletes_at_once_come_to_rest(asked: list[int | None], order: list[int],
 def _write(obj: Json, decision: Note | Erase, now: dt.datetime) -> None:
     metadata = obj["metadata"]
     metadata.pop("annotations", None)
-    metadata.pop("managedFields", None)
     if isinstance(decision, Note):
         metadata["annotations"] = {
             ANNOTATION_GRACE_DEADLINE: format_time(decision.deadline),
             ANNOTATION_GRACE_REQUESTED: str(decision.requested),
+            ANNOTATION_GRACE_REQUEST_TIME: format_micro_time(now),
         }
-        metadata["managedFields"] = [{"manager": FIELD_MANAGER, "operation": "Update", "time": format_time(now)}]
 
 
 @given(first=graces, steps=st.lists(st.tuples(graces, st.integers(min_value=0, max_value=200))))

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from fairlead.api.admission_v1 import AdmissionRequest, RequestResource
-from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_REQUESTED
+from fairlead.api.reserved import (
+    ANNOTATION_GRACE_DEADLINE,
+    ANNOTATION_GRACE_REQUEST_TIME,
+    ANNOTATION_GRACE_REQUEST_UID,
+    ANNOTATION_GRACE_REQUESTED,
+)
 from fairlead.base.clock import VirtualClock
 from fairlead.base.metrics import PrometheusMetrics
 from fairlead.base.randomness import SeededRandomness
@@ -23,7 +28,12 @@ from fairlead.webhook.recorder import PATIENCE_SECONDS, Recorder
 from tests.spec.kep5673.inprocess import GROUP, MACHINES, Cluster, running
 
 Json = dict[str, Any]
-NOTED = {ANNOTATION_GRACE_DEADLINE: "2026-01-01T00:00:31Z", ANNOTATION_GRACE_REQUESTED: "30"}
+NOTED = {
+    ANNOTATION_GRACE_DEADLINE: "2026-01-01T00:00:31Z",
+    ANNOTATION_GRACE_REQUESTED: "30",
+    ANNOTATION_GRACE_REQUEST_TIME: "2026-01-01T00:00:01.000000Z",
+    ANNOTATION_GRACE_REQUEST_UID: "review-1",
+}
 
 
 @pytest.fixture
@@ -76,7 +86,7 @@ async def notes(cluster: Cluster) -> Json:
     return found
 
 
-async def test_it_writes_both_notes(cluster: Cluster) -> None:
+async def test_it_writes_the_whole_note(cluster: Cluster) -> None:
     obj = await create(cluster, annotations={"example.com/mine": "kept"})
     desk = Desk(cluster.client)
     assert await desk.answer(asked(obj)) == ("recorded", "")

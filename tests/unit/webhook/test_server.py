@@ -53,13 +53,14 @@ class Running:
         self.clock = VirtualClock()
         self.port = 0
         self.client_ca: Path | None = None
+        self.client_names: frozenset[str] = frozenset()
 
     @contextlib.asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
         transport = InProcessTransport(self.stub, clock=self.clock)
         client = Client(transport, clock=self.clock, randomness=SeededRandomness(1), retry_policy=retry.NEVER)
         listening: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        settings = server.Settings(self.certificate, self.key, "127.0.0.1", 0, self.client_ca)
+        settings = server.Settings(self.certificate, self.key, "127.0.0.1", 0, self.client_ca, self.client_names)
         async with client, tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
             scope.start(server.serve(client, PrometheusMetrics(), settings, listening.set_result), name="webhook")
             self.port = await listening
@@ -79,14 +80,21 @@ def webhook(tmp_path: Path) -> Running:
     return Running(tmp_path)
 
 
+OLD = {"name": "a", "uid": "o-1", "resourceVersion": "7", "finalizers": ["x"]}
+
+
 def review(**request: Any) -> Json:
-    whole = {"uid": "u-1", "operation": "DELETE", "resource": {"group": "g", "version": "v1", "resource": "r"}}
+    whole = {
+        "uid": "u-1",
+        "operation": "DELETE",
+        "resource": {"group": "example.com", "version": "v1", "resource": "r"},
+    }
     return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {**whole, **request}}
 
 
 async def test_a_review_is_answered_in_kind(webhook: Running) -> None:
     async with webhook.serving(), webhook.session() as session:
-        old = {"metadata": {"name": "a", "finalizers": ["x"]}}
+        old = {"metadata": OLD}
         async with session.post("/delete", json=review(oldObject=old, options={"kind": "DeleteOptions"})) as got:
             assert got.status == 200
             assert await got.json() == {
@@ -109,6 +117,41 @@ async def test_what_is_no_review_is_refused(webhook: Running, body: bytes, words
     async with webhook.serving(), webhook.session() as session, session.post("/delete", data=body) as got:
         assert got.status == 400
         assert words in await got.text()
+
+
+@pytest.mark.parametrize(
+    ("path", "request_fields", "words"),
+    [
+        ("/delete", {"oldObject": []}, "request.oldObject: Expected `object`, got `array`"),
+        ("/delete", {"oldObject": "text"}, "request.oldObject: Expected `object`, got `str`"),
+        ("/delete", {"oldObject": {}}, "request.oldObject: Object missing required field `metadata`"),
+        ("/delete", {"oldObject": {"metadata": None}}, "request.oldObject: Expected `object`, got `null`"),
+        ("/delete", {"oldObject": {"metadata": {"name": "a"}}}, "missing required field `uid`"),
+        ("/delete", {"oldObject": {"metadata": {**OLD, "name": ""}}}, "$.metadata.name"),
+        ("/delete", {"oldObject": {"metadata": {**OLD, "annotations": []}}}, "$.metadata.annotations"),
+        ("/delete", {"oldObject": {"metadata": {**OLD, "annotations": {"a": 1}}}}, "$.metadata.annotations"),
+        ("/delete", {"oldObject": {"metadata": {**OLD, "finalizers": 3}}}, "$.metadata.finalizers"),
+        ("/delete", {"oldObject": {"metadata": OLD}, "options": []}, "request.options: Expected `object`"),
+        ("/delete", {"oldObject": {"metadata": OLD}, "options": {"gracePeriodSeconds": "5"}}, "$.gracePeriodSeconds"),
+        ("/delete", {"oldObject": {"metadata": OLD}, "options": {"preconditions": 1}}, "$.preconditions"),
+        (
+            "/delete",
+            {"oldObject": {"metadata": OLD}, "resource": {"group": "example.com", "version": "v1", "resource": "../x"}},
+            "request.resource.resource: '../x'",
+        ),
+        ("/evict", {"resource": {"resource": "pods"}, "subResource": "eviction"}, "request.name"),
+    ],
+)
+async def test_a_malformed_review_is_400_without_a_traceback(
+    webhook: Running, caplog: pytest.LogCaptureFixture, path: str, request_fields: Json, words: str
+) -> None:
+    async with (
+        webhook.serving(),
+        webhook.session() as session,
+        session.post(path, json=review(**request_fields)) as got,
+    ):
+        assert (got.status, words in await got.text()) == (400, True), await got.text()
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_ready_is_who_has_reached_the_api_server(webhook: Running) -> None:
@@ -151,20 +194,43 @@ async def test_a_renewed_certificate_is_shown(webhook: Running, tmp_path: Path) 
             assert got.status == 200
 
 
-async def test_only_callers_with_a_certificate(webhook: Running) -> None:
+@contextlib.asynccontextmanager
+async def calling_as(webhook: Running, name: str) -> AsyncIterator[aiohttp.ClientSession]:
+    context = ssl.create_default_context(cafile=str(webhook.authority.certificate_file))
+    context.load_cert_chain(*webhook.authority.client(name, []))
+    connector = aiohttp.TCPConnector(ssl=context, force_close=True)
+    async with aiohttp.ClientSession(f"https://127.0.0.1:{webhook.port}", connector=connector) as session:
+        yield session
+
+
+async def test_only_callers_with_a_certificate_get_a_review(webhook: Running) -> None:
     webhook.client_ca = webhook.authority.certificate_file
     async with webhook.serving():
-        with pytest.raises(aiohttp.ClientError):
-            async with webhook.session() as session, session.get("/healthz") as got:
-                await got.read()
-        context = ssl.create_default_context(cafile=str(webhook.authority.certificate_file))
-        context.load_cert_chain(*webhook.authority.client("kube-apiserver", []))
-        connector = aiohttp.TCPConnector(ssl=context, force_close=True)
-        async with (
-            aiohttp.ClientSession(connector=connector) as session,
-            session.get(f"https://127.0.0.1:{webhook.port}/healthz") as got,
-        ):
+        async with webhook.session() as session:
+            for path in ("/delete", "/evict"):
+                async with session.post(path, json=review()) as got:
+                    assert (got.status, "no client certificate" in await got.text()) == (401, True)
+            async with session.get("/healthz") as got:  # a kubelet's probe has no certificate
+                assert got.status == 200
+        async with calling_as(webhook, "kube-apiserver") as session, session.post("/delete", json=review()) as got:
             assert got.status == 200
+
+
+async def test_only_callers_by_name(webhook: Running) -> None:
+    webhook.client_ca = webhook.authority.certificate_file
+    webhook.client_names = frozenset({"kube-apiserver"})
+    async with webhook.serving():
+        for name, status in (("kube-apiserver", 200), ("system:node:a", 401)):
+            async with calling_as(webhook, name) as session, session.post("/delete", json=review()) as got:
+                assert got.status == status
+
+
+async def test_a_certificate_of_another_authority_ends_the_handshake(webhook: Running, tmp_path: Path) -> None:
+    webhook.client_ca = CertificateAuthority.create(tmp_path / "other").certificate_file
+    async with webhook.serving():
+        with pytest.raises(aiohttp.ClientError):
+            async with calling_as(webhook, "kube-apiserver") as session, session.get("/healthz") as got:
+                await got.read()
 
 
 async def test_it_ends_promptly_and_leaves_nothing(webhook: Running) -> None:

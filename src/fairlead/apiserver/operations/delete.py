@@ -73,7 +73,7 @@ async def _delete_once(
     finalizers = finalizers_for(
         obj["metadata"].get("finalizers") or [], request.propagation, resource.strategy.default_propagation
     )
-    decision = _decide(resource, obj, finalizers, request, now)
+    decision = _decide(resource, obj, finalizers, request, now, options.warnings)
     match decision:
         case deletion.Remove():
             if resource.strategy.grace_seconds(obj, None) is not None:
@@ -92,7 +92,12 @@ async def _delete_once(
 
 
 def _decide(
-    resource: Resource, obj: Json, finalizers: list[str], request: DeleteRequest, now: dt.datetime
+    resource: Resource,
+    obj: Json,
+    finalizers: list[str],
+    request: DeleteRequest,
+    now: dt.datetime,
+    warnings: list[str],
 ) -> deletion.Decision:
     metadata = obj["metadata"]
     stamp = metadata.get("deletionTimestamp")
@@ -103,6 +108,9 @@ def _decide(
     )
     requested = deletion.normalise_grace(request.grace_seconds)
     if resource.is_custom:
+        lost = deletion.without_effect(state, requested, now)
+        if lost:
+            warnings.append(lost)
         return deletion.decide_custom(state, requested, now)
     grace = resource.strategy.grace_seconds(obj, requested)
     if grace is None:

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_REQUESTED
 from fairlead.api.time import parse_time
-from fairlead.webhook.decisions import FIELD_MANAGER
+from fairlead.grace.notes import ANNOTATIONS, FIELD_MANAGER
 from tests.spec.kep5673.measuring import count
 from tests.spec.kep5673.objects import FINALIZER, Deadline, near
 from tests.spec.kep5673.shim.keeping import Shimmed
@@ -99,15 +99,39 @@ async def test_8_a_note_that_a_refused_delete_left_behind_is_put_right(shimmed: 
     assert (left == stale) is shimmed.native
 
 
+LESS_TIME = "the grace period has no effect: the object is being deleted already, with less time left"
+NO_FINALIZER = "the grace period has no effect: the object has no finalizer"
+
+
+async def test_8_a_note_that_cannot_be_erased_is_not_taken_for_this_request(shimmed: Shimmed) -> None:
+    """A forced delete was rejected after its note; the next one insists on a version, so the note has to stay."""
+    stale = {ANNOTATION_GRACE_DEADLINE: "2020-01-01T00:00:00Z", ANNOTATION_GRACE_REQUESTED: "0"}
+    made = await shimmed.kind.create("a", FINALIZER, annotations=stale)
+    (await shimmed.kind.delete("a", preconditions={"resourceVersion": made["metadata"]["resourceVersion"]})).expect(200)
+    known = await shimmed.known("a")
+    assert (known.forced, known.deadline, known.requested) == (False if shimmed.native else None, None, None)
+    assert (await shimmed.kind.get("a"))["metadata"]["annotations"] == stale
+    (await shimmed.kind.delete("a")).expect(200)
+    left = (await shimmed.kind.get("a"))["metadata"].get("annotations", {})
+    assert (left == stale) is shimmed.native, "the next delete without a precondition erases it"
+
+
+async def test_a_grace_period_without_effect_is_a_warning(shimmed: Shimmed) -> None:
+    await shimmed.kind.create("free")
+    assert NO_FINALIZER in (await shimmed.kind.delete("free", 300)).headers.get("Warning", "")
+    await shimmed.kind.create("a", FINALIZER)
+    warnings = [
+        (await shimmed.kind.delete("a", seconds)).headers.get("Warning", "")
+        for seconds in (300, 60, 100, None, 1, 30, 0, 0)
+    ]
+    assert [LESS_TIME in text for text in warnings] == [False, False, True, False, False, True, False, False]
+
+
 async def test_only_its_own_annotations_change(shimmed: Shimmed) -> None:
     made = await shimmed.kind.create("a", FINALIZER, annotations={"example.com/mine": "kept"}, labels={"l": "kept"})
     await shimmed.kind.delete("a", 300)
     now = await shimmed.kind.get("a")
-    mine = {
-        name: text
-        for name, text in now["metadata"]["annotations"].items()
-        if name not in {ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_REQUESTED}
-    }
+    mine = {name: text for name, text in now["metadata"]["annotations"].items() if name not in ANNOTATIONS}
     assert mine == {"example.com/mine": "kept"}
     assert now["metadata"]["labels"] == {"l": "kept"}
     assert now["spec"] == made["spec"]
