@@ -17,7 +17,7 @@ from fairlead.apiserver.security.pki.credentials import Credentials, PkiError
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
 
-__all__ = ["Authority"]
+__all__ = ["Authority", "Span", "validity"]
 
 _AUTHORITY_YEARS = 10
 _LEAF_DAYS = 365
@@ -25,6 +25,22 @@ _RENEW_BEFORE = dt.timedelta(days=30)
 _AUTHORITY_RENEW_BEFORE = dt.timedelta(days=_LEAF_DAYS)  # what it signs today must not end with it
 _MAX_NAME_BYTES = 64  # X.509's bound for a CN and an O
 _BACKDATE = dt.timedelta(hours=1)  # clients' clocks may be behind
+_PROGRAM_EXISTS_SINCE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)  # a clock that says less is wrong
+
+# From when to when a certificate is valid.
+Span = tuple[dt.datetime, dt.datetime]
+
+
+def validity(now: dt.datetime, lasts: dt.timedelta, old: Span | None = None) -> Span:
+    """When a new certificate shall be valid, given the one that it replaces.
+
+    A machine may start with a clock that is years off, and put it right while the server runs. So a clock that lies
+    outside of the old certificate's span may be the wrong one: the new certificate is good by it and by the old one.
+    """
+    begin, end = now - _BACKDATE, max(now, _PROGRAM_EXISTS_SINCE) + lasts
+    if old is not None and not old[0] <= now < old[1]:
+        begin, end = min(begin, old[0]), max(end, old[0] + _BACKDATE + lasts)
+    return begin, end
 
 
 class Authority:
@@ -66,7 +82,7 @@ class Authority:
         now = clock.now()
         if not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _AUTHORITY_RENEW_BEFORE:
             # Under the same key: what it signed stays good, and so does a client's older copy of it for its own time.
-            certificate = cls._sign_own(key, clock, randomness)
+            certificate = cls._sign_own(key, clock, randomness, certificate)
             write_private(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
         return cls(folder, certificate, key, clock, randomness)
 
@@ -81,17 +97,21 @@ class Authority:
         return cls(folder, certificate, key, clock, randomness)
 
     @staticmethod
-    def _sign_own(key: ec.EllipticCurvePrivateKey, clock: Clock, randomness: Randomness) -> x509.Certificate:
+    def _sign_own(
+        key: ec.EllipticCurvePrivateKey, clock: Clock, randomness: Randomness, old: x509.Certificate | None = None
+    ) -> x509.Certificate:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairlead-ca")])
-        now = clock.now()
+        begin, end = validity(clock.now(), dt.timedelta(days=365 * _AUTHORITY_YEARS), _span(old))
+        if old is not None:
+            end = max(end, old.not_valid_after_utc)  # what it signed is good until then
         return (
             x509.CertificateBuilder()
             .subject_name(name)
             .issuer_name(name)
             .public_key(key.public_key())
             .serial_number(_serial(randomness))
-            .not_valid_before(now - _BACKDATE)
-            .not_valid_after(now + dt.timedelta(days=365 * _AUTHORITY_YEARS))
+            .not_valid_before(begin)
+            .not_valid_after(end)
             .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
             .add_extension(_key_usage(signs_certificates=True), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
@@ -117,6 +137,7 @@ class Authority:
                 x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairlead-apiserver")]),
                 ExtendedKeyUsageOID.SERVER_AUTH,
                 x509.SubjectAlternativeName(alternatives),
+                old=read_private(certificate_file),
             )
             write_private(key_file, issued.key, durable=False)  # a torn one is found out, and made anew
             write_private(certificate_file, issued.certificate, durable=False)
@@ -152,32 +173,33 @@ class Authority:
             ),
         )
 
-    def client(self, user: str, groups: Sequence[str] = ()) -> Credentials:
-        """Credentials for a user: the name is the CN, the groups are Os."""
+    def client(self, user: str, groups: Sequence[str] = (), *, old: bytes | None = None) -> Credentials:
+        """Credentials for a user: the name is the CN, the groups are Os. ``old``: the certificate they replace."""
         for text in (user, *groups):
             if not 1 <= len(text.encode()) <= _MAX_NAME_BYTES:
                 raise PkiError(f"{text!r} cannot be in a certificate: a name has 1 to {_MAX_NAME_BYTES} bytes there")
         attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
         subject = x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, user)])
-        return self._issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH)
+        return self._issue(subject, ExtendedKeyUsageOID.CLIENT_AUTH, old=old)
 
     def _issue(
         self,
         subject: x509.Name,
         usage: x509.ObjectIdentifier,
         alternatives: x509.SubjectAlternativeName | None = None,
+        *,
+        old: bytes | None = None,
     ) -> Credentials:
         key = ec.generate_private_key(ec.SECP256R1())
-        now = self._clock.now()
-        expiry = min(now + dt.timedelta(days=_LEAF_DAYS), self._certificate.not_valid_after_utc)
+        begin, end = self._leaf_validity(old)
         builder = (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._certificate.subject)
             .public_key(key.public_key())
             .serial_number(_serial(self._randomness))
-            .not_valid_before(now - _BACKDATE)
-            .not_valid_after(expiry)
+            .not_valid_before(begin)
+            .not_valid_after(end)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
@@ -187,6 +209,24 @@ class Authority:
             builder = builder.add_extension(alternatives, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
         return Credentials(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))
+
+    def _leaf_validity(self, old: bytes | None) -> Span:
+        now, last = self._clock.now(), self._certificate.not_valid_after_utc
+        begin, end = validity(now, dt.timedelta(days=_LEAF_DAYS), _read_span(old))
+        # Nothing is known of the time: what ends a year after the program was made may have ended long ago.
+        return begin, last if now < _PROGRAM_EXISTS_SINCE else min(end, last)
+
+
+def _span(certificate: x509.Certificate | None) -> Span | None:
+    return None if certificate is None else (certificate.not_valid_before_utc, certificate.not_valid_after_utc)
+
+
+def _read_span(pem: bytes | None) -> Span | None:
+    """Of a derived file, which may be damaged: it is being replaced."""
+    try:
+        return None if pem is None else _span(x509.load_pem_x509_certificate(pem))
+    except ValueError:
+        return None
 
 
 def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:

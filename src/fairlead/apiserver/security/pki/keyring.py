@@ -155,7 +155,7 @@ def _make_and_check(folder: Path, names: Sequence[str], clock: Clock, randomness
     authority = Authority.open(folder, clock, randomness)
     SigningKey.open(folder / _SIGNING_KEY)
     authority.serving(names)
-    admin = authority.client("kubernetes-admin", ["system:masters"])
+    admin = authority.client("kubernetes-admin", ["system:masters"], old=read_private(folder / "admin.crt"))
     # What a crash takes of these is missed at the next start, and made anew.
     write_private(folder / "admin.key", admin.key, durable=False)
     write_private(folder / "admin.crt", admin.certificate, durable=False)

@@ -10,11 +10,15 @@ from cryptography import x509
 
 from fairlead.apiserver.security.pki.authority import Authority
 from fairlead.apiserver.security.pki.credentials import PkiError
+from fairlead.apiserver.security.pki.keyring import open_keyring
 from fairlead.apiserver.security.pki.subjects import certificate_subject
 from fairlead.base.clock import VirtualClock
 from fairlead.base.randomness import SystemRandomness
 
 NAMES = ["localhost", "127.0.0.1", "kubernetes.default.svc"]
+
+
+FILES = ("ca.crt", "apiserver.crt", "admin.crt")
 
 
 def authority(folder: Path, *, days: int = 0) -> Authority:
@@ -151,3 +155,36 @@ def test_an_authority_that_is_not_valid_yet_or_any_more_is_issued_anew_under_its
 def test_an_authority_that_is_good_is_kept(tmp_path: Path) -> None:
     first = authority(tmp_path).certificate_pem
     assert authority(tmp_path, days=3000).certificate_pem == first
+
+
+def keyring(folder: Path, days: int) -> list[x509.Certificate]:
+    clock = VirtualClock(dt.datetime.now(dt.UTC) + dt.timedelta(days=days))
+    open_keyring(folder, ["localhost"], clock, SystemRandomness())
+    return [x509.load_pem_x509_certificate((folder / name).read_bytes()) for name in FILES]
+
+
+@pytest.mark.parametrize("wrong", [-20_000, -7300, -400, 400, 7300, 20_000])
+def test_a_clock_that_was_wrong_at_a_start_and_is_put_right_while_the_server_runs(tmp_path: Path, wrong: int) -> None:
+    keyring(tmp_path, 0)
+    now = dt.datetime.now(dt.UTC)
+    for certificate in keyring(tmp_path, wrong):
+        for time in (now, now + dt.timedelta(days=wrong)):
+            assert certificate.not_valid_before_utc <= time < certificate.not_valid_after_utc
+    assert keyring(tmp_path, 0) == keyring(tmp_path, 1)
+
+
+@pytest.mark.parametrize("year", [1970, 2000, 2025])
+def test_a_first_start_before_the_clock_is_set(tmp_path: Path, year: int) -> None:
+    days = (dt.datetime(year, 1, 2, tzinfo=dt.UTC) - dt.datetime.now(dt.UTC)).days
+    for certificate in keyring(tmp_path, days):
+        assert certificate.not_valid_before_utc < dt.datetime(year, 1, 2, tzinfo=dt.UTC)
+        assert certificate.not_valid_after_utc > dt.datetime.now(dt.UTC) + dt.timedelta(days=365)
+
+
+@pytest.mark.parametrize("days", [340, 360])
+def test_a_plain_renewal_is_not_backdated(tmp_path: Path, days: int) -> None:
+    keyring(tmp_path, 0)
+    _, *leaves = keyring(tmp_path, days)
+    for certificate in leaves:
+        lasts = certificate.not_valid_after_utc - certificate.not_valid_before_utc
+        assert lasts <= dt.timedelta(days=366)
