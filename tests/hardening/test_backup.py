@@ -24,7 +24,7 @@ async def test_a_restored_server_is_the_same_to_its_clients(
         await api.poll(f"{ACCOUNTS}/default", lambda answer: answer.code == 200)
         token = (await api.post(f"{ACCOUNTS}/default/token", {"spec": {}})).expect(201)["status"]["token"]
         assert _fairlead(fairlead_apiserver.folder / "data", "backup", copy) == 0
-        (await api.post(CONFIG_MAPS, {"metadata": {"name": "later"}})).expect(201)
+        later = (await api.post(CONFIG_MAPS, {"metadata": {"name": "later"}})).expect(201)
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     authority = fairlead_apiserver.ca_file.read_bytes()
 
@@ -37,6 +37,18 @@ async def test_a_restored_server_is_the_same_to_its_clients(
         async with RawApi(other.access()) as api:
             assert (await api.get(f"{CONFIG_MAPS}/kept")).expect(200) == made
             (await api.get(f"{CONFIG_MAPS}/later")).expect(404)
+            # Whatever revision of before the restore a client has seen, it must list anew: what followed is not here.
+            for seen in (made, later):
+                since = seen["metadata"]["resourceVersion"]
+                async with api.watch(CONFIG_MAPS, resourceVersion=since) as stream:
+                    event = await stream.next()
+                assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+            listed = (await api.get(CONFIG_MAPS)).expect(200)["metadata"]["resourceVersion"]
+            assert int(listed) > int(later["metadata"]["resourceVersion"]) + 900_000
+            async with api.watch(CONFIG_MAPS, resourceVersion=listed) as stream:
+                (await api.post(CONFIG_MAPS, {"metadata": {"name": "new"}})).expect(201)
+                event = await stream.next()
+            assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "new")
         account = Access(url=other.url, ca_file=other.ca_file, user="", token=token)
         async with RawApi(account) as api:
             review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}

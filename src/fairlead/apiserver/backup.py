@@ -12,6 +12,7 @@ from fairlead.apiserver.storage.copies import copy_database, read_enclosed
 from fairlead.apiserver.storage.database import lock_database
 from fairlead.apiserver.storage.interface import CorruptLog, NotOurs, StorageError
 from fairlead.apiserver.storage.wal import wal_path
+from fairlead.base.clock import Clock
 from fairlead.base.files import write_atomically
 
 __all__ = ["back_up", "restore"]
@@ -29,10 +30,12 @@ def back_up(folder: Path, file: Path) -> None:
     copy_database(source, file, {path.name: path.read_bytes() for path in keys})
 
 
-def restore(file: Path, folder: Path) -> bool:
+def restore(file: Path, folder: Path, clock: Clock) -> bool:
     """Put a copy into a folder without data; whether its keys are there as well.
 
-    A folder that has keys keeps them: they are the ones that its clients know.
+    A folder that has keys keeps them: they are the ones that its clients know. Clients may also know revisions that
+    came after the copy, of the server it was taken from or of one that was restored from it before. So revisions
+    continue behind a count of milliseconds, which no server has used up by then.
     """
     target = folder / DATABASE
     # A write-ahead log that was left behind would be read as a part of what is restored.
@@ -54,7 +57,7 @@ def restore(file: Path, folder: Path) -> bool:
         for name, content in keys.items():
             write_atomically(folder / PKI / Path(name).name, content)
         with _named(file):
-            copy_database(file, target)
+            copy_database(file, target, revisions_after=int(clock.now().timestamp() * 1000))
     return bool(keys)
 
 

@@ -239,7 +239,8 @@ def backup(folder: pathlib.Path, file: pathlib.Path) -> None:
 def restore(folder: pathlib.Path, file: pathlib.Path) -> None:
     """Put a backup FILE into an empty data folder. The server must not run."""
     from fairlead.apiserver import backup as backups
+    from fairlead.base.clock import RealClock
 
-    with_keys = backups.restore(file, folder)
+    with_keys = backups.restore(file, folder, RealClock())
     keys = "its keys as well" if with_keys else "the keys of the folder are kept"
     click.echo(f"{folder} holds what {file} held, {keys}; start the server with --data-dir {folder}")

@@ -19,19 +19,27 @@ from fairlead.apiserver.storage.database import (
     single,
 )
 from fairlead.apiserver.storage.highwater import mark_path
-from fairlead.apiserver.storage.recovery import require_acknowledged
+from fairlead.apiserver.storage.recovery import REVISIONS_SKIPPED, require_acknowledged
 from fairlead.base import files
 
 __all__ = ["copy_database", "read_enclosed"]
 
 
-def copy_database(source: pathlib.Path, target: pathlib.Path, enclosed: Mapping[str, bytes] | None = None) -> None:
+def copy_database(
+    source: pathlib.Path,
+    target: pathlib.Path,
+    enclosed: Mapping[str, bytes] | None = None,
+    *,
+    revisions_after: int | None = None,
+) -> None:
     """Copy a log, live or not, into a new file that holds one consistent state and nothing half-written.
 
     Args:
         source: the file of a server, or a backup.
         target: the file to make.
         enclosed: files to put into the copy besides; those that the source had are left out.
+        revisions_after: let the revisions of the copy continue behind this one, and far behind those that it has:
+            clients saw later ones of the source, and must list anew.
     """
     if target.exists():
         raise interface.StorageError(f"{target} exists already; a backup never overwrites a file")
@@ -55,6 +63,8 @@ def copy_database(source: pathlib.Path, target: pathlib.Path, enclosed: Mapping[
                     writer.execute("PRAGMA journal_mode = DELETE")
                     writer.execute("DELETE FROM facts WHERE name = ?", (MARK_FACT,))  # it is the source's
                     _enclose(writer, enclosed or {})
+                    if revisions_after is not None:
+                        _skip_revisions(writer, revisions_after)
                     for _ in read_rows(writer, source):
                         pass  # reading every row checks it: a copy of something broken is no backup
                 finally:
@@ -67,6 +77,12 @@ def copy_database(source: pathlib.Path, target: pathlib.Path, enclosed: Mapping[
         files.sync_folder(target.parent)
     finally:
         _remove(scratch)
+
+
+def _skip_revisions(connection: apsw.Connection, after: int) -> None:
+    compacted = single(connection, "SELECT value FROM facts WHERE name = 'compacted'")
+    newest = max(compacted, single(connection, "SELECT ifnull(max(revision), 0) FROM log"))
+    connection.execute("UPDATE facts SET value = ? WHERE name = 'compacted'", (max(newest + REVISIONS_SKIPPED, after),))
 
 
 def _remove(scratch: pathlib.Path) -> None:

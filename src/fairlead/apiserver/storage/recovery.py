@@ -17,11 +17,11 @@ from fairlead.apiserver.storage.highwater import Content, HighWaterMark, Mark, l
 from fairlead.apiserver.storage.wal import damage_behind, wal_path
 from fairlead.base import logs
 
-__all__ = ["Opened", "open_log", "require_acknowledged"]
+__all__ = ["REVISIONS_SKIPPED", "Opened", "open_log", "require_acknowledged"]
 
 _log = logs.get_logger(__name__)
-# After a loss revisions go on far behind the lost ones: no client that saw one of those takes a new one for it.
-_REVISIONS_SKIPPED = 1_000_000
+# After a loss, revisions continue far behind the lost ones: no client that saw one of those takes a new one for it.
+REVISIONS_SKIPPED = 1_000_000
 _CONTENT = """
     SELECT (SELECT ifnull(max(revision), 0) FROM log),
            (SELECT value FROM facts WHERE name = 'compacted'),
@@ -144,7 +144,7 @@ def _give_up_lost(connection: apsw.Connection, path: pathlib.Path) -> None:
     mark = read_mark(mark_path(path))
     newest = max(_content(connection).revision, mark.content.revision if mark is not None else 0)
     with connection:
-        connection.execute("UPDATE facts SET value = ? WHERE name = 'compacted'", (newest + _REVISIONS_SKIPPED,))
+        connection.execute("UPDATE facts SET value = ? WHERE name = 'compacted'", (newest + REVISIONS_SKIPPED,))
         connection.execute("DELETE FROM facts WHERE name = ?", (database.MARK_FACT,))
 
 
