@@ -21,6 +21,7 @@ from fairlead.apiserver.flowcontrol.filter import Budgets, FlowControl
 from fairlead.apiserver.guard import Guard
 from fairlead.apiserver.housekeeping.definitions import DefinitionKeeper
 from fairlead.apiserver.housekeeping.disruption import DisruptionKeeper
+from fairlead.apiserver.housekeeping.disruption_marks import DisruptionMarkKeeper
 from fairlead.apiserver.housekeeping.furnishing import default_account, root_ca
 from fairlead.apiserver.housekeeping.garbage import GarbageCollector
 from fairlead.apiserver.housekeeping.loop import Housekeeper, HousekeepingLoop
@@ -127,6 +128,7 @@ class ApiServer:
             root_ca(self.core, self._guard.root_ca),
             GarbageCollector(self.core),
             DisruptionKeeper(self.core),
+            DisruptionMarkKeeper(self.core),
             PolicyKeeper(self.core),
         ]
 

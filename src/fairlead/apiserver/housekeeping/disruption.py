@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -42,10 +42,17 @@ class DisruptionKeeper:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._inside = Inside(core, "disruption-controller")
+        self._left_over: dict[str, dict[str, str]] = {}  # by budget: evictions that a former process began
 
     def initial(self) -> Iterable[str]:
-        """Every budget."""
-        return list(self._core.store.table(_BUDGETS).entries)
+        """Every budget. What evictions took out of them before this process began has happened, or never will."""
+        budgets = self._inside.resource("policy", "v1", "poddisruptionbudgets")
+        entries = dict(self._core.store.table(_BUDGETS).entries)
+        for key, entry in entries.items():
+            disrupted = (budgets.decode(entry).get("status") or {}).get("disruptedPods")
+            if disrupted:
+                self._left_over[key] = disrupted
+        return list(entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
         """A budget that changed, or every budget of a namespace in which a pod or its owner did."""
@@ -72,12 +79,13 @@ class DisruptionKeeper:
 
         def bring_up_to_date(current: Json) -> None:
             nonlocal again
-            again = self._fill_status(current, pods, now)
+            again = self._fill_status(current, pods, now, self._left_over.get(key, {}))
 
         try:
             await self._inside.change(budgets, namespace, name, bring_up_to_date, subresource="status")
         except errors.NotFound:
             return None
+        self._left_over.pop(key, None)
         return again
 
     def _pods(self, namespace: str, budget: Json) -> Iterator[Json]:
@@ -90,10 +98,15 @@ class DisruptionKeeper:
             if (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}:
                 yield pod
 
-    def _fill_status(self, budget: Json, pods: Sequence[Json], now: dt.datetime) -> float | None:
+    def _fill_status(
+        self, budget: Json, pods: Sequence[Json], now: dt.datetime, left_over: Mapping[str, str]
+    ) -> float | None:
         count, problem = self._count(budget, pods)
         status = budget.setdefault("status", {})
-        disrupted, again = _still_disrupted(status.get("disruptedPods") or {}, pods, now)
+        begun = {
+            pod: since for pod, since in (status.get("disruptedPods") or {}).items() if left_over.get(pod) != since
+        }
+        disrupted, again = _still_disrupted(begun, pods, now)
         healthy = sum(_is_healthy(pod) and pod["metadata"]["name"] not in disrupted for pod in pods)
         allowed = max(0, healthy - count.desired) if count.expected > 0 else 0
         generation = budget["metadata"].get("generation", 0)

@@ -42,6 +42,7 @@ class WriteOptions(msgspec.Struct):
     user: UserInfo
     field_manager: str = ""
     dry_run: bool = False
+    for_deletion: bool = False  # a deletion follows from it, so it is taken on a full disk too
     wire: Json = {}  # the options object that admission webhooks are shown
     warnings: list[str] = []
     audit_annotations: dict[str, str] = {}

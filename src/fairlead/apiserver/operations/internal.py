@@ -26,9 +26,9 @@ class Inside:
         self._core = core
         self._manager = manager
 
-    def options(self, *, dry_run: bool = False) -> WriteOptions:
+    def options(self, *, dry_run: bool = False, for_deletion: bool = False) -> WriteOptions:
         """How the server writes."""
-        return WriteOptions(user=SYSTEM, field_manager=self._manager, dry_run=dry_run)
+        return WriteOptions(user=SYSTEM, field_manager=self._manager, dry_run=dry_run, for_deletion=for_deletion)
 
     def resource(self, group: str, version: str, plural: str) -> Resource:
         """A built-in resource, which is always served."""
@@ -69,8 +69,9 @@ class Inside:
         *,
         subresource: str = "",
         dry_run: bool = False,
+        for_deletion: bool = False,
     ) -> Outcome:
-        """Change an object in place, again if somebody else was faster; raises what ``mutate`` raises."""
+        """Change an object in place, again if another writer was faster; raises what ``mutate`` raises."""
 
         async def mutation(current: Json) -> Json:
             mutate(current)
@@ -82,7 +83,7 @@ class Inside:
             namespace=namespace,
             name=name,
             mutation=mutation,
-            options=self.options(dry_run=dry_run),
+            options=self.options(dry_run=dry_run, for_deletion=for_deletion),
             subresource=subresource,
         )
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from fairlead.api import errors
 from fairlead.apiserver.operations.core import Core, Json
 from fairlead.apiserver.registry.resource import Resource, encode_tail
+from fairlead.apiserver.storage.pending import SLACK_BYTES, leads_to_removal
 from fairlead.apiserver.storage.records import Entry
 
 __all__ = ["index", "put"]
@@ -33,12 +34,21 @@ def _encoded(resource: Resource, obj: Json) -> tuple[Mapping[str, str], Mapping[
     return *index(resource, stored), encode_tail(stored)
 
 
-async def put(core: Core, resource: Resource, key: str, obj: Json, *, expected: int) -> Entry:
-    """Store an object; its resourceVersion is set when that is durable."""
+async def put(
+    core: Core, resource: Resource, key: str, obj: Json, *, expected: int, for_deletion: bool = False
+) -> Entry:
+    """Store an object; its resourceVersion is set when that is durable.
+
+    ``for_deletion``: a deletion follows from it, of this object or another.
+    """
     labels, fields, tail = await core.offload.run(_encoded, resource, obj)
     # What is being deleted must get there on a full disk too: its finalizers go, its grace period ends.
-    freeing = "deletionTimestamp" in obj["metadata"]
-    if len(tail) + len(key) > (_MOST_BYTES if resource.is_custom else _MOST_BUILTIN_BYTES) and not freeing:
+    terminating = "deletionTimestamp" in obj["metadata"]
+    most = _MOST_BYTES if resource.is_custom else _MOST_BUILTIN_BYTES
+    before = core.store.newest(resource.table, key)
+    if terminating and before is not None:
+        most = max(most + SLACK_BYTES, len(before.tail) + len(key))
+    if len(tail) + len(key) > most:
         # As kube-apiserver passes on what etcd says: without a reason.
         raise errors.ApiError("etcdserver: request is too large")
     entry = await core.store.put(
@@ -49,7 +59,7 @@ async def put(core: Core, resource: Resource, key: str, obj: Json, *, expected: 
         fields,
         resource.origin,
         expected=expected,
-        freeing=freeing,
+        freeing=(terminating or for_deletion) and leads_to_removal(before, len(tail)),
     )
     obj["metadata"]["resourceVersion"] = str(entry.revision)
     return entry

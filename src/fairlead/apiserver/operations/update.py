@@ -180,7 +180,9 @@ async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: 
         return await remove(core, resource, entry, obj, options)
     if options.dry_run:
         return Outcome(resource, obj)
-    written = await storing.put(core, resource, entry.key, obj, expected=entry.revision)
+    written = await storing.put(
+        core, resource, entry.key, obj, expected=entry.revision, for_deletion=options.for_deletion
+    )
     return Outcome(resource, obj, written)
 
 

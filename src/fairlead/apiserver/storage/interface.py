@@ -5,7 +5,8 @@ What a log promises, and what the store builds on:
 1. When `append` returns, its rows are durable, all of them, in order. When it raises `DiskFull`, none is.
    After any other error that is not known; the process must not go on writing.
 2. `load` yields the rows that were appended and not dropped since, in the order of their revisions.
-3. When `append` has raised `DiskFull`, there is room for deletions and for `compact`, as long as a reserve lasts.
+3. When `append` has raised `DiskFull`, there is room for deletions and what leads to them, and for `compact`, as long
+   as a reserve lasts. The last part of it is only for rows without a value and for `compact`.
 4. A row that cannot be read as it was written is never skipped: `load` raises `CorruptLog`.
 """
 

@@ -62,9 +62,9 @@ class SqliteLog:
             raise
         except interface.StorageError:
             # Opening needs a little room: SQLite makes files beside the database, and names no reason if it cannot.
-            if not self._reserve.release():
+            if not self._reserve.release() and not self._reserve.release_last():
                 raise
-            return open_log(self._path, accept_loss_since=accept_loss_since)
+            return self._open(accept_loss_since)
 
     def load(self) -> tuple[int, Iterator[interface.Row]]:
         """Every row, checked. Runs on the caller's thread, before anything is written."""
@@ -92,7 +92,9 @@ class SqliteLog:
             ]
             for start in range(0, len(rows), _ROWS_AT_ONCE)
         ]
-        await self._in_writer(lambda: self._append(pieces, rows[-1].revision if rows else 0, len(rows)))
+        removes = all(row.value is None for row in rows)
+        newest = rows[-1].revision if rows else 0
+        await self._in_writer(lambda: self._append(pieces, newest, len(rows), removes=removes))
 
     async def compact(self, revision: int, superseded: Sequence[int]) -> None:
         """Drop superseded rows and raise the compacted revision, in one transaction."""
@@ -114,10 +116,10 @@ class SqliteLog:
         self._mark.close()
         self._lock.close()
 
-    def _append(self, pieces: list[list[Any]], newest: int, count: int) -> None:
+    def _append(self, pieces: list[list[Any]], newest: int, count: int, *, removes: bool) -> None:
         if not pieces:
             return
-        self._with_room(lambda: self._insert(pieces), from_reserve=False)
+        self._with_room(lambda: self._insert(pieces), removes=removes)
         old = self._content
         self._acknowledge(Content(max(old.revision, newest), old.compacted, old.dropped, old.rows + count))
 
@@ -152,29 +154,40 @@ class SqliteLog:
             for piece in pieces:
                 self._connection.execute(_insertion(len(piece)), piece)
 
-    def _with_room(self, write: Callable[[], None], *, from_reserve: bool) -> None:
+    def _with_room(self, write: Callable[[], None], *, removes: bool, gives_reserve: bool = False) -> None:
         """Write. On a full disk the write-ahead log gives its room back first, then the reserve does.
 
-        What frees room is then tried a last time. Anything else is refused, so that it does not use the reserve up.
+        The store hears of it by `DiskFull` when the reserve is given up, and asks once more for what leads to
+        removals; compaction (``gives_reserve``) just goes on. What ``removes`` gets the last reserve too.
         """
+        if self._fits(write):
+            return
+        self._fold()
         try:
             write()
         except interface.DiskFull:
+            if self._reserve.release():
+                self._fold()
+                # From now on each commit is folded at once: a log that takes what is left could not be folded any more.
+                self._connection.wal_autocheckpoint(1)
+                if not gives_reserve:
+                    raise
+            elif not removes:
+                raise
+        else:
+            return
+        if not self._fits(write):
+            self._reserve.release_last()
             self._fold()
-            self._write_again(write, from_reserve=from_reserve)
+            write()
 
-    def _write_again(self, write: Callable[[], None], *, from_reserve: bool) -> None:
+    @staticmethod
+    def _fits(write: Callable[[], None]) -> bool:
         try:
             write()
         except interface.DiskFull:
-            if not self._reserve.release():
-                raise
-            self._fold()
-            # From now on each commit is folded at once: a log that takes what is left could not be folded any more.
-            self._connection.wal_autocheckpoint(1)
-            if not from_reserve:
-                raise
-            write()
+            return False
+        return True
 
     def _fold(self) -> None:
         """Move what is in the write-ahead log into the database, as far as there is room, and cut it off."""
@@ -199,7 +212,7 @@ class SqliteLog:
                 self._connection.execute(_COUNT_DROPPED, (count,))
                 self._connection.execute(_RAISE_COMPACTED, (revision,))
 
-        self._with_room(drop, from_reserve=True)
+        self._with_room(drop, removes=True, gives_reserve=True)
         content = self._content
         compacted = max(content.compacted, revision)
         self._acknowledge(

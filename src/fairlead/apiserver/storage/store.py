@@ -22,6 +22,7 @@ from fairlead.apiserver.storage import interface
 from fairlead.apiserver.storage.compaction import Superseded
 from fairlead.apiserver.storage.gathering import Gathering
 from fairlead.apiserver.storage.history import History, HistoryLimits
+from fairlead.apiserver.storage.pending import Pending, kept_on_full_disk, next_batch
 from fairlead.apiserver.storage.records import Change, Entry, Origin, split_value
 from fairlead.apiserver.storage.retention import Frames, Reading
 from fairlead.apiserver.storage.selection import Selection
@@ -60,20 +61,6 @@ class StoreStopped(Exception):
     """The store no longer takes writes: it is closing, or its disk failed."""
 
 
-class _Pending(msgspec.Struct, eq=False):
-    table: Table
-    change: Change
-    row: interface.Row
-    done: asyncio.Future[Entry]  # its writer's
-    freeing: bool  # it makes room, or leads to it
-    waiting: list[asyncio.Future[None]] = []  # of those who want to know when it is over, however it ends
-
-    def settle(self) -> None:
-        for one in self.waiting:
-            if not one.done():
-                one.set_result(None)
-
-
 class Store:
     """Objects by table and key. `open` first; `run` must be running for writes to get anywhere."""
 
@@ -82,9 +69,9 @@ class Store:
         self._gathering = Gathering(clock)
         self._limits = limits or HistoryLimits()
         self._tables: dict[str, Table] = {}
-        self._in_flight: dict[tuple[str, str], _Pending] = {}  # the newest write of keys that is not durable yet
-        self._queue: list[_Pending] = []
-        self._writing: list[_Pending] = []
+        self._in_flight: dict[tuple[str, str], Pending] = {}  # the newest write of keys that is not durable yet
+        self._queue: list[Pending] = []
+        self._writing: list[Pending] = []
         self._wake = asyncio.Event()
         self._assigned = 0  # the newest revision given to a write
         self._failure: BaseException | None = None
@@ -157,7 +144,8 @@ class Store:
                 continue
             if not self._stopping:
                 await self._gathering.wait(len(self._queue))
-            self._writing, self._queue = self._queue, []
+            count = next_batch(self._queue, short=self.shortage is not None)
+            self._writing, self._queue = self._queue[:count], self._queue[count:]
             began = self._gathering.begin()
             try:
                 await self._log.append([pending.row for pending in self._writing])
@@ -334,7 +322,7 @@ class Store:
         value = None if change.after is None else change.after.durable
         row = interface.Row(change.revision, table.name, change.last.key, value)
         done: asyncio.Future[Entry] = asyncio.get_running_loop().create_future()
-        pending = _Pending(table, change, row, done, freeing)
+        pending = Pending(table, change, row, done, freeing)
         self._in_flight[table.name, change.last.key] = pending
         self._queue.append(pending)
         self._wake.set()
@@ -357,7 +345,7 @@ class Store:
         self._wake_waiters()
         self._trim_history()
 
-    def _tell_observers(self, pending: _Pending) -> None:
+    def _tell_observers(self, pending: Pending) -> None:
         for observer in self._observers:
             try:
                 observer(pending.table.name, pending.change)
@@ -366,22 +354,12 @@ class Store:
 
     def _run_short(self, error: interface.DiskFull) -> None:
         """The disk is full: refuse what was queued, but for writes that free room and do not build on a refused one."""
-        waiting = self._writing + self._queue
-        kept: list[_Pending] = []
-        # The first shortage gives the reserve up, so what frees room has room now; a second one finds nothing to give.
-        if self.shortage is None or not all(pending.freeing for pending in self._writing):
-            refused: set[int] = set()
-            for pending in waiting:
-                before = pending.change.before
-                if pending.freeing and (before is None or before.revision not in refused):
-                    kept.append(pending)
-                else:
-                    refused.add(pending.change.revision)
+        kept = kept_on_full_disk(self._writing, self._queue, short=self.shortage is not None)
         self.shortage = str(error)
         self._short.set()
         self._refuse(error, kept)
 
-    def _refuse(self, error: BaseException, kept: Sequence[_Pending] = ()) -> None:
+    def _refuse(self, error: BaseException, kept: Sequence[Pending] = ()) -> None:
         """Nothing queued was written. Later writes may build on earlier ones, so they fail together."""
         keeping = {pending.change.revision for pending in kept}
         refused = [one for one in self._writing + self._queue if one.change.revision not in keeping]
@@ -420,6 +398,8 @@ class Store:
         self._history.forget_until(min(revision, self.revision))
         self._relieve()
         await self._superseded.drop(self._log, self.compacted)
+        if self.shortage is None:
+            await self._look_for_room()  # that may have used the reserve
 
     async def wait_short(self) -> None:
         """Return when the disk is full."""
@@ -432,6 +412,9 @@ class Store:
                 await self.compact(self.revision)
             except interface.DiskFull as error:
                 _log.warning("history cannot be compacted", why=str(error))
+        await self._look_for_room()
+
+    async def _look_for_room(self) -> None:
         self.shortage = await self._log.make_room()
         if self.shortage is None:
             self._short.clear()

@@ -1,4 +1,9 @@
-"""pods/eviction: a delete that first asks the pod's disruption budget."""
+"""pods/eviction: a delete that first asks the pod's disruption budget.
+
+Three writes belong together: the budget is charged, the pod marked, the pod deleted. All of them are taken on a full
+disk, as a deletion is. When one of the later ones fails, the charge is given back; when the process dies between them,
+the budget's controller drops the charge at the next start.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,14 @@ from fairlead.apiserver.operations.core import WriteOptions
 from fairlead.apiserver.operations.delete import check_preconditions, delete
 from fairlead.apiserver.operations.internal import Inside
 from fairlead.apiserver.operations.propagation import DeleteRequest, read_delete_options
+from fairlead.apiserver.storage.interface import DiskFull
 from fairlead.apiserver.storage.selection import Selection
+from fairlead.apiserver.storage.store import StoreStopped
 from fairlead.apiserver.subresources.admission import admit_posted
 from fairlead.apiserver.types import schemas
 from fairlead.apiserver.verbs.body import read_object
 from fairlead.apiserver.verbs.call import Call
+from fairlead.base import logs
 
 __all__ = ["EVICTION", "evict"]
 
@@ -24,6 +32,7 @@ EVICTION = GroupVersionKind("policy", "v1", "Eviction")
 _MAX_DISRUPTED = 2000
 _REFUSAL = "Cannot evict pod as it would violate the pod's disruption budget."
 _CONFLICT_ATTEMPTS = 20
+_log = logs.get_logger(__name__)
 
 
 async def evict(call: Call) -> Response:
@@ -52,29 +61,40 @@ async def _evict(call: Call, request: DeleteRequest, options: WriteOptions) -> N
         if pod is None:
             raise errors.not_found(call.resource.group_resource, call.info.name)
         check_preconditions(call.resource, pod, request)  # before anything is spent on a pod that does not go
-        spends = await _ask_budget(call, inside, pod, options)
+        charge = await _ask_budget(call, inside, pod, options)
         guarded = request
-        if not spends and request.resource_version is None:
+        if charge is None and request.resource_version is None:
             # Nothing was spent because of the state the pod is in, so it must still be in that state.
             guarded = msgspec.structs.replace(request, resource_version=pod["metadata"]["resourceVersion"])
         try:
-            await _mark_disrupted(call, inside, pod, request, options)
-            if guarded is not request:
-                guarded = _refreshed(call, inside, pod, guarded)
-            await delete(
-                call.core,
-                call.resource,
-                namespace=call.info.namespace,
-                name=call.info.name,
-                request=guarded,
-                options=options,
-            )
+            await _carry_out(call, inside, pod, request, guarded, options)
         except errors.Conflict:
-            if spends or request.resource_version is not None or request.uid is not None:
+            await _refund(call, inside, charge)
+            if charge is not None or request.resource_version is not None or request.uid is not None:
                 raise
             continue
+        except Exception:
+            await _refund(call, inside, charge)
+            raise
         return
     raise errors.too_many_requests(_REFUSAL, 10)
+
+
+async def _carry_out(
+    call: Call, inside: Inside, pod: Json, request: DeleteRequest, guarded: DeleteRequest, options: WriteOptions
+) -> None:
+    """Mark the pod and delete it; ``guarded`` is the request with what must still be so of the pod."""
+    await _mark_disrupted(call, inside, pod, request, options)
+    if guarded is not request:
+        guarded = _refreshed(call, inside, pod, guarded)
+    await delete(
+        call.core,
+        call.resource,
+        namespace=call.info.namespace,
+        name=call.info.name,
+        request=guarded,
+        options=options,
+    )
 
 
 def _refreshed(call: Call, inside: Inside, pod: Json, request: DeleteRequest) -> DeleteRequest:
@@ -85,23 +105,31 @@ def _refreshed(call: Call, inside: Inside, pod: Json, request: DeleteRequest) ->
     return msgspec.structs.replace(request, resource_version=now["metadata"]["resourceVersion"])
 
 
-async def _ask_budget(call: Call, inside: Inside, pod: Json, options: WriteOptions) -> bool:
-    """Whether this eviction was paid for from a budget (False: it needs none). Raises when the budget says no."""
+class _Charge(msgspec.Struct, frozen=True):
+    """One disruption that was taken out of a budget."""
+
+    budget: str
+    pod: str
+    time: str
+
+
+async def _ask_budget(call: Call, inside: Inside, pod: Json, options: WriteOptions) -> _Charge | None:
+    """Take the eviction out of the pod's budget (None: it needs none). Raises when the budget says no."""
     if _needs_no_budget(pod):
-        return False
+        return None
     budgets = inside.resource("policy", "v1", "poddisruptionbudgets")
     matching = [
         budget for budget in inside.list(budgets, Selection(namespace=call.info.namespace)) if _covers(budget, pod)
     ]
     if not matching:
-        return False
+        return None
     if len(matching) > 1:
         raise errors.InternalError(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
     budget = matching[0]
     if not _is_ready(pod) and _unready_may_go(budget):
-        return False
+        return None
     now = format_time(call.core.clock.now())
 
     def spend(current: Json) -> None:
@@ -114,8 +142,26 @@ async def _ask_budget(call: Call, inside: Inside, pod: Json, options: WriteOptio
         spend,
         subresource="status",
         dry_run=options.dry_run,
+        for_deletion=True,
     )
-    return True
+    return None if options.dry_run else _Charge(budget["metadata"]["name"], pod["metadata"]["name"], now)
+
+
+async def _refund(call: Call, inside: Inside, charge: _Charge | None) -> None:
+    """Give a disruption back that did not happen. Where that fails too, the budget's controller does it in time."""
+    if charge is None:
+        return
+
+    def give_back(current: Json) -> None:
+        _give_back(current, charge, format_time(call.core.clock.now()))
+
+    budgets = inside.resource("policy", "v1", "poddisruptionbudgets")
+    try:
+        await inside.change(
+            budgets, call.info.namespace, charge.budget, give_back, subresource="status", for_deletion=True
+        )
+    except (errors.ApiError, DiskFull, StoreStopped) as error:
+        _log.warning("a disruption could not be given back", budget=charge.budget, pod=charge.pod, why=str(error))
 
 
 def _needs_no_budget(pod: Json) -> bool:
@@ -161,18 +207,32 @@ def _spend(budget: Json, pod: str, now: str) -> None:
     status["disruptionsAllowed"] = allowed - 1
     disrupted[pod] = now
     if allowed == 1:
-        _set_condition(status, budget["metadata"].get("generation", 0), now)
+        _set_condition(status, budget["metadata"].get("generation", 0), now, allowed=False)
 
 
-def _set_condition(status: Json, generation: int, now: str) -> None:
+def _give_back(budget: Json, charge: _Charge, now: str) -> None:
+    """Undo one charge, unless the budget's controller has done so already."""
+    status = budget.setdefault("status", {})
+    disrupted = status.get("disruptedPods") or {}
+    if disrupted.get(charge.pod) != charge.time:
+        return
+    del disrupted[charge.pod]
+    if not disrupted:
+        del status["disruptedPods"]
+    status["disruptionsAllowed"] = status.get("disruptionsAllowed", 0) + 1
+    _set_condition(status, budget["metadata"].get("generation", 0), now, allowed=True)
+
+
+def _set_condition(status: Json, generation: int, now: str, *, allowed: bool) -> None:
     conditions = status.setdefault("conditions", [])
     known = next((c for c in conditions if c.get("type") == "DisruptionAllowed"), None)
     if known is None:
         known = {"type": "DisruptionAllowed"}
         conditions.append(known)
-    if known.get("status") != "False":
+    verdict, reason = ("True", "SufficientPods") if allowed else ("False", "InsufficientPods")
+    if known.get("status") != verdict:
         known["lastTransitionTime"] = now
-    known.update(status="False", reason="InsufficientPods", message="", observedGeneration=generation)
+    known.update(status=verdict, reason=reason, message="", observedGeneration=generation)
 
 
 def _refused(cause: str, retry_after: int) -> errors.TooManyRequests:
@@ -202,5 +262,11 @@ async def _mark_disrupted(call: Call, inside: Inside, pod: Json, request: Delete
     if pod["metadata"].get("deletionTimestamp") or request.resource_version is not None:
         return
     await inside.change(
-        call.resource, call.info.namespace, call.info.name, mark, subresource="status", dry_run=options.dry_run
+        call.resource,
+        call.info.namespace,
+        call.info.name,
+        mark,
+        subresource="status",
+        dry_run=options.dry_run,
+        for_deletion=True,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import pathlib
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from fairlead.apiserver.storage.copies import copy_database
 from fairlead.apiserver.storage.interface import DiskFull, Row, StorageError
-from fairlead.apiserver.storage.reserve import Reserve, bytes_to_hold, wanted_bytes
+from fairlead.apiserver.storage.reserve import Reserve, bytes_to_hold, last_bytes, wanted_bytes
 from fairlead.apiserver.storage.sqlite import SqliteLog
 from tests.smalldisk import fill, small_disk
 
@@ -196,3 +197,35 @@ def test_a_reserve_that_cannot_be_made_leaves_nothing(tmp_path: pathlib.Path, mo
     reserve = Reserve(tmp_path / "reserve")
     assert not reserve.hold(0)
     assert not (tmp_path / "reserve").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS])
+def test_a_file_system_that_cannot_set_room_aside_is_written_to(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(_descriptor: int, _offset: int, _size: int) -> None:
+        raise OSError(number, "not supported")
+
+    monkeypatch.setattr("os.posix_fallocate", refuse)
+    reserve = Reserve(tmp_path / "reserve")
+    assert reserve.hold(0)
+    content = (tmp_path / "reserve").read_bytes()
+    assert len(content) == reserve.size > 0
+    assert len(zlib.compress(content[: 1 << 20])) > 0.99 * min(len(content), 1 << 20), "it takes the room it is to take"
+    assert (tmp_path / "reserve-last").stat().st_size == last_bytes(reserve.size)
+
+
+async def test_the_last_reserve_is_for_removals_and_compaction(disk: pathlib.Path) -> None:
+    log = SqliteLog(disk / "log.db")
+    assert await log.make_room() is None
+    stored = await fill_log(log)
+    assert await log.make_room() is not None
+    fill(disk)
+    assert await fill_log(log, stored + 1) == stored, "the first reserve is another program's by now"
+    assert (disk / "log.db-reserve-last").exists()
+    await log.append([Row(stored + 1, "configmaps", "ns/1", None)])
+    await log.compact(stored + 1, [1, stored + 1])
+    await log.close()
+    again = SqliteLog(disk / "log.db")
+    assert [row.revision for row in again.load()[1]] == list(range(2, stored + 1))
+    await again.close()
