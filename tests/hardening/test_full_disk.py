@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ from typing import Any
 import pytest
 
 from fairlead.testing import EmbeddedControlPlane, EmbeddedOptions, components
-from fairlead.testing.processes import wait_until_ready
+from fairlead.testing.control_plane import Access
+from fairlead.testing.processes import ManagedProcess, wait_until_ready
 from fairlead.testing.rawhttp import RawApi
 from tests.hardening.load import PATH
 from tests.smalldisk import fill, small_disk
@@ -111,3 +114,54 @@ async def test_what_is_deleted_makes_room(disk: Path) -> None:
             (await api.get(f"{PATH}/new")).expect(404)
     finally:
         await plane.stop()
+
+
+def start_on_any_port(disk: Path, folder: Path) -> ManagedProcess:
+    command = [sys.executable, "-m", "fairlead.cli", "apiserver", f"--data-dir={disk}", "--secure-port=0"]
+    process = ManagedProcess("fairlead-apiserver", command, folder=folder)
+    process.start()
+    return process
+
+
+async def ready_words(process: ManagedProcess) -> str:
+    """The address that the server says it is ready on."""
+    pattern = re.compile(r"fairlead apiserver is ready on (https://\S+)")
+
+    async def said() -> bool:
+        return pattern.search(process.last_words()) is not None
+
+    await wait_until_ready(said, [process], what="fairlead apiserver", timeout_seconds=60)
+    found = pattern.search(process.last_words())
+    assert found is not None
+    return found[1]
+
+
+async def test_a_kubeconfig_is_written_when_there_is_room(disk: Path, tmp_path: Path) -> None:
+    """Another port, so another kubeconfig; and not a byte for it, nor a reserve."""
+    kubeconfig = disk / "admin.kubeconfig"
+    (tmp_path / "first").mkdir()
+    process = start_on_any_port(disk, tmp_path / "first")
+    first = await ready_words(process)
+    process.kill()
+    assert first in kubeconfig.read_text()
+    for reserve in disk.glob("*-reserve*"):
+        reserve.unlink()
+    ballast = fill(disk)
+    before = kubeconfig.read_bytes()
+    (tmp_path / "second").mkdir()
+    process = start_on_any_port(disk, tmp_path / "second")
+    try:
+        second = await ready_words(process)
+        assert second != first
+        assert kubeconfig.read_bytes() == before, "whole, if old"
+        assert "kubeconfig could not be written: no room left on the disk" in process.last_words()
+        authority = disk / "pki" / "ca.crt"
+        async with RawApi(Access(url=second, ca_file=authority, user="")) as api:
+            ready = await api.get("/readyz")
+            assert (ready.code, f"[-]kubeconfig failed: {kubeconfig} could not be written" in ready.text) == (500, True)
+            assert second in ready.text
+            ballast.unlink()
+            await api.poll("/readyz", lambda answer: answer.code == 200)
+        assert second in kubeconfig.read_text()
+    finally:
+        await process.stop(grace_seconds=20)

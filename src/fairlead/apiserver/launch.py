@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from fairlead.apiserver.http.server import HttpServer, listen, tls_context
 from fairlead.apiserver.observing.audit import AuditLog
 from fairlead.apiserver.security.authentication import read_token_file
 from fairlead.apiserver.security.files import close_to_others
-from fairlead.apiserver.security.kubeconfig import Kubeconfig
+from fairlead.apiserver.security.kubeconfig import Kubeconfig, KubeconfigFile
 from fairlead.apiserver.security.pki.keyring import PKI, open_keyring, serving_names
 from fairlead.apiserver.server import ApiServer, World
 from fairlead.apiserver.settings import Settings, SettingsError
@@ -58,6 +58,8 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         with _flag("--audit-log-path", settings.audit_log_path):
             audit = AuditLog(settings.audit_log_path, world.clock) if settings.audit_log_path else None
         url = f"https://{_host(settings.bind_address)}:{listener.getsockname()[1]}"
+        path = settings.kubeconfig_out or settings.data_folder / "admin.kubeconfig"
+        kubeconfig = KubeconfigFile(Kubeconfig(url, keys.certificate_pem, keys.administrator), path)
         disk: Log = MemoryLog() if settings.in_memory else _open_log(settings)
         server = ApiServer(
             disk,
@@ -73,17 +75,17 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
                 queue_seconds=settings.request_queue_seconds,
             ),
             lifecycle_group=settings.served_lifecycle_group(),
+            ready_checks={"kubeconfig": lambda: kubeconfig.problem},
         )
         server.open()
         client_ca = settings.client_ca_file or keys.authority
         context = tls_context(keys.certificate, keys.key, [keys.authority, client_ca])
         http = HttpServer(server.handle, listener, context, world.clock)
-        path = settings.kubeconfig_out or settings.data_folder / "admin.kubeconfig"
         with _flag("--kubeconfig-out", path):
-            Kubeconfig(url, keys.certificate_pem, keys.administrator).write(path)
+            kubeconfig.write()
+        beside = {"files": _watch_files(disk, world.clock), "kubeconfig": kubeconfig.keep(world.clock)}
         try:
-            watch = _watch_files(disk, world.clock)
-            await _run(server, http, watch, lambda: on_ready(Running(url, path, server)))
+            await _run(server, http, beside, lambda: on_ready(Running(url, path, server)))
         finally:
             _log.info("stopped")
     finally:
@@ -104,7 +106,7 @@ async def _watch_files(disk: Log, clock: Clock) -> None:
 
 
 async def _run(
-    server: ApiServer, http: HttpServer, watch: Coroutine[Any, Any, None], on_ready: Callable[[], None]
+    server: ApiServer, http: HttpServer, beside: Mapping[str, Coroutine[Any, Any, None]], on_ready: Callable[[], None]
 ) -> None:
     """What is behind starts first and stops last: watches end, requests in flight finish, then the disk is let go."""
 
@@ -114,7 +116,8 @@ async def _run(
 
     async with TaskScope("apiserver", on_exit=OnExit.CANCEL) as behind:
         behind.start(server.run(), name="server")
-        behind.start(watch, name="files")
+        for name, work in beside.items():
+            behind.start(work, name=name)
         await server.wait_ready()
         async with TaskScope("apiserver") as face:
             face.start(http.run(stop), name="http")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -81,7 +82,9 @@ class ApiServer:
         compaction_seconds: float = COMPACTION_SECONDS,
         budgets: Budgets | None = None,
         lifecycle_group: str = reserved.LIFECYCLE_GROUP,  # empty: the lifecycle kinds are not served
+        ready_checks: Mapping[str, Callable[[], str | None]] = MappingProxyType({}),
     ) -> None:
+        self._ready_checks = {"storage": self._storage_problem, **ready_checks}
         self._address = address
         self._port = int(address.rpartition(":")[2])
         self.world = world
@@ -133,7 +136,7 @@ class ApiServer:
         ]
 
     def _application(self) -> Application:
-        checks = health.Health(live={"ping": lambda: None}, ready={"storage": self._storage_problem})
+        checks = health.Health(live={"ping": lambda: None}, ready=self._ready_checks)
         discovery = Discovery(self.catalog, self._address)
         openapi = OpenApiEndpoints(self.catalog)
         paths: dict[str, PathHandler] = {

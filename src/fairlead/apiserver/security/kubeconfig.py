@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import json
 from pathlib import Path
 
@@ -10,8 +11,14 @@ import msgspec
 
 from fairlead.apiserver.security.files import read_private, write_private
 from fairlead.apiserver.security.pki.credentials import Credentials
+from fairlead.base import logs
+from fairlead.base.clock import Clock
 
-__all__ = ["Kubeconfig"]
+__all__ = ["Kubeconfig", "KubeconfigFile"]
+
+_NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
+_AGAIN_SECONDS = 1.0
+_log = logs.get_logger(__name__)
 
 # Text goes in as JSON, which is YAML.
 _TEMPLATE = """\
@@ -62,6 +69,42 @@ class Kubeconfig(msgspec.Struct, frozen=True):
         content = self.to_yaml().encode()
         if _read(path) != content:
             write_private(path, content, durable=False)
+
+
+class KubeconfigFile:
+    """Where a kubeconfig is kept. A full disk does not stop the server: it is written as soon as there is room."""
+
+    def __init__(self, content: Kubeconfig, path: Path) -> None:
+        self._content = content
+        self.path = path
+        self.problem: str | None = None  # why the file does not say what it should
+
+    def write(self) -> bool:
+        """Write it; whether that could be done. Raises what room alone would not cure."""
+        try:
+            self._content.write(self.path)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self.problem = (
+                f"{self.path} could not be written: no room left on the disk; the server is {self._content.server}"
+            )
+            return False
+        self.problem = None
+        return True
+
+    async def keep(self, clock: Clock) -> None:
+        """Return when it is written."""
+        if self.problem is None:
+            return
+        _log.error(
+            "kubeconfig could not be written: no room left on the disk",
+            path=str(self.path),
+            server=self._content.server,
+        )
+        while not self.write():
+            await clock.sleep(_AGAIN_SECONDS)
+        _log.info("kubeconfig written", path=str(self.path))
 
 
 def _read(path: Path) -> bytes | None:
