@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from fairlead.api import errors
+from fairlead.api.time import format_time
 from fairlead.apiserver.admission.interface import Operation
 from fairlead.apiserver.offload import weigh
 from fairlead.apiserver.operations import metadata as metadata_rules
@@ -128,7 +129,7 @@ async def _update_once(
         ownership.mend(obj, managed, options.warnings)
         if view is not None and operation.obj is not None:
             view.take(obj, operation.obj)
-        _prepare(resource, obj, old, subresource)
+        _prepare(core, resource, obj, old, subresource)
     await core.offload.run(_check, resource, obj, old, options, subresource)
     await core.admission.validate(operation)
     return await _commit(core, resource, entry, obj, old, options)
@@ -137,7 +138,7 @@ async def _update_once(
 def _begin(
     core: Core, resource: Resource, obj: Json, old: Json, options: WriteOptions, subresource: str, *, tracked: bool
 ) -> None:
-    _prepare(resource, obj, old, subresource)
+    _prepare(core, resource, obj, old, subresource)
     if not tracked:
         # Before admission: no manager owns what that changes.
         ownership.track(core, resource, old, obj, options, subresource)
@@ -156,7 +157,7 @@ def _show(operation: Operation, view: View, obj: Json, old: Json) -> None:
     operation.old = view.show(old) if view.operation == "UPDATE" else None
 
 
-def _prepare(resource: Resource, obj: Json, old: Json, subresource: str) -> None:
+def _prepare(core: Core, resource: Resource, obj: Json, old: Json, subresource: str) -> None:
     """What the kind's rules make of a change. May be done again when the object has changed since."""
     strategy = resource.strategy
     if subresource == "status":
@@ -165,6 +166,8 @@ def _prepare(resource: Resource, obj: Json, old: Json, subresource: str) -> None
         strategy.prepare_subresource_update(subresource, obj, old)
     else:
         strategy.prepare_update(obj, old)
+    if subresource:
+        strategy.set_times(obj, old, format_time(core.clock.now()))
     strategy.default(obj)
     if strategy.tracks_generation:
         counted = subresource != "status" and strategy.generation_changed(obj, old)

@@ -85,6 +85,9 @@ class Strategy:
         Of those whose write begins from what is there (scale, binding, finalize) there is nothing to take back.
         """
 
+    def set_times(self, obj: Json, old: Json, now: str) -> None:
+        """Fill in the times of a write to a subresource that the client left out."""
+
     def validate_subresource_update(self, subresource: str, obj: Json, old: Json) -> list[FieldError]:
         """What is wrong with a change through another subresource than status."""
         del subresource, obj, old

@@ -10,12 +10,14 @@ from typing import Final
 from fairlead.api import golang, names
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver.registry.strategy import Json, Strategy
+from fairlead.apiserver.security.pki.pem import certificates_fault
 from fairlead.apiserver.security.pki.requests import BadRequestFile, request_organizations
 
 __all__ = ["CertificateSigningRequestStrategy"]
 
 _SPEC: Final = FieldPath("spec")
 _CONDITIONS: Final = FieldPath("status", "conditions")
+_CERTIFICATE: Final = FieldPath("status", "certificate")
 _DECISIONS: Final = ("Approved", "Denied")  # made through the approval only
 _LASTING: Final = (*_DECISIONS, "Failed")  # there, and true, for good
 _MIN_SECONDS: Final = 600
@@ -77,6 +79,18 @@ class CertificateSigningRequestStrategy(Strategy):
         super().prepare_status_update(obj, old)
         obj["status"] = {**(old.get("status") or {}), "conditions": conditions or []}
 
+    def set_times(self, obj: Json, old: Json, now: str) -> None:
+        """When a condition was written, and since when it is so, where the client does not say."""
+        for condition in (obj.get("status") or {}).get("conditions") or ():
+            condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
+            if not condition.get("lastTransitionTime"):
+                kept = (
+                    one["lastTransitionTime"]
+                    for one in _of_type(old, condition.get("type"))
+                    if one.get("status") == condition.get("status") and one.get("lastTransitionTime")
+                )
+                condition["lastTransitionTime"] = next(kept, now)
+
     def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
         """A status does not decide, and what was signed stays."""
         problems = _validate_conditions(obj, old)
@@ -87,11 +101,7 @@ class CertificateSigningRequestStrategy(Strategy):
             elif len(there) == len(was) and there != was:
                 text = f'updates may not modify a condition of type "{kind}"'
                 problems.append(FieldError.forbidden(_CONDITIONS, text))
-        was_signed = (old.get("status") or {}).get("certificate")
-        if was_signed and (obj.get("status") or {}).get("certificate") != was_signed:
-            text = "updates may not modify existing certificate content"
-            problems.append(FieldError.forbidden(FieldPath("status", "certificate"), text))
-        return problems
+        return problems + _validate_certificate(_certificate(obj), _certificate(old))
 
     def validate_subresource_update(self, subresource: str, obj: Json, old: Json) -> list[FieldError]:
         """An approval."""
@@ -130,39 +140,52 @@ def _fault(request: str) -> str:
     return ""
 
 
-def _of_type(obj: Json, kind: str) -> list[Json]:
+def _certificate(obj: Json) -> str:
+    return (obj.get("status") or {}).get("certificate") or ""
+
+
+def _validate_certificate(signed: str, was: str) -> list[FieldError]:
+    if signed == was:
+        return []
+    fault = certificates_fault(base64.b64decode(signed)) if signed else ""
+    was_well = not was or not certificates_fault(base64.b64decode(was))  # else nothing better is asked for
+    problems = [FieldError.invalid(_CERTIFICATE, "<certificate data>", fault)] if fault and was_well else []
+    if was:
+        problems.append(FieldError.forbidden(_CERTIFICATE, "updates may not modify existing certificate content"))
+    return problems
+
+
+def _of_type(obj: Json, kind: object) -> list[Json]:
     return [one for one in (obj.get("status") or {}).get("conditions") or () if one.get("type") == kind]
 
 
 def _validate_conditions(obj: Json, old: Json) -> list[FieldError]:
-    conditions: list[Json] = (obj.get("status") or {}).get("conditions") or []
+    """What a server of another version has stored may stay as it is: two of a type, none at all, both decisions."""
     problems: list[FieldError] = []
-    seen: set[object] = set()
-    for index, condition in enumerate(conditions):
-        at, kind, status = _CONDITIONS.index(index), condition.get("type"), condition.get("status")
+    was = [one.get("type") or "" for one in (old.get("status") or {}).get("conditions") or ()]
+    may_repeat, may_be_empty = len(set(was)) < len(was), "" in was
+    may_be_both = all(kind in was for kind in _DECISIONS)
+    seen: list[str] = []
+    for index, condition in enumerate((obj.get("status") or {}).get("conditions") or []):
+        at, kind, status = _CONDITIONS.index(index), condition.get("type") or "", condition.get("status")
         allowed = ("True",) if kind in _LASTING else ("False", "True", "Unknown")
-        if not kind:
+        if not kind and not may_be_empty:
             problems.append(FieldError.required(at.child("type"), ""))
         if not status:
             problems.append(FieldError.required(at.child("status"), ""))
         elif status not in allowed:
             problems.append(FieldError.not_supported(at.child("status"), status, allowed))
-        if kind in seen:
+        if kind in _DECISIONS and any(one in seen for one in _DECISIONS if one != kind) and not may_be_both:
+            text = "Approved and Denied conditions are mutually exclusive"
+            problems.append(FieldError.invalid(_CONDITIONS, kind, text))
+        if kind in seen and not may_repeat:
             problems.append(FieldError.duplicate(at.child("type"), kind))
-        seen.add(kind)
-    if all(_of_type(obj, kind) for kind in _DECISIONS):
-        text = "Approved and Denied conditions are mutually exclusive"
-        problems.append(FieldError.invalid(_CONDITIONS, _decided_last(conditions), text))
+        seen.append(kind)
     for kind in _LASTING:
         if len(_of_type(obj, kind)) < len(_of_type(old, kind)):
             text = f'updates may not remove a condition of type "{kind}"'
             problems.append(FieldError.forbidden(_CONDITIONS, text))
     return problems
-
-
-def _decided_last(conditions: list[Json]) -> str:
-    kinds = [str(one.get("type")) for one in conditions]
-    return max(_DECISIONS, key=lambda kind: len(kinds) - kinds[::-1].index(kind))
 
 
 def _validate_usages(usages: list[str]) -> list[FieldError]:

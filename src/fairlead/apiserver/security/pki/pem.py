@@ -1,0 +1,99 @@
+"""PEM as Go reads it, and what is wrong with certificates in it.
+
+Go takes the last BEGIN line before each END line, passes over text around blocks, and over blocks that it cannot read.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterator
+
+import msgspec
+
+__all__ = ["Block", "certificates_fault", "pem_blocks"]
+
+_BEGIN = b"-----BEGIN "
+_END = b"\n-----END "
+_DASHES = b"-----"
+_BLANKS = b" \t\r"
+_SEQUENCE = 0x30
+_LONG_FORM = 0x80
+
+
+class Block(msgspec.Struct, frozen=True):
+    """What stands between one BEGIN and its END."""
+
+    kind: bytes
+    has_headers: bool
+    content: bytes
+
+
+def pem_blocks(data: bytes) -> Iterator[Block]:
+    """Every block that can be read."""
+    begun = 0
+    while (end := data.find(_END, begun)) >= 0:
+        block = _read_block(data, begun, end)
+        if block is not None:
+            yield block
+        begun = end + len(_END)
+
+
+def _read_block(data: bytes, begun: int, end: int) -> Block | None:
+    first = data.rfind(_BEGIN, begun, end + 1)
+    if first < 0 or (first > begun and data[first - 1 : first] != b"\n"):
+        return None
+    lines = data[first + len(_BEGIN) : end + 1].split(b"\n")
+    kind = lines.pop(0).rstrip(_BLANKS)
+    last, _, _ = data[end + len(_END) :].partition(b"\n")
+    if not kind.endswith(_DASHES) or last.rstrip(_BLANKS) != kind:
+        return None
+    has_headers = False
+    while lines and b":" in lines[0]:
+        lines.pop(0)
+        has_headers = True
+    try:
+        content = base64.b64decode(b"".join(lines).translate(None, _BLANKS), validate=True)
+    except binascii.Error:
+        return None
+    return Block(kind.removesuffix(_DASHES), has_headers, content)
+
+
+def certificates_fault(data: bytes) -> str:
+    """What is wrong with a chain of certificates; empty when nothing is."""
+    count = 0
+    for block in pem_blocks(data):
+        if block.kind != b"CERTIFICATE":
+            return f'only CERTIFICATE PEM blocks are allowed, found "{block.kind.decode(errors="replace")}"'
+        if block.has_headers:
+            return "no PEM block headers are permitted"
+        count += 1
+        fault = _der_fault(block.content)
+        if fault:
+            return fault
+    return "" if count else "must contain at least one CERTIFICATE PEM block"
+
+
+def _der_fault(content: bytes) -> str:
+    from cryptography import x509  # not before it is needed: the server is ready without
+
+    if not content:
+        return "found CERTIFICATE PEM block containing 0 certificates"
+    while content:
+        size = _der_size(content)
+        try:
+            x509.load_der_x509_certificate(content[:size])
+        except ValueError:
+            return "x509: malformed certificate"
+        content = content[size:]
+    return ""
+
+
+def _der_size(content: bytes) -> int:
+    """How many bytes the first value has, its head included; all there are when that is not said."""
+    if len(content) < 2 or content[0] != _SEQUENCE:
+        return len(content)
+    if content[1] < _LONG_FORM:
+        return 2 + content[1]
+    digits = content[1] - _LONG_FORM
+    return 2 + digits + int.from_bytes(content[2 : 2 + digits])
