@@ -17,7 +17,7 @@ import pytest
 from fairlead.base.clock import RealClock
 from fairlead.testing import EmbeddedControlPlane
 from fairlead.testing.control_plane import Access
-from fairlead.testing.manifests import secret
+from fairlead.testing.manifests import config_map, secret
 from fairlead.testing.plugin import watch_over
 from fairlead.testing.rawhttp import RawApi
 
@@ -40,7 +40,7 @@ def resident_bytes(pid: int) -> int:
 
 
 async def ask(
-    access: Access, context: ssl.SSLContext, query: str, accept: str = "*/*", *, limit: int = 1024
+    access: Access, context: ssl.SSLContext, query: str, accept: str = "*/*", *, path: str = PATH, limit: int = 1024
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Ask, and let neither the kernel nor asyncio read more than the first few bytes of the answer."""
     host, _, port = access.url.removeprefix("https://").partition(":")
@@ -50,16 +50,21 @@ async def ask(
     await asyncio.get_running_loop().sock_connect(connection, (host, int(port)))
     reader, writer = await asyncio.open_connection(sock=connection, ssl=context, server_hostname=host, limit=limit)
     # HTTP/1.0: the body is sent as it is.
-    head = [f"GET {PATH}?{query} HTTP/1.0", f"Host: {host}", f"Accept: {accept}"]
+    head = [f"GET {path}?{query} HTTP/1.0", f"Host: {host}", f"Accept: {accept}"]
     writer.write("\r\n".join([*head, f"Authorization: Bearer {access.token}", "", ""]).encode())
     assert (await reader.readline()).startswith(b"HTTP/1.1 200")
     return reader, writer
 
 
 async def ask_without_reading(
-    access: Access, context: ssl.SSLContext, query: str = "watch=true&resourceVersion=0", accept: str = "*/*"
+    access: Access,
+    context: ssl.SSLContext,
+    query: str = "watch=true&resourceVersion=0",
+    accept: str = "*/*",
+    *,
+    path: str = PATH,
 ) -> asyncio.StreamWriter:
-    _, writer = await ask(access, context, query, accept)
+    _, writer = await ask(access, context, query, accept, path=path)
     return writer
 
 
@@ -146,6 +151,65 @@ async def test_none_of_them_holds_a_copy_of_the_collection(plane: EmbeddedContro
             assert held < len(QUESTIONS) * EACH * 600_000
         await until_below(pid, 1.2 * before)
         assert len((await api.get(PATH)).expect(200)["items"]) == OBJECTS
+
+
+METADATA = "application/json;as=PartialObjectMetadata%s;v=v1;g=meta.k8s.io"
+MAPS = "/api/v1/namespaces/default/configmaps"
+# Forms that need no copy of an object, and those that are made for each reader.
+SHARED = [
+    ("watch=true&resourceVersion=0", "application/json"),
+    (STATE, "application/json"),
+    ("", "application/json"),
+    ("limit=5", "application/json"),
+    ("", METADATA % "List"),
+    (STATE, METADATA % ""),
+    ("", TABLE),
+    (STATE, TABLE),
+]
+MADE = [
+    ("includeObject=Object", TABLE),
+    (STATE + "&includeObject=Object", TABLE),
+    ("pretty=true", "application/json"),
+    ("", "application/yaml"),
+]
+
+
+async def ask_of_large_objects(
+    plane: EmbeddedControlPlane, questions: list[tuple[str, str]], each: int
+) -> AsyncIterator[int]:
+    """How many bytes the server has more than before, while so many clients ask each question and do not read."""
+    access = plane.access()
+    context = ssl.create_default_context(cafile=str(access.ca_file))
+    async with RawApi(access) as api, contextlib.AsyncExitStack() as stack:
+        for number in range(12):
+            (await api.post(MAPS, config_map(f"large-{number}", {"k": "x" * 900_000}))).expect(201)
+        before = resident_bytes(plane.apiserver.pid)
+        for question in questions:
+            for _ in range(each // 10):
+                asking = (ask(access, context, *question, path=MAPS) for _ in range(10))
+                for answer in await asyncio.gather(*asking, return_exceptions=True):
+                    if isinstance(answer, OSError | asyncio.IncompleteReadError):
+                        continue  # hung up on, for there are too many
+                    assert not isinstance(answer, BaseException)
+                    stack.push_async_callback(hang_up, answer[1])
+                yield resident_bytes(plane.apiserver.pid) - before
+        assert (await api.get("/readyz")).text == "ok"
+
+
+@pytest.mark.parametrize("each", [10, pytest.param(200, marks=pytest.mark.long)])
+async def test_large_objects_are_not_copied_for_them(plane: EmbeddedControlPlane, each: int) -> None:
+    """A copy of one object for each would be a megabyte and more."""
+    readers = 0
+    async for held in ask_of_large_objects(plane, SHARED, each):
+        readers += 10
+        assert held < 20 * 2**20 + readers * 250_000
+
+
+@pytest.mark.long
+async def test_what_must_be_made_for_them_is_counted(plane: EmbeddedControlPlane) -> None:
+    """A megabyte for each of 600 of them; when all take more than the budget, the first ones are hung up on."""
+    held = [held async for held in ask_of_large_objects(plane, MADE, 150)]
+    assert max(held) < 300 * 2**20
 
 
 async def test_one_that_should_end_is_not_waited_for(plane: EmbeddedControlPlane) -> None:

@@ -9,11 +9,13 @@ import struct
 import sys
 from typing import Any
 
-__all__ = ["acknowledged_bytes", "cannot_listen"]
+__all__ = ["acknowledged_bytes", "cannot_listen", "peer_has_closed"]
 
 # tcpi_bytes_acked in Linux's struct tcp_info.
 _ACKNOWLEDGED = struct.Struct("=Q")
 _ACKNOWLEDGED_OFFSET = 120
+# Its first byte is the state: TCP_CLOSE and TCP_CLOSE_WAIT.
+_CLOSED_STATES = frozenset({7, 8})
 
 
 def acknowledged_bytes(connection: Any) -> int | None:
@@ -25,6 +27,19 @@ def acknowledged_bytes(connection: Any) -> int | None:
         return int(_ACKNOWLEDGED.unpack_from(told, _ACKNOWLEDGED_OFFSET)[0])
     except (OSError, struct.error):
         return None
+
+
+def peer_has_closed(connection: Any) -> bool:
+    """Whether the other side has said that it sends nothing more; False where the system does not say.
+
+    It is known before what was sent until then is read.
+    """
+    if sys.platform != "linux" or connection is None:
+        return False
+    try:
+        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _CLOSED_STATES
+    except (OSError, IndexError):
+        return False
 
 
 def cannot_listen(error: OSError, address: str, port: int) -> OSError:

@@ -61,7 +61,7 @@ class Objects:
 
     def list(self, resource: Resource, selection: Selection = EVERYTHING) -> Iterator[Json]:
         """Every selected object of a resource."""
-        for entry in self._store.table(resource.table).page(selection, after="", revision=None):
+        for entry in self._store.table(resource.table).page(selection):
             yield resource.decode(entry)
 
     async def wait_for(

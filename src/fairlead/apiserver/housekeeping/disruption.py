@@ -64,7 +64,7 @@ class DisruptionKeeper:
         if not budgets.entries:
             return ()
         namespace, _ = split_key(change.last.key)
-        return [entry.key for entry in budgets.page(Selection(namespace=namespace), after="", revision=None)]
+        return [entry.key for entry in budgets.page(Selection(namespace=namespace))]
 
     async def put_right(self, key: str) -> float | None:
         """Write the budget's status as it should be."""

@@ -141,7 +141,7 @@ class NamespaceKeeper:
                 continue
             tables[resource.table] = None
             selection = Selection(namespace=namespace)
-            for entry in self._core.store.table(resource.table).page(selection, after="", revision=None):
+            for entry in self._core.store.table(resource.table).page(selection):
                 yield resource, split_key(entry.key)[1]
 
     async def _report(self, namespace: str, left: _Left) -> None:

@@ -20,7 +20,7 @@ from fairlead.apiserver.http.incoming import Incoming
 from fairlead.apiserver.http.messages import Query, Request, Response
 from fairlead.apiserver.http.outgoing import GONE, Held, Outgoing, reset_when_closed
 from fairlead.apiserver.http.site import Site
-from fairlead.apiserver.http.streams import Stream
+from fairlead.apiserver.http.streams import Stream, size_of
 from fairlead.apiserver.http.target import decode_path, is_well_formed
 from fairlead.base import commitment, sockets
 
@@ -124,6 +124,7 @@ class Connection(asyncio.Protocol):
         self._flow.held_back = True
         self._outgoing.pause()
         self._follow()
+        self._site.held_more(self._outgoing.made_bytes)
 
     def resume_writing(self) -> None:
         """It reads again."""
@@ -274,6 +275,9 @@ class Connection(asyncio.Protocol):
 
     def cut_overdue(self) -> bool:
         """Hang up if the client takes too long. One that reads, however slowly, has its time anew."""
+        if not self._reading and sockets.peer_has_closed(self._transport.get_extra_info("socket")):
+            self.abort()  # what lies in front of its farewell is not read before the answer has ended
+            return True
         if self.ends_at >= self._site.now:
             return False
         if self._wait is _ROOM and self._read_progress() > self._progress:
@@ -287,7 +291,7 @@ class Connection(asyncio.Protocol):
         """What is held for a client that does not read, and since when; None for one that does."""
         if self._wait is not _ROOM:
             return None
-        return Held(self._waits_since, self._transport.get_write_buffer_size())
+        return self._outgoing.held(self._waits_since)
 
     # ---- answering
 
@@ -395,18 +399,16 @@ class Connection(asyncio.Protocol):
         self._flow.response_began()
         if not (self._is_quiet and incoming.complete):
             self._follow()
-        streamed = not isinstance(response.body, bytes | list)
-        if streamed and not incoming.chunks_understood:
+        if isinstance(response.body, Stream) and not incoming.chunks_understood:
             return True
         return not (incoming.keep_alive and incoming.complete and self._flow.may_go_on) or self._site.stopping
 
     async def _respond(self, incoming: Incoming, response: Response, *, closing: bool) -> None:
         body = response.body
-        if isinstance(body, list):
-            body = b"".join(body)
-        if isinstance(body, bytes):
-            top = head.encode(response, self._site.date, closing=closing, length=len(body))
-            await self._outgoing.send(top, b"" if incoming.method == "HEAD" else body)
+        if not isinstance(body, Stream):
+            text = body if isinstance(body, bytes) else tuple(body)
+            top = head.encode(response, self._site.date, closing=closing, length=size_of(text))
+            await self._outgoing.send(top, b"" if incoming.method == "HEAD" else text)
             return
         try:
             chunked = incoming.chunks_understood

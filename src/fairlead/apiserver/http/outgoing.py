@@ -7,6 +7,7 @@ it is shared with others: what the transport has taken is encrypted, and belongs
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
 import socket
 import struct
@@ -14,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from fairlead.apiserver.http.streams import PIECE_BYTES, Stream
+from fairlead.apiserver.http.streams import PIECE_BYTES, Stream, Text, Unsent
 
 __all__ = ["GONE", "UNSENT_TOTAL_BYTES", "Held", "Outgoing", "chosen_to_cut", "reset_when_closed"]
 
@@ -56,18 +57,24 @@ class Held(NamedTuple):
     """What is held for a client that does not read."""
 
     since: float
-    size: int  # bytes, as its transport counts them
+    size: int  # bytes: what its transport has, and what was made for it alone
+    shared: bytes = b""  # a text that may be held for other clients too: it is counted once
 
 
 def chosen_to_cut(held: Mapping[_C, Held], budget_bytes: int = UNSENT_TOTAL_BYTES) -> list[_C]:
     """On whom to hang up, so that the rest is within the budget: those who have taken nothing for the longest time."""
-    total = sum(one.size + _BELOW_BYTES for one in held.values())
+    holders = collections.Counter(id(one.shared) for one in held.values())
+    shared = {id(one.shared): len(one.shared) for one in held.values()}
+    total = sum(one.size + _BELOW_BYTES for one in held.values()) + sum(shared.values())
     chosen = []
     for connection, one in sorted(held.items(), key=lambda item: item[1].since):
         if total <= budget_bytes:
             break
         chosen.append(connection)
         total -= one.size + _BELOW_BYTES
+        holders[id(one.shared)] -= 1
+        if not holders[id(one.shared)]:
+            total -= len(one.shared)
     return chosen
 
 
@@ -83,20 +90,35 @@ class Outgoing:
     """Writes answers to a transport, as fast as the client takes them.
 
     1. While the transport holds as much as it may, nothing is written but heads and ends of answers.
-    2. A stream is written to from wherever its news arrive: no task is woken for a piece.
+    2. A stream is written to from wherever its news arrive: no task is woken for a piece. Only what a stream calls work
+       is done by the task that awaits `stream`.
     3. `hurry` is called when a stream should end and the client does not read: the end cannot wait for it for long.
+    4. A body that cannot be completed ends with an aborted connection, so that no client takes it for whole.
     """
 
-    __slots__ = ("_chunked", "_done", "_hurry", "_room", "_source", "_transport", "held_back")
+    __slots__ = ("_chunked", "_done", "_hurry", "_room", "_source", "_transport", "_unsent", "held_back")
 
     def __init__(self, transport: Any, hurry: Callable[[], None]) -> None:
         self.held_back = False
         self._transport = transport  # uvloop's transports are of no class of asyncio's
         self._hurry = hurry
         self._room: asyncio.Future[None] | None = None
-        self._done: asyncio.Future[None] | None = None
+        self._done: asyncio.Future[bool] | None = None
         self._source: Stream | None = None
+        self._unsent: Unsent | None = None
         self._chunked = False
+
+    def held(self, since: float) -> Held:
+        """What the client has not taken."""
+        size = self._transport.get_write_buffer_size()
+        holder = self._source or self._unsent
+        return Held(since, size) if holder is None else Held(since, size + holder.own_bytes, holder.shared)
+
+    @property
+    def made_bytes(self) -> int:
+        """What is held besides what the transport has, and besides what is stored anyway."""
+        holder = self._source or self._unsent
+        return 0 if holder is None else holder.own_bytes + len(holder.shared)
 
     def pause(self) -> None:
         """The transport is full."""
@@ -110,17 +132,21 @@ class Outgoing:
         if self._source is not None:
             self._fill()
 
-    async def send(self, top: bytes, body: bytes) -> None:
+    async def send(self, top: bytes, body: Text) -> None:
         """A whole answer. Returns when the transport has taken all of it and has room again."""
-        if len(body) <= PIECE_BYTES:
+        if isinstance(body, bytes) and len(body) <= PIECE_BYTES:
             self._transport.write(top + body)
         else:
             self._transport.write(top)
-            rest = memoryview(body)
-            while rest:
+            unsent = self._unsent = Unsent()
+            unsent.add(body, shared=body if isinstance(body, bytes) else max(body, key=len))
+            try:
                 await self.drain()
-                self._transport.write(rest[:PIECE_BYTES])
-                rest = rest[PIECE_BYTES:]
+                while (piece := unsent.take(PIECE_BYTES)) is not None:
+                    self._transport.write(piece)
+                    await self.drain()
+            finally:
+                self._unsent = None
         await self.drain()
 
     async def drain(self) -> None:
@@ -132,17 +158,25 @@ class Outgoing:
     async def stream(self, source: Stream, *, chunked: bool) -> None:
         """A body that is made while it is sent. Returns when it is over; hangs up when it broke off."""
         self._source, self._chunked = source, chunked
-        self._done = asyncio.get_running_loop().create_future()
         source.listen(self._fill)
         try:
-            self._fill()
-            await self._done
+            while not await self._fill_until_done():
+                await source.work()
+        except Exception:
+            self._break_off()  # a client of HTTP/1.0 would take a connection that is closed for the end
+            raise
         finally:
             source.listen(None)
             self._source = self._done = None
         await self.drain()
         if chunked:
             self._transport.write(b"0\r\n\r\n")
+
+    async def _fill_until_done(self) -> bool:
+        """Write until the stream is over, or needs work (False)."""
+        self._done = asyncio.get_running_loop().create_future()
+        self._fill()
+        return await self._done
 
     def _fill(self) -> None:
         """Write what there is while there is room for it."""
@@ -159,9 +193,15 @@ class Outgoing:
             done.set_exception(error)
             return
         if source.broken:
-            reset_when_closed(self._transport)
-            self._transport.abort()  # which cancels the task that waits for the end
+            self._break_off()  # which cancels the task that waits for the end
         elif source.over:
-            done.set_result(None)
-        elif source.ending and self.held_back:
-            self._hurry()
+            done.set_result(True)
+        elif self.held_back:
+            if source.ending:
+                self._hurry()
+        elif source.needs_work:
+            done.set_result(False)
+
+    def _break_off(self) -> None:
+        reset_when_closed(self._transport)
+        self._transport.abort()

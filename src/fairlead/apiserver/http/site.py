@@ -16,6 +16,7 @@ __all__ = ["Handler", "Kept", "Site"]
 Handler = Callable[[Request], Awaitable[Response]]
 
 _CUT_AT_ONCE = 50
+_UNCHECKED_BYTES = 16 << 20
 _log = logs.get_logger(__name__)
 
 
@@ -56,6 +57,7 @@ class Site:
         self.stopping = False
         self.now = 0.0  # to the second: enough to end what takes too long
         self.date = b""
+        self._unchecked_bytes = 0  # held since it was last looked whether that is too much
 
     def forget(self, connection: Kept) -> None:
         """A connection is gone, and what it asked for has ended."""
@@ -70,6 +72,18 @@ class Site:
             cut += connection.cut_overdue()
             if cut >= _CUT_AT_ONCE:
                 return
+        self._cut_unread()
+
+    def held_more(self, size: int) -> None:
+        """So many bytes more are held for a client that does not read. Much of that is not left for the next second."""
+        self._unchecked_bytes += size
+        if self._unchecked_bytes > _UNCHECKED_BYTES:
+            self._unchecked_bytes = 0
+            asyncio.get_running_loop().call_soon(self._cut_unread)
+
+    def _cut_unread(self) -> None:
+        """Hang up on those who have not read for the longest time, while too much is held for all of them."""
+        self._unchecked_bytes = 0
         held = {connection: found for connection in self.connections if (found := connection.held) is not None}
         for connection in chosen_to_cut(held):
             connection.abort()

@@ -49,7 +49,7 @@ class Inside:
 
     def list(self, resource: Resource, selection: Selection = EVERYTHING) -> Iterator[Json]:
         """Every selected object."""
-        for entry in self._core.store.table(resource.table).page(selection, after="", revision=None):
+        for entry in self._core.store.table(resource.table).page(selection):
             yield resource.decode(entry)
 
     async def create(self, resource: Resource, obj: Json, *, namespace: str = "") -> Outcome:

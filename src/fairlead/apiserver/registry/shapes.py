@@ -55,6 +55,10 @@ class Shape:
         """What its objects are stored by."""
         return self._family.origin
 
+    def shows_stored(self, entry: Entry) -> bool:
+        """Whether the object is shown as it is stored, as is known without looking into it."""
+        return self._kind.storage and self._family.wrote(entry)
+
     def shown(self, entry: Entry) -> Entry:
         """The object as this version shows it: mostly the very same."""
         if self._kind.storage and self._family.wrote(entry):

@@ -17,6 +17,7 @@ from fairlead.apiserver.storage.selection import Selection
 __all__ = ["Snapshot", "SortedEntries"]
 
 _BLOCK = 128  # entries: a write copies half as many references as that, on average
+_BLOCKS_AT_ONCE = 8  # blocks: a thousand entries take a selector about two milliseconds
 _key_of = operator.attrgetter("key")
 
 Block = tuple[Entry, ...]
@@ -32,6 +33,10 @@ class Snapshot:
 
     def select(self, selection: Selection, *, after: str = "") -> Iterator[Entry]:
         """The selected entries in key order, from the first key greater than ``after``."""
+        return (entry for entry in self.scan(selection, after=after) if entry is not None)
+
+    def scan(self, selection: Selection, *, after: str = "") -> Iterator[Entry | None]:
+        """As `select`, with None behind each few blocks that were looked at: there others may have a turn."""
         prefix = selection.namespace + "/" if selection.namespace else ""
         blocks, number, position = self._blocks, 0, 0
         if after >= prefix and after:
@@ -41,7 +46,9 @@ class Snapshot:
         elif prefix:
             number, position = _find(blocks, prefix)
         matches = selection.matches
-        for block in blocks[number:]:
+        for looked_at, block in enumerate(blocks[number:]):
+            if looked_at and not looked_at % _BLOCKS_AT_ONCE:
+                yield None
             for entry in block[position:] if position else block:
                 if prefix and not entry.key.startswith(prefix):
                     return
@@ -100,15 +107,21 @@ class SortedEntries:
 
     def remove(self, key: str) -> None:
         """Take out the entry of a key, which must be there."""
-        self._snapshot = None
-        number, position = _find(self._blocks, key)
-        block = self._blocks[number]
-        if block[position].key != key:
+        if not self.discard(key):
             raise KeyError(key)
+
+    def discard(self, key: str) -> bool:
+        """Take out the entry of a key; whether it was there."""
+        number, position = _find(self._blocks, key)
+        block = self._blocks[number] if self._blocks else ()
+        if position >= len(block) or block[position].key != key:
+            return False
+        self._snapshot = None
         if len(block) == 1:
             del self._blocks[number]
         else:
             self._blocks[number] = block[:position] + block[position + 1 :]
+        return True
 
 
 def _find(blocks: list[Block] | tuple[Block, ...], key: str) -> tuple[int, int]:

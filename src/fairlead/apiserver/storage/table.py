@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import bisect
 import operator
 import weakref
@@ -15,6 +16,7 @@ from fairlead.apiserver.storage.watching import WatcherIndex
 __all__ = ["Table"]
 
 _FEW = 32
+_UNDONE_AT_ONCE = 400  # changes: a few milliseconds, after which others have a turn
 _revision_of = operator.attrgetter("revision")
 
 
@@ -28,6 +30,7 @@ class Table:
         self.forgotten = forgotten  # every change of this table after this revision is remembered
         self._sorted = SortedEntries()
         self._past: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
+        self._rebuilding = asyncio.Lock()  # readers of one past moment wait for the first of them
         self._changes: list[Change] = []  # by revision
         self._dropped = 0  # how many at the front of _changes are forgotten already
 
@@ -75,35 +78,47 @@ class Table:
         start = bisect.bisect_right(self._changes, revision, lo=self._dropped, key=_revision_of)
         return self._changes[start : start + _FEW]
 
-    def snapshot(self, revision: int | None = None) -> Snapshot:
-        """The table as it is, or as it was at a revision that is remembered. Readers of one moment share it."""
+    def snapshot(self) -> Snapshot:
+        """The table as it is. Readers of one moment share it."""
+        return self._sorted.snapshot()
+
+    async def snapshot_at(self, revision: int) -> Snapshot | None:
+        """The table as it was at a revision; None when that is forgotten. Others have turns while it is made."""
         newest = self._changes[-1].revision if self._changes else 0
-        if revision is None or revision >= newest:
+        if revision >= newest:
             return self._sorted.snapshot()
-        known = self._past.get(revision)
-        if known is None:
-            known = self._past[revision] = self._rebuild(revision)
-        return known
+        async with self._rebuilding:
+            if revision < self.forgotten:
+                return None
+            known = self._past.get(revision)
+            if known is None:
+                known = self._past[revision] = await self._rebuild(revision)
+            return known
 
-    def page(self, selection: Selection, *, after: str, revision: int | None) -> Iterator[Entry]:
-        """The selected entries in key order, from the first key greater than ``after``, as of a revision."""
-        return self.snapshot(revision).select(selection, after=after)
+    def page(self, selection: Selection) -> Iterator[Entry]:
+        """The selected entries of now, in key order."""
+        return self._sorted.snapshot().select(selection)
 
-    def count(self, namespace: str, *, after: str = "") -> int:
-        """How many objects there are, in one namespace or in all, behind a key."""
-        return self._sorted.snapshot().count(namespace, after=after)
+    async def _rebuild(self, revision: int) -> Snapshot:
+        """Undo, in a copy that shares what has not changed, every change since a revision.
 
-    def _rebuild(self, revision: int) -> Snapshot:
-        """Undo, in a copy that shares what has not changed, every change since a revision."""
-        then: dict[str, Entry | None] = {}
-        for change in reversed(self.changes_since(revision)):
-            then[change.last.key] = change.before
+        What it works on are views of this moment, so writes may go on meanwhile.
+        """
+        changes = self.changes_since(revision)
         past = SortedEntries(self._sorted.snapshot())
-        for key, entry in then.items():
+        # The first change of a key is the last one to be undone.
+        then: dict[str, Entry | None] = {}
+        for number, change in enumerate(changes, 1):
+            then.setdefault(change.last.key, change.before)
+            if not number % (10 * _UNDONE_AT_ONCE):
+                await asyncio.sleep(0)
+        for number, (key, entry) in enumerate(then.items(), 1):
             if entry is not None:
                 past.put(entry)
-            elif key in self.entries:
-                past.remove(key)
+            else:
+                past.discard(key)
+            if not number % _UNDONE_AT_ONCE:
+                await asyncio.sleep(0)
         return past.snapshot()
 
 

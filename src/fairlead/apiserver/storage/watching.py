@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.storage.selection import Selection, classify
 
-__all__ = ["Dispatcher", "Notice", "Watcher", "WatcherIndex"]
+__all__ = ["Dispatcher", "Notice", "Watcher", "WatcherIndex", "size_of_notice"]
 
 # An event type, the object to show, and the change that shares its encoded frame (None for a bookmark).
 Notice = tuple[str, Entry | None, Change | None]
@@ -132,7 +132,7 @@ class Watcher:
                 self.end()
                 return
             self._notices.append(notice)
-            self._bytes += _size(notice)
+            self._bytes += size_of_notice(notice)
         if not self._due:
             self._due = True
             self._dispatcher.add(self)
@@ -184,7 +184,7 @@ class Watcher:
         size = 0
         while self._notices and size < _TAKEN_BYTES:
             notice = self._notices.popleft()
-            size += _size(notice)
+            size += size_of_notice(notice)
             taken.append(notice)
         self._bytes -= size
         return taken
@@ -268,7 +268,8 @@ class WatcherIndex:
                     watcher.offer(notice)  # one that has ended takes nothing
 
 
-def _size(notice: Notice) -> int:
+def size_of_notice(notice: Notice) -> int:
+    """What a notice takes, as if nothing of it were shared."""
     return _NOTICE_BYTES + (0 if notice[1] is None else len(notice[1].tail))
 
 

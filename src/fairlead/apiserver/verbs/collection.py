@@ -1,21 +1,22 @@
 """The answer to a list: made while it is sent, from entries that all readers share.
 
-A list that fits into one piece is answered whole. Of a larger one the server holds one piece at a time, whichever form
-it takes: a client that does not read its answer keeps the moment that it shows, and no copy of it.
+A list that fits into one piece is answered whole. Of a larger one the server holds a few items at a time, whichever
+form it takes: a client that does not read its answer keeps the moment that it shows, and no copy of it. Objects that
+are shown as they are stored are not copied before they are sent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from fairlead.apiserver.http.messages import Json, Response
-from fairlead.apiserver.http.streams import Stream
-from fairlead.apiserver.registry.resource import decode_entry
+from fairlead.apiserver.http.streams import PIECE_BYTES, Stream, Text, Unsent
+from fairlead.apiserver.offload import LARGE_BYTES, weigh
 from fairlead.apiserver.storage.records import Entry
-from fairlead.apiserver.storage.store import Store
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.call import Call
 from fairlead.apiserver.verbs.presentation import Form
@@ -24,9 +25,10 @@ __all__ = ["ListStream", "answer"]
 
 # Larger than a watch's: a list is read at once, and each piece costs a little.
 _PIECE_BYTES = 64 * 1024
+_END = object()
 
-# A piece, and whether it is the last one.
-_Piece = tuple[bytes, bool]
+# From some entries to the items that show them. May be called in a thread.
+_Maker = Callable[[Sequence[Entry]], list[bytes]]
 
 
 class _Frame(msgspec.Struct, frozen=True):
@@ -38,130 +40,199 @@ class _Frame(msgspec.Struct, frozen=True):
     empty: bytes  # the whole list when it has none
 
 
-def answer(
-    call: Call, form: Form, entries: Iterable[Entry], meta: Mapping[str, Any], *, moment: int | None = None
+async def answer(
+    call: Call, form: Form, entries: Iterable[Entry | None], meta: Mapping[str, Any], *, moment: int
 ) -> Response:
-    """A list of stored objects. ``moment`` is the revision that the entries show, if they are read as they are sent."""
-    frame, items = _parts(call, form, entries, meta)
-    pieces = _pieces(frame, items)
-    piece, last = next(pieces)
-    if last:
-        return Response(body=piece, content_type=form.media)
-    return Response(body=ListStream(call.core.store, piece, pieces, moment), content_type=form.media)
+    """A list of stored objects.
+
+    Args:
+        call: the request.
+        form: how objects are shown.
+        entries: are read while the list is sent. None among them means that others should have a turn.
+        meta: the metadata of the list.
+        moment: the revision that the entries show.
+    """
+    frame, make = _parts(call, form, meta)
+    stream = ListStream(call, frame, make, iter(entries), moment=moment)
+    stream.as_stored = form.plain and not call.request.query.flag("pretty")
+    try:
+        whole = await stream.begin()
+    except BaseException:
+        stream.close()
+        raise
+    if whole is None:
+        return Response(body=stream, content_type=form.media)
+    stream.close()
+    return Response(body=whole, content_type=form.media)
 
 
 class ListStream(Stream):
-    """A list in pieces."""
+    """A list in pieces.
 
-    def __init__(self, store: Store, first: bytes, rest: Iterator[_Piece], moment: int | None) -> None:
+    1. What is unsent are `_PIECE_BYTES` of items, or a single larger one.
+    2. Items that show entries as they are stored are added when there is room for them. All others are made by `work`,
+       from `LARGE_BYTES` of stored objects at a time, or from a single larger one.
+    """
+
+    def __init__(
+        self, call: Call, frame: _Frame, make: _Maker, entries: Iterator[Entry | None], *, moment: int
+    ) -> None:
         super().__init__()
-        self._store = store
-        self._first: bytes | None = first
-        self._rest: Iterator[_Piece] | None = rest
+        self.as_stored = False  # the form is the one in which most entries are stored
+        self._call = call
+        self._frame = frame
+        self._make = make
+        self._entries: Iterator[Entry | None] | None = entries  # None when all are read
+        self._unmade: list[Entry] = []
+        self._unmade_bytes = 0
+        self._made_bytes = 0  # ever
+        self._unsent = Unsent()
+        self._between = frame.top  # what stands before the next item
+        self._complete = False  # nothing will be added
+        self._others_turn = False
         self._was_cut = False
         self._listener: Callable[[], None] | None = None
-        self._reading = None if moment is None else store.begin_reading(moment, self._cut)
+        self._reading = call.core.store.begin_reading(moment, self._cut)
 
     @property
     def over(self) -> bool:
         """All of it was sent."""
-        return self._rest is None and not self._was_cut
+        return self._complete and not self._unsent.size
 
     @property
     def broken(self) -> bool:
         """The reader was so slow that the moment could not be kept for it."""
         return self._was_cut
 
+    @property
+    def needs_work(self) -> bool:
+        """The next items are not shown as they are stored, or others should have a turn first."""
+        return bool(self._unmade) or self._others_turn
+
+    @property
+    def own_bytes(self) -> int:
+        """Items that were made for this reader."""
+        return self._unsent.own_bytes
+
     def listen(self, listener: Callable[[], None] | None) -> None:
         """Call this when the list breaks off."""
         self._listener = listener
 
+    async def begin(self) -> bytes | None:
+        """Make the first piece. Returns the whole list if it is no longer than that."""
+        self._read()
+        while self.needs_work and self._unsent.size < _PIECE_BYTES:
+            await self.work()
+            self._read()
+        return self._unsent.take(_PIECE_BYTES) if self._complete and self._unsent.size <= _PIECE_BYTES else None
+
     def next_piece(self) -> bytes | None:
-        """The next piece; there is one until it is over."""
-        if self._first is not None:
-            piece, self._first = self._first, None
-            return piece
-        if self._rest is None:
+        """The next piece; None when there is work before it, or when all was sent."""
+        self._read()
+        if self.needs_work and self._unsent.size < PIECE_BYTES:
             return None
-        piece, last = next(self._rest)
-        if last:
-            self._end()
-        return piece
+        return self._unsent.take(_PIECE_BYTES)
+
+    async def work(self) -> None:
+        """Make some items: in the thread for large objects, unless all that were made are few."""
+        if self._unmade:
+            batch, self._unmade = self._unmade, []
+            self._made_bytes += self._unmade_bytes
+            self._unmade_bytes = 0
+            weigh(self._made_bytes)
+            for item in await self._call.core.offload.run(self._make, batch):
+                self._add(item, own_bytes=len(item))
+        self._others_turn = False
+        await asyncio.sleep(0)
+
+    def _read(self) -> None:
+        """Add items that need not be made, until there is a piece of them or one that must be made."""
+        while self._entries is not None and not self._others_turn and self._unsent.size < _PIECE_BYTES:
+            entry = next(self._entries, _END)
+            if entry is None:
+                self._others_turn = True
+            elif not isinstance(entry, Entry):
+                self._entries = None
+            elif self.as_stored and not self._unmade and self._call.resource.shows_stored(entry):
+                self._add(presentation.stored_item(self._call.resource, entry))
+            else:
+                self._unmade.append(entry)
+                self._unmade_bytes += len(entry.tail)
+                if self._unmade_bytes >= LARGE_BYTES:
+                    return
+        if self._entries is None and not self._unmade and not self._complete and not self._was_cut:
+            self._complete = True
+            self._unsent.add(self._frame.empty if self._between is self._frame.top else self._frame.bottom)
+
+    def _add(self, item: Text, *, own_bytes: int = 0) -> None:
+        if not self._closed and not self._was_cut:
+            parts = (item,) if isinstance(item, bytes) else item
+            self._unsent.add((self._between, *parts), own_bytes=own_bytes)
+            self._between = self._frame.between
 
     def _let_go(self) -> None:
-        self._end()
+        self._entries = None
+        self._unmade.clear()
+        self._unsent.clear()
         self._listener = None
-
-    def _end(self) -> None:
-        self._first = self._rest = None
-        if self._reading is not None:
-            self._store.end_reading(self._reading)
-            self._reading = None
+        self._call.core.store.end_reading(self._reading)
 
     def _cut(self) -> None:
         self._was_cut = True
-        self._end()
-        if self._listener is not None:
-            self._listener()
+        listener = self._listener
+        self._let_go()
+        if listener is not None:
+            listener()
 
 
-def _pieces(frame: _Frame, items: Iterator[bytes]) -> Iterator[_Piece]:
-    first = next(items, None)
-    if first is None:
-        yield frame.empty, True
-        return
-    piece = [frame.top, first]
-    size = len(first)
-    for item in items:
-        if size >= _PIECE_BYTES:
-            yield b"".join(piece), False
-            piece, size = [], 0
-        piece.append(frame.between)
-        piece.append(item)
-        size += len(item)
-    piece.append(frame.bottom)
-    yield b"".join(piece), True
-
-
-def _parts(call: Call, form: Form, entries: Iterable[Entry], meta: Mapping[str, Any]) -> tuple[_Frame, Iterator[bytes]]:
+def _parts(call: Call, form: Form, meta: Mapping[str, Any]) -> tuple[_Frame, _Maker]:
+    """What stands around the items, and how those are made that are not shown as they are stored."""
     resource = call.resource
     if form.view == "Table":
         whole, field = presentation.table(call, form, [], meta), "rows"
         now = call.core.clock.now()
-        objects = (presentation.table(call, form, [resource.decode(e)], meta, now=now)["rows"][0] for e in entries)
+
+        def show(entry: Entry) -> Any:
+            return presentation.table(call, form, [resource.decode(entry)], meta, now=now)["rows"][0]
+
     elif form.view:
         whole, field = _skeleton("PartialObjectMetadataList", form.api_version, meta), "items"
-        objects = (presentation.metadata_only(form, decode_entry(entry)) for entry in entries)
+
+        def show(entry: Entry) -> Any:
+            return presentation.metadata_of(resource, form, entry)
+
     else:
         whole, field = _skeleton(resource.list_kind, resource.api_version, meta), "items"
         if form.plain:
-            return _stored(call, whole, entries)
-        objects = (resource.decode(entry) for entry in entries)
+            return _stored(call, whole)
+        show = resource.decode
     # kube-apiserver has no list, rather than an empty one, where there is no metadata to show.
     none = {**whole, field: None} if field == "items" and form.view else whole
     if form.plain_media:
         frame = msgspec.structs.replace(_json_frame(whole), empty=msgspec.json.encode(none))
-        return frame, map(msgspec.json.encode, objects)
+        return frame, lambda entries: [msgspec.json.encode(show(entry)) for entry in entries]
     frame = msgspec.structs.replace(_yaml_frame(whole, field), empty=presentation.to_yaml(none))
-    return frame, (presentation.to_yaml([one]) for one in objects)
+    return frame, lambda entries: [presentation.to_yaml([show(entry)]) for entry in entries]
 
 
 def _skeleton(kind: str, api_version: str, meta: Mapping[str, Any]) -> Json:
     return {"kind": kind, "apiVersion": api_version, "metadata": dict(meta), "items": []}
 
 
-def _stored(call: Call, whole: Json, entries: Iterable[Entry]) -> tuple[_Frame, Iterator[bytes]]:
-    """The bytes of the entries as they are stored."""
+def _stored(call: Call, whole: Json) -> tuple[_Frame, _Maker]:
+    """The bytes of the entries as they are stored, or as the version has them that is asked for."""
     resource = call.resource
     head = resource.item_head
-    shown = entries if resource.shows_stored else map(resource.shown, entries)
-    items = (entry.wire(head) for entry in shown)
     if not call.request.query.flag("pretty"):
-        return _json_frame(whole), items
+        return _json_frame(whole), lambda entries: [resource.shown(entry).wire(head) for entry in entries]
+
+    def pretty(entries: Sequence[Entry]) -> list[bytes]:
+        # A line break inside of a text is written as two characters: those that there are, are those of the form.
+        items = (msgspec.json.format(resource.shown(entry).wire(head), indent=2) for entry in entries)
+        return [item.replace(b"\n", b"\n    ") for item in items]
+
     empty = msgspec.json.format(msgspec.json.encode(whole), indent=2)
     top = empty.removesuffix(b"]\n}")
-    # A line break inside of a text is written as two characters: those that there are, are those of the form.
-    pretty = (msgspec.json.format(item, indent=2).replace(b"\n", b"\n    ") for item in items)
     return _Frame(top + b"\n    ", b",\n    ", b"\n  ]\n}", empty), pretty
 
 

@@ -16,7 +16,7 @@ from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.verbs import collection, presentation
 from fairlead.apiserver.verbs.body import read_options
 from fairlead.apiserver.verbs.call import Call
-from fairlead.apiserver.verbs.list import read_page
+from fairlead.apiserver.verbs.list import gather, read_page
 from fairlead.base.tasks import TaskScope
 
 __all__ = ["delete", "delete_collection"]
@@ -49,9 +49,9 @@ async def delete_collection(call: Call) -> Response:
     request = msgspec.structs.replace(await _read_request(call), of_collection=True)
     options = call.write_options("DeleteOptions", dry_run=request.dry_run)
     page = await read_page(call)
-    entries = list(page.entries)
+    entries = await gather(page.entries)
     await _delete_all(call, entries, request, options)
-    return collection.answer(call, form, entries, page.meta, moment=page.revision)
+    return await collection.answer(call, form, entries, page.meta, moment=page.revision)
 
 
 async def _delete_all(call: Call, entries: Sequence[Entry], request: DeleteRequest, options: WriteOptions) -> None:

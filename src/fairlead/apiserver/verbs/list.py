@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
-import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import msgspec
 
 from fairlead.api import errors
 from fairlead.apiserver.http.messages import Response
 from fairlead.apiserver.storage.records import Entry
-from fairlead.apiserver.storage.selection import Selection
 from fairlead.apiserver.verbs import collection, presentation
 from fairlead.apiserver.verbs.call import Call
 from fairlead.apiserver.verbs.options import check_list_options
 from fairlead.apiserver.verbs.selecting import read_selection
 from fairlead.apiserver.verbs.versions import wait_for_version
 
-__all__ = ["Page", "list_objects", "read_page"]
+__all__ = ["Page", "gather", "list_objects", "read_page"]
 
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. "
@@ -40,13 +39,16 @@ async def list_objects(call: Call) -> Response:
     """The selected objects at one revision, in key order."""
     form = presentation.negotiate(call.request)
     page = await read_page(call)
-    return collection.answer(call, form, page.entries, page.meta, moment=page.revision)
+    return await collection.answer(call, form, page.entries, page.meta, moment=page.revision)
 
 
 class Page(msgspec.Struct):
-    """What a query asks for of a collection. Without a limit the entries are read from their snapshot one by one."""
+    """What a query asks for of a collection. Without a limit the entries are read from their snapshot one by one.
 
-    entries: Iterable[Entry]
+    Where there is None among the entries, others should have a turn.
+    """
+
+    entries: Iterable[Entry | None]
     meta: dict[str, object]
     revision: int
 
@@ -61,14 +63,37 @@ async def read_page(call: Call) -> Page:
     if token is not None and query.get("resourceVersion"):
         raise errors.BadRequest("specifying resource version is not allowed when using continue")
     asked = await wait_for_version(call.core, query.get("resourceVersion"))
-    revision = _moment(call, token, asked)
-    after = token.start if token is not None else ""
     table = call.core.store.table(call.resource.table)
-    shown = table.page(selection, after=after, revision=revision)
+    snapshot = None
+    while snapshot is None:
+        revision = _moment(call, token, asked)  # raises when it is forgotten, as it may be by now
+        snapshot = await table.snapshot_at(revision)
+    shown = snapshot.scan(selection, after=token.start if token is not None else "")
     if not limit:
         return Page(shown, {"resourceVersion": str(revision)}, revision)
-    entries = list(itertools.islice(shown, limit))
-    return Page(entries, _list_meta(call, selection, entries, shown, revision=revision, limit=limit), revision)
+    # One more says whether there is another page.
+    entries = await gather(shown, limit + 1)
+    meta: dict[str, object] = {"resourceVersion": str(revision)}
+    if len(entries) > limit:
+        entries.pop()
+        last = entries[-1].key
+        meta["continue"] = _write_token(revision, last)
+        if selection.labels is None and selection.fields is None:
+            meta["remainingItemCount"] = snapshot.count(selection.namespace, after=last)
+    return Page(entries, meta, revision)
+
+
+async def gather(entries: Iterable[Entry | None], most: int | None = None) -> list[Entry]:
+    """The first entries, or all, with turns for others in between."""
+    gathered: list[Entry] = []
+    for entry in entries:
+        if entry is None:
+            await asyncio.sleep(0)
+            continue
+        gathered.append(entry)
+        if len(gathered) == most:
+            break
+    return gathered
 
 
 def _moment(call: Call, token: _Token | None, asked: int) -> int:
@@ -87,26 +112,6 @@ def _moment(call: Call, token: _Token | None, asked: int) -> int:
             raise errors.Expired("The resourceVersion for the provided list is too old.")
         return asked
     return store.revision
-
-
-def _list_meta(
-    call: Call, selection: Selection, entries: list[Entry], rest: Iterator[Entry], *, revision: int, limit: int
-) -> dict[str, object]:
-    meta: dict[str, object] = {"resourceVersion": str(revision)}
-    if len(entries) < limit:
-        return meta
-    more = next(rest, None)  # the page was taken from the same iterator
-    if more is None:
-        return meta
-    meta["continue"] = _write_token(revision, entries[-1].key)
-    if selection.labels is None and selection.fields is None:
-        if revision == call.core.store.revision:
-            table = call.core.store.table(call.resource.table)
-            left = table.count(selection.namespace, after=entries[-1].key)
-        else:
-            left = 1 + sum(1 for _ in rest)  # of a moment that is past, only the iterator knows
-        meta["remainingItemCount"] = left
-    return meta
 
 
 def _write_token(revision: int, start: str) -> str:

@@ -12,8 +12,10 @@ from fairlead.api import errors
 from fairlead.api.yamltext import writing
 from fairlead.apiserver import printers
 from fairlead.apiserver.http.messages import Json, Request, Response
+from fairlead.apiserver.http.streams import PIECE_BYTES, Text
 from fairlead.apiserver.offload import weigh
 from fairlead.apiserver.operations.core import Outcome
+from fairlead.apiserver.registry.resource import Resource, decode_metadata
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.verbs.call import Call
 
@@ -23,11 +25,14 @@ __all__ = [
     "bookmark_event",
     "check_include",
     "event",
+    "metadata_of",
     "metadata_only",
     "negotiate",
     "one_entry",
     "one_object",
     "outcome",
+    "stored_event",
+    "stored_item",
     "table",
     "to_yaml",
 ]
@@ -99,9 +104,11 @@ def _form(media: str, parameters: Mapping[str, str]) -> Form | None:
 
 async def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> Response:
     """A stored object."""
-    weigh(len(entry.value))
+    weigh(len(entry.tail))
+    if form.plain and call.request.query.flag("pretty"):
+        return Response(status, await call.core.offload.run(_pretty, call, entry))
     if form.plain:
-        return Response(status, _pretty(call, call.resource.shown(entry).wire(call.resource.head)))
+        return Response(status, await _stored_body(call, entry))
     obj = await call.core.offload.run(call.resource.decode, entry)
     return await call.core.offload.run(one_object, call, form, obj, status)
 
@@ -110,7 +117,7 @@ async def outcome(call: Call, form: Form, result: Outcome, status: int = 200) ->
     """What came of a write; stored bytes are sent as they are."""
     resource = call.resource
     if result.entry is not None and form.plain:
-        return Response(status, resource.shown(result.entry).wire(resource.head))
+        return Response(status, await _stored_body(call, result.entry))
     return await call.core.offload.run(lambda: one_object(call, form, resource.returned(result.obj), status))
 
 
@@ -123,20 +130,36 @@ def one_object(call: Call, form: Form, obj: Json, status: int = 200) -> Response
     return Response(status, _encode(form, obj), form.media)
 
 
-def event(call: Call, form: Form, kind: str, entry: Entry, change: Change | None) -> bytes:
-    """One line of a watch. Plain ones are encoded once for all watchers of the same change."""
+def stored_item(resource: Resource, entry: Entry) -> Text:
+    """An item of a list that shows an object as it is stored. A long one is not copied."""
+    head = resource.item_head
+    return entry.wire(head) if len(entry.tail) <= PIECE_BYTES else entry.wire_parts(head)
+
+
+def stored_event(call: Call, kind: str, entry: Entry, change: Change | None) -> Text:
+    """One line of a watch that shows an object as it is stored.
+
+    A short one is encoded once for all watchers of the same change. A long one is not copied.
+    """
+    head = call.resource.head
+    if len(entry.tail) > PIECE_BYTES:
+        top, tail = entry.wire_parts(head)
+        return b'{"type":"%b","object":%b' % (kind.encode(), top), tail, b"}\n"
+    if change is None:
+        return _line(kind, entry, head)
+    key = (kind, head)
+    return change.frames.get(key) or call.core.store.frames.keep(change, key, _line(kind, entry, head))
+
+
+def event(call: Call, form: Form, kind: str, entry: Entry) -> bytes:
+    """One line of a watch, made for one watcher. May be called in a thread."""
     resource = call.resource
     if form.plain:
-        in_words = resource.shown(entry)
-        if change is None or in_words is not entry:
-            return _line(kind, in_words, resource.head)
-        key = (kind, resource.head)
-        return change.frames.get(key) or call.core.store.frames.keep(change, key, _line(kind, entry, resource.head))
-    obj = resource.decode(entry)
-    shown = obj
-    if form.view:
-        meta = {"resourceVersion": str(entry.revision)}
-        shown = table(call, form, [obj], meta) if form.view == "Table" else metadata_only(form, obj)
+        return _line(kind, resource.shown(entry), resource.head)
+    if form.view == "Table":
+        shown = table(call, form, [resource.decode(entry)], {"resourceVersion": str(entry.revision)})
+    else:
+        shown = metadata_of(resource, form, entry) if form.view else resource.decode(entry)
     return msgspec.json.encode({"type": kind, "object": shown}) + b"\n"
 
 
@@ -189,9 +212,24 @@ def metadata_only(form: Form, obj: Json) -> Json:
     return {"kind": "PartialObjectMetadata", "apiVersion": form.api_version, "metadata": obj["metadata"]}
 
 
-def _pretty(call: Call, body: bytes) -> bytes:
+def metadata_of(resource: Resource, form: Form, entry: Entry) -> Json:
+    """The metadata of a stored object. The rest of it is not looked at where that cannot matter."""
+    if resource.conversion is not None:
+        return metadata_only(form, resource.decode(entry))
+    return metadata_only(form, {"metadata": decode_metadata(entry)})
+
+
+async def _stored_body(call: Call, entry: Entry) -> bytes | list[bytes]:
+    """A stored object as it is sent. A long one that is shown as it is stored is not copied."""
+    resource = call.resource
+    if not resource.shows_stored(entry):
+        entry = await call.core.offload.run(resource.shown, entry)
+    return entry.wire(resource.head) if len(entry.tail) <= PIECE_BYTES else [*entry.wire_parts(resource.head)]
+
+
+def _pretty(call: Call, entry: Entry) -> bytes:
     """Indented, for a person who asked for it."""
-    return msgspec.json.format(body, indent=2) if call.request.query.flag("pretty") else body
+    return msgspec.json.format(call.resource.shown(entry).wire(call.resource.head), indent=2)
 
 
 def _encode(form: Form, value: Json) -> bytes:

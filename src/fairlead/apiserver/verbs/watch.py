@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import collections
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from fairlead.api import errors
 from fairlead.apiserver.http.messages import Response
-from fairlead.apiserver.http.streams import PIECE_BYTES, Stream
+from fairlead.apiserver.http.streams import PIECE_BYTES, Stream, Unsent
+from fairlead.apiserver.offload import LARGE_BYTES, begin_request, weigh
+from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.snapshot import Snapshot
 from fairlead.apiserver.storage.store import HistoryGone
-from fairlead.apiserver.storage.watching import Notice, Watcher
+from fairlead.apiserver.storage.watching import Notice, Watcher, size_of_notice
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.call import Call
 from fairlead.apiserver.verbs.keeper import WatchKeeper
@@ -23,6 +25,10 @@ from fairlead.apiserver.verbs.versions import parse_version, wait_for_version
 __all__ = ["WatchStream", "watch"]
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
+# Lines of so many bytes are made at once: a task that is woken for them costs more.
+_SHORT_BYTES = 4 * 1024
+_END = object()
+_STATE_END: Notice = ("BOOKMARK", None, None)
 
 
 async def watch(call: Call, keeper: WatchKeeper) -> Response:
@@ -68,8 +74,10 @@ def _wants_initial_events(call: Call) -> bool | None:
 class WatchStream(Stream):
     """The lines of one watch: the state if it is asked for, then the changes.
 
-    What it holds of its own is at most one piece. The state is a snapshot that readers of one moment share, changes are
-    shared by their watchers, and so are their lines.
+    1. What it holds of its own is at most one piece, or one long line. The state is a snapshot that readers of one
+       moment share, changes are shared by their watchers, and so are their lines.
+    2. Lines that show objects as they are stored are made when there is room for them. All others are made by `work`,
+       but for short ones of changes.
     """
 
     def __init__(self, call: Call, form: presentation.Form, watcher: Watcher, *, since: int) -> None:
@@ -78,19 +86,23 @@ class WatchStream(Stream):
         self._form = form
         self._watcher = watcher
         self._since = since  # may be yet to come, and so are the first changes to tell of
-        self._state: Iterator[bytes] | None = None
-        self._lines: collections.deque[bytes] = collections.deque()
-        self._sent = 0  # bytes of the first line, when it is larger than a piece
+        self._state: Iterator[Entry | None] | None = None
+        self._mark_state = False
+        self._unmade: list[Notice] = []
+        self._others_turn = False
+        self._unsent = Unsent()
 
     def show_state(self, snapshot: Snapshot, *, marked: bool) -> None:
         """Begin with what is there and, where wanted, the mark of its end."""
-        self._state = self._state_frames(snapshot, marked=marked)
+        self._state = snapshot.scan(self._watcher.selection)
+        self._mark_state = marked
         self._watcher.holds = self._since
 
     @property
     def over(self) -> bool:
         """Everything was sent, and no more will come."""
-        return self._watcher.ended and not self._lines and self._state is None and self._watcher.idle
+        done = not self._unsent.size and not self._unmade and self._state is None
+        return self._watcher.ended and done and self._watcher.idle
 
     @property
     def ending(self) -> bool:
@@ -100,7 +112,22 @@ class WatchStream(Stream):
     @property
     def broken(self) -> bool:
         """It was cut off in the middle of a line."""
-        return self._sent > 0 and self._watcher.outrun
+        return self._unsent.begun and self._watcher.outrun
+
+    @property
+    def needs_work(self) -> bool:
+        """The next lines do not show objects as they are stored, or others should have a turn first."""
+        return bool(self._unmade) or self._others_turn
+
+    @property
+    def own_bytes(self) -> int:
+        """Lines that were made for this reader."""
+        return self._unsent.own_bytes
+
+    @property
+    def shared(self) -> bytes:
+        """A changed object whose line is on its way."""
+        return self._unsent.shared
 
     def listen(self, listener: Callable[[], None] | None) -> None:
         """Call this when there may be another line, or the end."""
@@ -110,71 +137,110 @@ class WatchStream(Stream):
         """As many lines as are worth one write, or a part of a long one."""
         if self._watcher.outrun:
             self._state = None
-            if not self._sent:
-                self._lines.clear()
+            self._unmade.clear()
+            self._others_turn = False
+            if not self._unsent.begun:
+                self._unsent.clear()
             return None
-        piece: list[bytes] = []
-        size = 0
-        while size < PIECE_BYTES and (self._lines or self._read_lines()):
-            if len(self._lines[0]) > PIECE_BYTES:
-                if piece:
-                    break
-                return self._part()
-            piece.append(self._lines.popleft())
-            size += len(piece[-1])
-        if len(piece) == 1:
-            return piece[0]
-        return b"".join(piece) if piece else None
+        while self._unsent.size < PIECE_BYTES and self._read_lines():
+            pass
+        return self._unsent.take(PIECE_BYTES)
+
+    async def work(self) -> None:
+        """Make the lines that are next: in the thread, for large objects."""
+        notices, self._unmade = self._unmade, []
+        if notices:
+            begin_request()  # one large object does not make those after it large
+            weigh(sum(size_of_notice(notice) for notice in notices))
+            for line in await self._call.core.offload.run(self._made, notices):
+                if not self._closed:
+                    self._unsent.add(line, own_bytes=len(line))
+        self._others_turn = False
+        await asyncio.sleep(0)
 
     def _let_go(self) -> None:
         self._state = None
-        self._lines.clear()
+        self._unmade.clear()
+        self._unsent.clear()
         self._call.core.store.unwatch(self._call.resource.table, self._watcher)
 
-    def _part(self) -> bytes:
-        """The next part of a line that is larger than a piece: the line itself is shared with other watchers."""
-        line = self._lines[0]
-        part = line[self._sent : self._sent + PIECE_BYTES]
-        self._sent += len(part)
-        if self._sent >= len(line):
-            self._lines.popleft()
-            self._sent = 0
-        return part
-
     def _read_lines(self) -> bool:
-        """One line of the state, or some of what has happened since; False when there is nothing now."""
-        while not self._lines:
-            if self._state is not None:
-                line = next(self._state, None)
-                if line is not None:
-                    self._lines.append(line)
-                    return True
-                self._state = self._watcher.holds = None
-            notices = self._watcher.take_nowait()
-            if not notices:
+        """Some lines of the state, or of what has happened since; False when there are none that can be sent now."""
+        if self.needs_work:
+            return False
+        if self._state is not None:
+            return self._read_state(self._state)
+        while notices := self._watcher.take_nowait():
+            notices = [notice for notice in notices if self._reached(notice)]
+            if self._are_stored(notices):
+                self._add_stored(notices)
+            elif sum(map(size_of_notice, notices)) <= _SHORT_BYTES:
+                for line in self._made(notices):
+                    self._unsent.add(line, own_bytes=len(line))
+            else:
+                self._unmade = notices
                 return False
-            self._lines += [_frame(self._call, self._form, notice) for notice in notices if self._reached(notice)]
-        return True
+            if notices:
+                return True
+        return False
+
+    def _read_state(self, state: Iterator[Entry | None]) -> bool:
+        """Add one line of the state, or take what there is work for before it can be added."""
+        size = 0
+        while size < LARGE_BYTES:
+            entry = next(state, _END)
+            if entry is None:
+                self._others_turn = True
+                return False
+            if not isinstance(entry, Entry):
+                break
+            notice = ("ADDED", entry, None)
+            if not self._unmade and self._are_stored([notice]):
+                # It is counted as what readers of that moment hold.
+                self._unsent.add(presentation.stored_event(self._call, *notice))
+                return True
+            self._unmade.append(notice)
+            size += size_of_notice(notice)
+        else:
+            return False
+        self._state = self._watcher.holds = None
+        if self._mark_state and self._unmade:
+            self._unmade.append(_STATE_END)
+        elif self._mark_state:
+            self._unsent.add(self._made([_STATE_END])[0])
+        return not self._unmade
+
+    def _are_stored(self, notices: list[Notice]) -> bool:
+        shows_stored = self._call.resource.shows_stored
+        if not self._form.plain:
+            return False
+        return all(entry is not None and (kind == "BOOKMARK" or shows_stored(entry)) for kind, entry, _ in notices)
+
+    def _add_stored(self, notices: list[Notice]) -> None:
+        for kind, entry, change in notices:
+            assert entry is not None  # noqa: S101 - every notice shows something
+            if kind == "BOOKMARK":
+                self._unsent.add(presentation.bookmark_event(self._call, self._form, entry.revision, None))
+            else:
+                line = presentation.stored_event(self._call, kind, entry, change)
+                self._unsent.add(line, shared=b"" if isinstance(line, bytes) else entry.tail)
 
     def _reached(self, notice: Notice) -> bool:
         _, entry, change = notice
         # A bookmark, which is no change, may stand at the very version.
         return change.revision > self._since if change else entry is not None and entry.revision >= self._since
 
-    def _state_frames(self, snapshot: Snapshot, *, marked: bool) -> Iterator[bytes]:
-        call, form = self._call, self._form
-        for entry in snapshot.select(self._watcher.selection):
-            yield presentation.event(call, form, "ADDED", entry, None)
-        if marked:
-            yield presentation.bookmark_event(call, form, self._since, {_INITIAL_EVENTS_END: "true"})
-
-
-def _frame(call: Call, form: presentation.Form, notice: Notice) -> bytes:
-    kind, entry, change = notice
-    assert entry is not None  # noqa: S101 - every notice shows something
-    if kind == "BOOKMARK":
-        return presentation.bookmark_event(call, form, entry.revision, None)
-    return presentation.event(call, form, kind, entry, change)
+    def _made(self, notices: Sequence[Notice]) -> list[bytes]:
+        """Lines for this watcher alone."""
+        call, form, lines = self._call, self._form, []
+        for kind, entry, _ in notices:
+            if entry is None:
+                lines.append(presentation.bookmark_event(call, form, self._since, {_INITIAL_EVENTS_END: "true"}))
+            elif kind == "BOOKMARK":
+                lines.append(presentation.bookmark_event(call, form, entry.revision, None))
+            else:
+                lines.append(presentation.event(call, form, kind, entry))
+        return lines
 
 
 def _error_frame(error: errors.ApiError) -> bytes:

@@ -49,7 +49,7 @@ def test_like_a_dictionary_that_is_sorted(written: list[str], asked: list[str], 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(KEYS, min_size=1, max_size=200), st.data())
-def test_a_table_shows_every_moment_that_it_remembers(written: list[str], data: st.DataObject) -> None:
+async def test_a_table_shows_every_moment_that_it_remembers(written: list[str], data: st.DataObject) -> None:
     table, moments = Table("pods"), list[list[tuple[str, int]]]()
     moments.append([])
     for revision, key in enumerate(written, 1):
@@ -62,7 +62,11 @@ def test_a_table_shows_every_moment_that_it_remembers(written: list[str], data: 
     table.forget(forgotten)
     assert table.forgotten <= len(written) - 1
     for revision in range(table.forgotten, len(moments)):
-        assert shown(table.snapshot(revision)) == moments[revision]
+        snapshot = await table.snapshot_at(revision)
+        assert snapshot is not None
+        assert shown(snapshot) == moments[revision]
+    for revision in range(table.forgotten):
+        assert await table.snapshot_at(revision) is None
 
 
 def test_readers_of_one_moment_share_it_and_readers_of_others_share_what_is_the_same() -> None:
