@@ -4,6 +4,9 @@ A wrong flag, a bug or stolen credentials of one manager cannot reach another's 
 rights that its controllers need, and a ValidatingAdmissionPolicy judges every write of it to a Node by the state that
 is stored, with the same rules as `ownership.owned_by_id`. One set of manifests per manager, which is one per provider
 and set of platforms: accounts and policies of two managers of one provider have nothing in common.
+
+The same policy can be put before the account of a manager that is not ours (`OtherManager`): Kubernetes' own, of any
+cloud, which would delete a node of another cloud because its own does not know it.
 """
 
 from __future__ import annotations
@@ -20,11 +23,19 @@ from fairlead.cloud.names import lease_name, manager_identity
 from fairlead.cloud.ownership import parse_platforms
 from fairlead.cloud.wellknown import TAINT_UNINITIALIZED
 
-__all__ = ["Manager", "access_manifests", "ccm_manifests", "policy_manifests"]
+__all__ = [
+    "Manager",
+    "OtherManager",
+    "access_manifests",
+    "ccm_manifests",
+    "fence_account_manifests",
+    "policy_manifests",
+]
 
 Json = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
+_FENCE = "cloud-fence"
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +63,35 @@ class Manager:
     def user(self) -> str:
         """As the API server calls it."""
         return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class OtherManager:
+    """A cloud controller manager that somebody else installed, by its account; its rights are not ours to give."""
+
+    namespace: str
+    account: str
+    platforms: frozenset[str]
+
+    def __post_init__(self) -> None:
+        parse_platforms(self.platforms)
+        if not self.platforms:
+            raise ValueError("without platforms there is nothing to enforce: every node is the manager's")
+
+    @property
+    def name(self) -> str:
+        """What its policy is called. A namespace has no dot, so two accounts never share a name."""
+        return f"{_FENCE}.{self.namespace}.{self.account}"
+
+    @property
+    def user(self) -> str:
+        """As the API server calls it."""
+        return f"system:serviceaccount:{self.namespace}:{self.account}"
+
+
+def fence_account_manifests(manager: OtherManager, *, mode: Literal["deny", "warn"] = "deny") -> list[Json]:
+    """The policy alone, for a manager that is not ours."""
+    return policy_manifests(manager, mode=mode)
 
 
 def ccm_manifests(manager: Manager, *, mode: Literal["deny", "warn"] = "deny") -> list[Json]:
@@ -92,7 +132,7 @@ def access_manifests(manager: Manager) -> list[Json]:
     ]
 
 
-def policy_manifests(manager: Manager, *, mode: Literal["deny", "warn"] = "deny") -> list[Json]:
+def policy_manifests(manager: Manager | OtherManager, *, mode: Literal["deny", "warn"] = "deny") -> list[Json]:
     """The policy, and its binding."""
     platforms = ", ".join(sorted(manager.platforms))
     policy = {

@@ -102,6 +102,14 @@ _MODES = click.Choice(["off", "warn", "deny"])
     help="The range of pod addresses, for the route controller of a --ccm; as its own flag.",
 )
 @click.option(
+    "--fence-cloud-manager",
+    "fenced_clouds",
+    metavar="NAMESPACE/SERVICEACCOUNT=PLATFORM,...",
+    multiple=True,
+    help="Also a policy for a cloud controller manager that you installed otherwise, such as a cloud's own: its "
+    "account may write to, and delete, nodes of these platforms only. May be repeated, once per account.",
+)
+@click.option(
     "--ccm-policy",
     type=click.Choice(["warn", "deny"]),
     default="deny",
@@ -148,7 +156,7 @@ async def _uninstall(client: Client, plan: Plan, patience_seconds: float) -> Non
 
 
 def _plan(flags: dict[str, Any]) -> Plan:
-    from fairlead.cli.install.clouds import cloud_managers
+    from fairlead.cli.install.clouds import cloud_managers, other_managers
     from fairlead.cli.install.plan import Plan, ShutdownPlan
     from fairlead.election.fence import FenceMode
 
@@ -163,6 +171,12 @@ def _plan(flags: dict[str, Any]) -> Plan:
         except ValueError as error:
             raise click.UsageError(f"--shutdown-grace-period and its companions: {error}") from error
     image = {"image": flags["image"]} if flags["image"] else {}
+    clouds = cloud_managers(
+        flags["clouds"],
+        flags["ccm_controllers"],
+        namespace=flags["namespace"],
+        cluster_cidr=flags["cluster_cidr"],
+    )
     return Plan(
         namespace=flags["namespace"],
         lifecycle_group=flags["lifecycle_api_group"],
@@ -173,12 +187,8 @@ def _plan(flags: dict[str, Any]) -> Plan:
         shutdown=shutdown,
         fence=FenceMode(flags["fence"]),
         own_node=flags["own_node"],
-        clouds=cloud_managers(
-            flags["clouds"],
-            flags["ccm_controllers"],
-            namespace=flags["namespace"],
-            cluster_cidr=flags["cluster_cidr"],
-        ),
+        clouds=clouds,
+        fenced_clouds=other_managers(flags["fenced_clouds"], beside=clouds),
         cluster_cidr=flags["cluster_cidr"],
         cloud_policy=flags["ccm_policy"],
         **image,

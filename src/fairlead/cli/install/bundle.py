@@ -9,7 +9,7 @@ from fairlead.api import crds
 from fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from fairlead.cli.install import access, fields, policies, workloads
 from fairlead.cli.install.plan import CLAIMER, MANAGER, Plan
-from fairlead.cloud.enforcement import ccm_manifests
+from fairlead.cloud.enforcement import ccm_manifests, fence_account_manifests
 from fairlead.election import Lock
 from fairlead.election.fence import FenceMode, anchor_manifests, fence_manifests
 
@@ -30,6 +30,8 @@ def manifests(plan: Plan) -> list[Json]:
         found += ccm_manifests(manager, mode=plan.cloud_policy)
         found += fence_manifests(lock, service_accounts=[(manager.namespace, manager.name)], mode=plan.fence)
         found += workloads.cloud_manager(plan, manager)
+    for other in plan.fenced_clouds:
+        found += fence_account_manifests(other, mode=plan.cloud_policy)
     return [_labelled(manifest) for manifest in found]
 
 

@@ -6,14 +6,18 @@ and again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from fairlead.cloud.decisions.routes import parse_networks
-from fairlead.cloud.enforcement import Manager
+from fairlead.cloud.enforcement import Manager, OtherManager
 from fairlead.cloud.names import manager_identity
 from fairlead.cloud.ownership import PlatformError, parse_platforms
 
-__all__ = ["cloud_managers"]
+__all__ = ["cloud_managers", "other_managers"]
+
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_ACCOUNT = re.compile(r"(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
 
 _Cloud = tuple[str, frozenset[str]]  # provider and platforms
 
@@ -59,6 +63,42 @@ def cloud_managers(
         )
         for (provider, platforms), names in wanted.items()
     )
+
+
+def other_managers(texts: Sequence[str], *, beside: Sequence[Manager]) -> tuple[OtherManager, ...]:
+    """Managers that were installed otherwise, and are to be kept to their own nodes.
+
+    Args:
+        texts: `NAMESPACE/SERVICEACCOUNT=PLATFORM,...`, each an account. One manager may have several, one for each of
+            its controllers, so platforms may be named again.
+        beside: the managers that are installed here; a platform has one manager, so none of theirs may be named.
+
+    Raises:
+        ValueError: one is not written so, or they do not fit together.
+    """
+    taken = {platform: manager for manager in beside for platform in manager.platforms}
+    found: dict[str, OtherManager] = {}
+    for text in texts:
+        whose, separator, listed = text.partition("=")
+        namespace, _, account = whose.partition("/")
+        if not separator or not _NAMESPACE.fullmatch(namespace) or not _ACCOUNT.fullmatch(account):
+            raise ValueError(
+                f"--fence-cloud-manager={text}: must be NAMESPACE/SERVICEACCOUNT=PLATFORM,..., such as "
+                "kube-system/cloud-controller-manager=gce"
+            )
+        try:
+            platforms = parse_platforms(listed.split(","))
+        except PlatformError as error:
+            raise ValueError(f"--fence-cloud-manager={text}: {error}") from error
+        if clash := sorted(platforms & taken.keys()):
+            raise ValueError(
+                f"--fence-cloud-manager={text}: platform {clash[0]} is that of --ccm {taken[clash[0]].provider}; each "
+                "has one manager"
+            )
+        if whose in found:
+            raise ValueError(f"--fence-cloud-manager: {whose} is named twice; name all of its platforms in one")
+        found[whose] = OtherManager(namespace=namespace, account=account, platforms=platforms)
+    return tuple(found.values())
 
 
 def _check_apart(clouds: Sequence[_Cloud]) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import fairlead
 from fairlead.api.reserved import LIFECYCLE_GROUP
-from fairlead.cloud.enforcement import Manager
+from fairlead.cloud.enforcement import Manager, OtherManager
 from fairlead.election.fence import FenceMode
 from fairlead.lifecycle.shutdown_config import read_shutdown_config
 
@@ -64,5 +64,6 @@ class Plan:
     fence: FenceMode = FenceMode.DENY
     own_node: OwnNodeMode = "deny"
     clouds: tuple[Manager, ...] = ()
+    fenced_clouds: tuple[OtherManager, ...] = ()  # managers of others, kept to their own nodes
     cluster_cidr: str = ""  # of pods, for those of them that make routes
     cloud_policy: Literal["warn", "deny"] = "deny"

@@ -202,6 +202,25 @@ def test_controllers_of_the_only_cloud_need_not_say_whose_they_are(capsys: pytes
     assert "--controllers=*,service-lb-controller" in arguments
 
 
+def test_a_fence_for_the_manager_of_a_cloud_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(
+        capsys,
+        "--lifecycle=false",
+        "--fence-cloud-manager=kube-system/ccm=gce,gce.edge",
+        "--fence-cloud-manager=kube-system/route-controller=gce",
+        "--ccm-policy=warn",
+    )
+    assert [(one["kind"], one["metadata"]["name"]) for one in made] == [
+        ("ValidatingAdmissionPolicy", "cloud-fence.kube-system.ccm"),
+        ("ValidatingAdmissionPolicyBinding", "cloud-fence.kube-system.ccm"),
+        ("ValidatingAdmissionPolicy", "cloud-fence.kube-system.route-controller"),
+        ("ValidatingAdmissionPolicyBinding", "cloud-fence.kube-system.route-controller"),
+    ]
+    [condition] = made[0]["spec"]["matchConditions"]
+    assert condition["expression"] == 'request.userInfo.username == "system:serviceaccount:kube-system:ccm"'
+    assert made[1]["spec"]["validationActions"] == ["Warn", "Audit"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -226,6 +245,11 @@ def test_controllers_of_the_only_cloud_need_not_say_whose_they_are(capsys: pytes
         (["--ccm=n=eu", "--ccm=n=us", "--ccm-controllers=n=service"], "say which n is meant, n=eu or n=us"),
         (["--ccm=n=eu", "--ccm=n=us", "--ccm-controllers=n=de=service"], "there is no --ccm n=de"),
         (["--ccm-controllers=service"], "say whose they are"),
+        (["--fence-cloud-manager=ccm=gce"], "must be NAMESPACE/SERVICEACCOUNT=PLATFORM"),
+        (["--fence-cloud-manager=kube-system/ccm"], "must be NAMESPACE/SERVICEACCOUNT=PLATFORM"),
+        (["--fence-cloud-manager=kube-system/ccm="], "'' is not a platform"),
+        (["--ccm=gce", "--fence-cloud-manager=a/b=aws,gce"], "platform gce is that of --ccm gce"),
+        (["--fence-cloud-manager=a/b=aws", "--fence-cloud-manager=a/b=gce"], "a/b is named twice"),
         (["--lifecycle-api-group=example.com"], "is not one of"),
         (["--fence=maybe"], "is not one of"),
         (["--shutdown-grace-period=soon"], "shutdownGracePeriod"),
