@@ -26,8 +26,8 @@ _NAMES = {
     **dict.fromkeys(("node-route-controller", "route"), "route"),
     **dict.fromkeys(("service-lb-controller", "service"), "service"),
 }
-# Of the providers that come along, those with neither routes nor load balancers.
-_NODES_ONLY = frozenset({"hcloud", "static"})
+# Of the providers that come along, the one with neither routes nor load balancers.
+_NODES_ONLY = frozenset({"static"})
 
 
 def cloud_managers(

@@ -234,7 +234,7 @@ def test_a_fence_for_the_manager_of_a_cloud_itself(capsys: pytest.CaptureFixture
         (["--ccm=aws", "--ccm-controllers=route", "--cluster-cidr=x"], "Invalid value for '--cluster-cidr': 'x'"),
         (["--ccm=aws", "--ccm=hcloud", "--ccm-controllers=service"], "say whose they are, PROVIDER=service"),
         (["--ccm=aws", "--ccm-controllers=gce=service"], "there is no --ccm gce"),
-        (["--ccm=hcloud", "--ccm-controllers=service"], "hcloud has neither routes nor load balancers"),
+        (["--ccm=static", "--ccm-controllers=service"], "static has neither routes nor load balancers"),
         (["--ccm=aws", "--ccm=aws"], "platform aws is named twice, by aws=aws and aws=aws; each has one manager"),
         (
             ["--ccm=static=lab", "--ccm=static=lab,on-prem"],

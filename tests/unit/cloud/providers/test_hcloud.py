@@ -123,6 +123,13 @@ def test_configuration(tmp_path: pathlib.Path) -> None:
         provider(settings())
     with pytest.raises(ProviderError, match="takes no --cloud-config"):
         provider(settings(tmp_path, HCLOUD_TOKEN=TOKEN))
+    with pytest.raises(ProviderError, match="USE_PRIVATE_IP: must be true or false, got 'yes'"):
+        provider(settings(HCLOUD_TOKEN=TOKEN, HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="yes"))
+    with pytest.raises(ProviderError, match="USE_PRIVATE_IP needs HCLOUD_NETWORK"):
+        provider(settings(HCLOUD_TOKEN=TOKEN, HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="true"))
+    both: dict[str, str] = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1", "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE": "eu-central"}
+    with pytest.raises(ProviderError, match="set one of them"):
+        provider(settings(None, HCLOUD_TOKEN=TOKEN, **both))
 
 
 def test_dedicated_servers_are_another_platform() -> None:
@@ -134,7 +141,8 @@ def test_dedicated_servers_are_another_platform() -> None:
         platforms_of(made, ["hcloud", "hrobot"])
 
 
-@pytest.mark.parametrize("part", ["routes", "load_balancers"])
-def test_what_it_does_not_support_is_refused_by_name(part: str) -> None:
-    with pytest.raises(ProviderError, match=f"hcloud does not support {part.replace('_', ' ')}"):
-        require_part(provider(settings(HCLOUD_TOKEN=TOKEN)), part, "some-controller")
+def test_routes_need_a_network() -> None:
+    with pytest.raises(ProviderError, match="hcloud does not support routes"):
+        require_part(provider(settings(HCLOUD_TOKEN=TOKEN)), "routes", "some-controller")
+    require_part(provider(settings(HCLOUD_TOKEN=TOKEN, HCLOUD_NETWORK="cluster")), "routes", "some-controller")
+    require_part(provider(settings(HCLOUD_TOKEN=TOKEN)), "load_balancers", "some-controller")
