@@ -27,6 +27,8 @@ RANK = {package: rank for rank, line in enumerate(reversed(LAYERS)) for package 
 
 # Libraries that only the embedded API server needs: the agent and the managers must not pay for them.
 SERVER_LIBRARIES = frozenset({"apsw", "cryptography", "httptools", "re2", "uvloop"})
+# Making a certificate is for every component that serves; the library is loaded when one is made, and only there.
+MAKES_CERTIFICATES = "fairlead.base.certificates"
 # Libraries that cost so much to import that a module may only load them when it needs them.
 LAZY_LIBRARIES = frozenset({"prometheus_client", "rich"})
 
@@ -75,8 +77,13 @@ def misplaced_libraries(source: Source) -> list[str]:
     return [
         source.finding(line, f"{module.split('.')[0]} is for the API server only")
         for line, module in imported(source)
-        if module.split(".")[0] in SERVER_LIBRARIES
+        if module.split(".")[0] in SERVER_LIBRARIES - _allowed(source, line)
     ]
+
+
+def _allowed(source: Source, line: int) -> set[str]:
+    eager = [node.lineno for node in source.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {"cryptography"} if source.name == MAKES_CERTIFICATES and line not in eager else set()
 
 
 def eager_libraries(source: Source) -> list[str]:
@@ -162,6 +169,14 @@ def test_server_library_rule_bites(text: str) -> None:
     assert misplaced_libraries(snippet(text, "fairlead.agent.x"))
     assert misplaced_libraries(snippet(text, "fairlead.client.x"))
     assert misplaced_libraries(snippet(text, "fairlead.apiserver.x")) == []
+
+
+def test_certificates_are_made_in_one_place_and_their_library_is_loaded_late() -> None:
+    lazy = "def f():\n    from cryptography import x509"
+    assert misplaced_libraries(snippet(lazy, MAKES_CERTIFICATES)) == []
+    assert misplaced_libraries(snippet("from cryptography import x509", MAKES_CERTIFICATES))
+    assert misplaced_libraries(snippet("def f():\n    import apsw", MAKES_CERTIFICATES))
+    assert misplaced_libraries(snippet(lazy, "fairlead.base.x"))
 
 
 def test_lazy_library_rule_bites() -> None:

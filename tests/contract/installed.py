@@ -44,7 +44,8 @@ async def install(plane: ControlPlane, plan: Plan, *, pods: bool = True) -> None
         for name in (HERE, THERE):
             (await api.post(NODES, node_manifest(name))).expect(201)
             # Nobody would end them where a whole cluster is taken down again.
-            for account in (AGENT, DRAIN, MANAGER, CLAIMER) if pods else ():
+            accounts_there = (AGENT, DRAIN, MANAGER, CLAIMER) if plan.claimer else (AGENT, DRAIN, MANAGER)
+            for account in accounts_there if pods else ():
                 pod = pod_manifest(f"{account}-{name}", node_name=name, spec={"serviceAccountName": account})
                 (await api.post(PODS, pod)).expect(201)
 

@@ -39,6 +39,7 @@ PLAN = Plan(
     shutdown=ShutdownPlan(grace_period="60s", critical_pods="20s"),
     claimer=True,
     eviction_requests=True,
+    eviction_webhook=False,  # no webhook runs here; see test_eviction_webhook.py
 )
 AWAY = "node-away"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/fairlead-node-lease/leases"
@@ -323,7 +324,8 @@ async def test_a_manager_works_and_its_follower_is_fenced(
 
 
 async def test_uninstalling_leaves_nothing_stuck(isolated_control_plane: ControlPlane) -> None:
-    await install(isolated_control_plane, PLAN, pods=False)
+    plan = dataclasses.replace(PLAN, eviction_webhook=True)
+    await install(isolated_control_plane, plan, pods=False)
     said: list[str] = []
     async with (
         RawApi(isolated_control_plane.access(), timeout_seconds=120) as api,
@@ -340,11 +342,11 @@ async def test_uninstalling_leaves_nothing_stuck(isolated_control_plane: Control
         claim = {"status": {"claimStatus": "Claimed", "claimedBy": f"node/{HERE}"}}
         (await api.patch(f"{EVENTS}/claimed/status", claim)).expect(200)
         (await api.patch(f"{EVENTS}/finished/status", {"status": {"claimStatus": "Failed"}})).expect(200)
-        await removing.remove(client, PLAN, patience_seconds=30, say=said.append)
+        await removing.remove(client, plan, patience_seconds=30, say=said.append)
         assert "LifecycleEvent claimed is ended: nobody brings it to an end by itself" in said
-        for manifest in bundle.manifests(PLAN):
-            (await api.get(path_of(manifest))).expect(200 if manifest in bundle.anchors(PLAN) else 404)
-        await removing.remove(client, PLAN, patience_seconds=30, say=said.append)
+        for manifest in bundle.manifests(plan):
+            (await api.get(path_of(manifest))).expect(200 if manifest in bundle.anchors(plan) else 404)
+        await removing.remove(client, plan, patience_seconds=30, say=said.append)
 
 
 async def test_uninstalling_lets_claimed_events_come_to_their_end(isolated_control_plane: ControlPlane) -> None:

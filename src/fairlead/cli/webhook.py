@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import pathlib
+import tempfile
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairlead.api import names
 from fairlead.api.gvk import GroupResource
 from fairlead.base.gates import FeatureGates
-from fairlead.cli import options, process, values
+from fairlead.cli import managing, options, process, values
 from fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from fairlead.webhook.keeping import Keeping
 
 __all__ = ["command", "manifests"]
 
@@ -33,9 +39,35 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 @click.option(
     "--tls-cert-file",
     type=values.FILE,
-    help="The certificate to show to API servers; read again when it changes. [required to serve]",
+    help="The certificate to show to API servers; read again when it changes. [this or --tls-secret to serve]",
 )
-@click.option("--tls-private-key-file", type=values.FILE, help="Its key. [required to serve]")
+@click.option("--tls-private-key-file", type=values.FILE, help="Its key.")
+@click.option(
+    "--tls-secret",
+    metavar="NAMESPACE/NAME",
+    default="",
+    help="Make and renew the certificates instead: replicas share them in this Secret, and the bundle that API servers "
+    "trust is kept in --webhook-configuration.",
+)
+@click.option(
+    "--tls-name",
+    "tls_names",
+    multiple=True,
+    help="With --tls-secret: a DNS name or address by which API servers call it. May be repeated "
+    "[default: the Service fairlead-webhook in the Secret's namespace].",
+)
+@click.option(
+    "--webhook-configuration",
+    "registrations",
+    multiple=True,
+    help="With --tls-secret: a ValidatingWebhookConfiguration to keep the bundle in. May be repeated "
+    "[default: fairlead-webhook, fairlead-webhook-evictions].",
+)
+@click.option(
+    "--cert-dir", type=values.FOLDER, help="With --tls-secret: where this replica's files are [default: a new folder]."
+)
+@managing.period("--certificate-lifetime", "720h", "With --tls-secret: renewed when two thirds of it have passed.")
+@managing.period("--authority-lifetime", "8760h", "With --tls-secret: the same of the authority that signs it.")
 @click.option(
     "--client-ca-file",
     type=values.FILE,
@@ -55,6 +87,7 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 @click.pass_context
 def command(
     context: click.Context,
+    /,
     *,
     kubeconfig: pathlib.Path | None,
     kube_context: str,
@@ -65,6 +98,7 @@ def command(
     client_ca_file: pathlib.Path | None,
     client_names: tuple[str, ...],
     feature_gates: FeatureGates,
+    **own: Any,
 ) -> None:
     """Record the deletion grace of custom resources on stock Kubernetes.
 
@@ -74,14 +108,24 @@ def command(
     del feature_gates  # every component takes them; none of them is about this one
     if context.invoked_subcommand is not None:
         return
-    if tls_cert_file is None or tls_private_key_file is None:
-        raise click.UsageError("--tls-cert-file and --tls-private-key-file are needed: API servers only speak HTTPS")
+    keeping = _keeping(own)
+    if keeping is not None and (tls_cert_file or tls_private_key_file):
+        raise click.UsageError("--tls-secret makes the certificate, --tls-cert-file names one; give one of them")
+    if keeping is not None:
+        tls_cert_file, tls_private_key_file = keeping.certificate, keeping.key
+    elif tls_cert_file is None or tls_private_key_file is None:
+        raise click.UsageError(
+            "--tls-secret, or --tls-cert-file and --tls-private-key-file, are needed: API servers only speak HTTPS"
+        )
+    else:
+        values.check_key_pair(tls_cert_file, tls_private_key_file)
     if client_names and client_ca_file is None:
         raise click.UsageError("--client-name needs --client-ca-file: without it no certificate is asked for")
-    values.check_key_pair(tls_cert_file, tls_private_key_file)
     from fairlead import client
     from fairlead.base.metrics import PrometheusMetrics
+    from fairlead.base.tasks import OnExit, TaskScope
     from fairlead.webhook import server
+    from fairlead.webhook.keeping import CertificateKeeper
 
     invocation: Invocation = context.find_root().obj
     settings = server.Settings(
@@ -91,6 +135,7 @@ def command(
         port=secure_port,
         client_ca=client_ca_file,
         client_names=frozenset(client_names),
+        **({} if keeping is None else {"look_seconds": keeping.look_seconds}),
     )
 
     async def serve() -> None:
@@ -100,9 +145,52 @@ def command(
             component="fairlead-webhook",
             environment=invocation.environment,
         ) as api_server:
-            await server.serve(api_server, PrometheusMetrics(process_metrics=True), settings, _announce)
+            metrics = PrometheusMetrics(process_metrics=True)
+            if keeping is None:
+                await server.serve(api_server, metrics, settings, _announce)
+                return
+            keeper = CertificateKeeper(api_server, keeping)
+            await keeper.begin()
+            async with TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
+                scope.start(keeper.run(), name="certificates")
+                await scope.start(server.serve(api_server, metrics, settings, _announce), name="serve")
 
     process.run(serve)
+
+
+def _keeping(flags: dict[str, Any]) -> Keeping | None:
+    """How certificates are kept, where the webhook makes them itself."""
+    if not flags["tls_secret"]:
+        for name in ("tls_names", "registrations", "cert_dir"):
+            if flags[name]:
+                spelled = {"tls_names": "--tls-name", "registrations": "--webhook-configuration"}.get(
+                    name, "--cert-dir"
+                )
+                raise click.UsageError(f"{spelled} needs --tls-secret: only then are certificates made")
+        return None
+    from fairlead.webhook import manifests as made
+    from fairlead.webhook.keeping import Keeping
+    from fairlead.webhook.rotation import Lifetimes
+
+    namespace, separator, secret = flags["tls_secret"].partition("/")
+    if not separator or names.dns1123_label(namespace) or names.dns1123_subdomain(secret):
+        raise click.BadParameter(
+            f"{flags['tls_secret']!r} is not NAMESPACE/NAME, e.g. fairlead-system/{made.OWN_SECRET}",
+            param_hint="--tls-secret",
+        )
+    folder = flags["cert_dir"] or pathlib.Path(tempfile.mkdtemp(prefix="fairlead-webhook-"))
+    values.make_folder("--cert-dir", folder)
+    leaf, authority = (dt.timedelta(seconds=flags[f"{name}_lifetime"]) for name in ("certificate", "authority"))
+    if leaf > authority / 2:
+        raise click.UsageError("--certificate-lifetime: must be at most half of --authority-lifetime")
+    return Keeping(
+        namespace=namespace,
+        secret=secret,
+        names=flags["tls_names"] or (made.service_name(namespace),),
+        registrations=flags["registrations"] or made.REGISTRATIONS,
+        folder=folder,
+        lifetimes=Lifetimes(leaf=leaf, authority=authority, spread=min(Lifetimes().spread, authority / 12)),
+    )
 
 
 def _announce(port: int) -> None:
@@ -150,6 +238,9 @@ def _url(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     callback=values.image,
     help="Also print a Deployment of this image, whose certificate is in the Secret fairlead-webhook-tls.",
 )
+@click.option(
+    "--own-certificates", is_flag=True, help="With --image: it makes and renews its certificates itself; no --ca-file."
+)
 def manifests(
     *,
     resources: tuple[str, ...],
@@ -158,10 +249,13 @@ def manifests(
     url: str,
     ca_file: pathlib.Path | None,
     image: str,
+    own_certificates: bool,
 ) -> None:
     """Print the service account, its least rights, its Service and the registration, for `kubectl apply -f -`."""
     if url and image:
         raise click.UsageError("--image runs the webhook in the cluster, --url says that it runs elsewhere; name one")
+    if own_certificates and (ca_file is not None or not image):
+        raise click.UsageError("--own-certificates needs --image and excludes --ca-file: the webhook makes them itself")
     if not resources and not accounts:
         raise click.UsageError("say what it is for: --resource, --evictions-of, or both")
     from fairlead.api.yamltext import writing
@@ -174,7 +268,8 @@ def manifests(
     documents = [
         *made.access_manifests(named, namespace=namespace),
         *([] if url else [made.service(namespace)]),
-        *(made.workload_manifests(image, namespace=namespace) if image else []),
+        *(made.certificate_access(namespace) if own_certificates else []),
+        *(made.workload_manifests(image, namespace=namespace, own_certificates=own_certificates) if image else []),
         *(
             [made.registration(named, namespace=namespace, url=base and f"{base}/delete", authority=authority)]
             if named

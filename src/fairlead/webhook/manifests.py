@@ -10,7 +10,18 @@ from fairlead.api.gvk import GroupResource
 from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE
 from fairlead.webhook.server import EVICTION_PATH, PATH
 
-__all__ = ["access_manifests", "eviction_manifests", "registration", "service", "workload_manifests"]
+__all__ = [
+    "OWN_SECRET",
+    "REGISTRATIONS",
+    "SECRET",
+    "access_manifests",
+    "certificate_access",
+    "eviction_manifests",
+    "registration",
+    "service",
+    "service_name",
+    "workload_manifests",
+]
 
 Json = dict[str, Any]
 
@@ -18,9 +29,15 @@ _NAME = "fairlead-webhook"
 _HOOK = "deletion.grace.fairlead.dev"
 _EVICTION_HOOK = "own-node.evictions.fairlead.dev"
 _EVICTIONS = "fairlead-webhook-evictions"
-_SECRET = "fairlead-webhook-tls"  # noqa: S105 - its name, not its content
+REGISTRATIONS = (_NAME, _EVICTIONS)
+"""The ValidatingWebhookConfigurations that API servers find the webhook by."""
+SECRET = "fairlead-webhook-tls"  # noqa: S105 - its name, not its content
+"""Where a certificate is that it is given."""
+OWN_SECRET = "fairlead-webhook-certificates"  # noqa: S105 - its name, not its content
+"""Where its certificates are that it makes itself."""
 _PORT = 9443
 _TLS_FOLDER = "/etc/fairlead/tls"
+_RBAC = {"apiVersion": "rbac.authorization.k8s.io/v1"}
 _LABELS = {"app.kubernetes.io/name": _NAME}
 # Each longer than the webhook's own patience: it answers before the API server gives up on it.
 _TIMEOUT_SECONDS = 2
@@ -55,6 +72,41 @@ def access_manifests(resources: Sequence[GroupResource], *, namespace: str) -> l
     return [account, role, binding]
 
 
+def certificate_access(namespace: str) -> list[Json]:
+    """What a webhook needs that makes its certificates itself: its Secret, and its registrations to be trusted by."""
+    name = f"{_NAME}-certificates"
+    secrets = {"apiGroups": [""], "resources": ["secrets"]}
+    registered = {
+        "apiGroups": ["admissionregistration.k8s.io"],
+        "resources": ["validatingwebhookconfigurations"],
+        "resourceNames": list(REGISTRATIONS),
+        "verbs": ["get", "patch"],
+    }
+    # A name cannot be demanded of what does not exist yet.
+    rules = [{**secrets, "verbs": ["create"]}, {**secrets, "resourceNames": [OWN_SECRET], "verbs": ["get", "update"]}]
+    return [
+        {**_RBAC, "kind": "Role", "metadata": {"name": name, "namespace": namespace}, "rules": rules},
+        _bound("Role", {"name": name, "namespace": namespace}, namespace),
+        {**_RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [registered]},
+        _bound("ClusterRole", {"name": name}, namespace),
+    ]
+
+
+def _bound(role: str, metadata: Json, namespace: str) -> Json:
+    return {
+        **_RBAC,
+        "kind": f"{role}Binding",
+        "metadata": metadata,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": metadata["name"]},
+        "subjects": [{"kind": "ServiceAccount", "name": _NAME, "namespace": namespace}],
+    }
+
+
+def service_name(namespace: str) -> str:
+    """The name by which API servers call the webhook's Service."""
+    return f"{_NAME}.{namespace}.svc"
+
+
 def service(namespace: str) -> Json:
     """Where the API server finds it in the cluster."""
     return {
@@ -65,8 +117,14 @@ def service(namespace: str) -> Json:
     }
 
 
-def workload_manifests(image: str, *, namespace: str) -> list[Json]:
-    """Two replicas that a drain takes one at a time. Their certificate is in the Secret `fairlead-webhook-tls`."""
+def workload_manifests(image: str, *, namespace: str, own_certificates: bool = False) -> list[Json]:
+    """Two replicas that a drain takes one at a time.
+
+    Their certificate is in the Secret `fairlead-webhook-tls`, or they make their certificates themselves.
+    """
+    pod = _pod_spec(image)
+    if own_certificates:
+        _keeps_certificates(pod, namespace)
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -74,7 +132,7 @@ def workload_manifests(image: str, *, namespace: str) -> list[Json]:
         "spec": {
             "replicas": 2,
             "selector": {"matchLabels": dict(_LABELS)},
-            "template": {"metadata": {"labels": dict(_LABELS)}, "spec": _pod_spec(image)},
+            "template": {"metadata": {"labels": dict(_LABELS)}, "spec": pod},
         },
     }
     budget = {
@@ -127,8 +185,23 @@ def _pod_spec(image: str) -> Json:
                 "volumeMounts": [{"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}],
             }
         ],
-        "volumes": [{"name": "tls", "secret": {"secretName": _SECRET}}],
+        "volumes": [{"name": "tls", "secret": {"secretName": SECRET}}],
     }
+
+
+def _keeps_certificates(pod: Json, namespace: str) -> None:
+    [container] = pod["containers"]
+    container["args"] = [
+        f"--secure-port={_PORT}",
+        f"--tls-secret={namespace}/{OWN_SECRET}",
+        f"--tls-name={service_name(namespace)}",
+        f"--cert-dir={_TLS_FOLDER}",
+        "--logging-format=json",
+    ]
+    container["volumeMounts"] = [{"name": "tls", "mountPath": _TLS_FOLDER}]
+    pod["volumes"] = [{"name": "tls", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}}]
+    # A node that comes up needs evictions judged; the webhook must not wait for less urgent pods.
+    pod["priorityClassName"] = "system-cluster-critical"
 
 
 def _probe(path: str) -> Json:
@@ -173,7 +246,12 @@ def registration(
 
 
 def eviction_manifests(
-    accounts: Sequence[tuple[str, str]], *, namespace: str = "", url: str = "", authority: bytes = b""
+    accounts: Sequence[tuple[str, str]],
+    *,
+    namespace: str = "",
+    url: str = "",
+    authority: bytes = b"",
+    requests: bool = True,
 ) -> list[Json]:
     """The right to look pods up, and the registration for evictions by these service accounts.
 
@@ -182,6 +260,7 @@ def eviction_manifests(
         namespace: where the webhook runs; its account is there whether its Service is used or not.
         url: where it is, when the API server does not find it by its Service.
         authority: PEM of the certificate that signed its own.
+        requests: whether EvictionRequests are judged too.
     """
     where: Json = {"url": url} if url else {"service": {"name": _NAME, "namespace": namespace, "path": EVICTION_PATH}}
     if authority:
@@ -190,10 +269,11 @@ def eviction_manifests(
     evictions = {"apiGroups": [""], "operations": ["CREATE"], "resources": ["pods/eviction"]}
     # Kubernetes' own kind (1.37, alpha), with which an eviction can be asked for too.
     asked = {"apiGroups": ["lifecycle.k8s.io"], "operations": ["CREATE", "DELETE"], "resources": ["evictionrequests"]}
+    judged = (evictions, asked) if requests else (evictions,)
     hook = {
         "name": _EVICTION_HOOK,
         "clientConfig": where,
-        "rules": [{**rule, "apiVersions": ["*"], "scope": "Namespaced"} for rule in (evictions, asked)],
+        "rules": [{**rule, "apiVersions": ["*"], "scope": "Namespaced"} for rule in judged],
         # Nobody else's evictions depend on this webhook.
         "matchConditions": [{"name": "drivers", "expression": f"request.userInfo.username in [{users}]"}],
         "admissionReviewVersions": ["v1"],

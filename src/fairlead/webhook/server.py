@@ -31,7 +31,6 @@ PATH = "/delete"
 EVICTION_PATH = "/evict"
 # An object of 3 MiB, which is the most that Kubernetes takes, and the envelope around it.
 _LARGEST_BODY = 4 << 20
-_CERTIFICATE_SECONDS = 10.0
 _CONNECT = Backoff(initial_seconds=0.2, factor=2.0, cap_seconds=10.0, jitter=0.3)
 
 
@@ -45,6 +44,7 @@ class Settings:
     port: int = 9443
     client_ca: pathlib.Path | None = None  # when set, only reviews from callers with its certificates are answered
     client_names: frozenset[str] = frozenset()  # and only from these common names, where any are given
+    look_seconds: float = 10.0  # how often the certificate's files are looked at
 
 
 async def serve(
@@ -170,7 +170,7 @@ async def _renew_certificate(client: Client, settings: Settings, context: ssl.SS
     """Certificates are replaced on disk while we run; connections from then on get the new one."""
     shown = _content(settings)
     while True:
-        await client.clock.sleep(_CERTIFICATE_SECONDS)
+        await client.clock.sleep(settings.look_seconds)
         found = _content(settings)
         if found in {shown, None}:
             continue

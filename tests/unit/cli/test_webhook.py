@@ -30,7 +30,7 @@ def test_manifests_of_one_that_runs_elsewhere(capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["webhook"], "--tls-cert-file and --tls-private-key-file are needed"),
+        (["webhook"], "--tls-cert-file and --tls-private-key-file, are needed"),
         (["webhook", "manifests"], "say what it is for: --resource, --evictions-of, or both"),
         (["webhook", "manifests", "--resource=pods"], "'pods' is not PLURAL.GROUP"),
         (["webhook", "manifests", "--resource=vms.example"], "'vms.example' is not PLURAL.GROUP"),

@@ -80,6 +80,11 @@ _MODES = click.Choice(["off", "warn", "deny"])
     help="What it does to writes of an agent or drain driver to another node than its own, and to other fields than "
     "its work needs.",
 )
+@managing.boolean(
+    "--eviction-webhook",
+    default=True,
+    text="A webhook, with certificates of its own, that refuses a drain driver's evictions of another node's pods.",
+)
 @click.option(
     "--ccm",
     "clouds",
@@ -187,6 +192,7 @@ def _plan(flags: dict[str, Any]) -> Plan:
         shutdown=shutdown,
         fence=FenceMode(flags["fence"]),
         own_node=flags["own_node"],
+        eviction_webhook=flags["eviction_webhook"],
         clouds=clouds,
         fenced_clouds=other_managers(flags["fenced_clouds"], beside=clouds),
         cluster_cidr=flags["cluster_cidr"],

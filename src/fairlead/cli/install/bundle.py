@@ -8,10 +8,11 @@ from typing import Any
 from fairlead.api import crds
 from fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from fairlead.cli.install import access, fields, policies, workloads
-from fairlead.cli.install.plan import CLAIMER, MANAGER, Plan
+from fairlead.cli.install.plan import CLAIMER, DRAIN, MANAGER, Plan
 from fairlead.cloud.enforcement import ccm_manifests, fence_account_manifests
 from fairlead.election import Lock
 from fairlead.election.fence import FenceMode, anchor_manifests, fence_manifests
+from fairlead.webhook import manifests as webhook
 
 __all__ = ["anchors", "manifests"]
 
@@ -57,6 +58,20 @@ def _lifecycle(plan: Plan) -> list[Json]:
         *workloads.node_daemon_sets(plan),
         *workloads.manager_deployment(plan),
         *(workloads.claimer_deployment(plan) if plan.claimer else ()),
+        *(_eviction_webhook(plan) if plan.eviction_webhook else ()),
+    ]
+
+
+def _eviction_webhook(plan: Plan) -> list[Json]:
+    """Last of all its registration: until the webhook runs, it refuses the drain drivers' evictions, no others."""
+    return [
+        *webhook.access_manifests([], namespace=plan.namespace),
+        *webhook.certificate_access(plan.namespace),
+        webhook.service(plan.namespace),
+        *webhook.workload_manifests(plan.image, namespace=plan.namespace, own_certificates=True),
+        *webhook.eviction_manifests(
+            [(plan.namespace, DRAIN)], namespace=plan.namespace, requests=plan.eviction_requests
+        ),
     ]
 
 

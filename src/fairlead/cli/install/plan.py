@@ -63,6 +63,7 @@ class Plan:
     shutdown: ShutdownPlan | None = None  # agents see pods out when their machine goes down
     fence: FenceMode = FenceMode.DENY
     own_node: OwnNodeMode = "deny"
+    eviction_webhook: bool = True  # evictions by drain drivers are kept to their own node too
     clouds: tuple[Manager, ...] = ()
     fenced_clouds: tuple[OtherManager, ...] = ()  # managers of others, kept to their own nodes
     cluster_cidr: str = ""  # of pods, for those of them that make routes

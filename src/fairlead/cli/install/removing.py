@@ -40,6 +40,8 @@ _PLURALS: Final = {
     "RoleBinding": "rolebindings",
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+    "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
+    "Service": "services",
     "DaemonSet": "daemonsets",
     "Deployment": "deployments",
     "PodDisruptionBudget": "poddisruptionbudgets",

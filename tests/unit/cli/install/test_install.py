@@ -41,7 +41,7 @@ def test_what_is_printed_is_the_bundle(capsys: pytest.CaptureFixture[str]) -> No
     made = bundle.manifests(Plan())
     assert names(made, "CustomResourceDefinition") == [one["metadata"]["name"] for one in crds.crds()]
     assert names(made, "DaemonSet") == ["fairlead-agent", "fairlead-drain"]
-    assert names(made, "Deployment") == ["fairlead-controller-manager"]
+    assert names(made, "Deployment") == ["fairlead-controller-manager", "fairlead-webhook"]
     assert all(one["metadata"]["labels"]["app.kubernetes.io/part-of"] == "fairlead" for one in made)
 
 
@@ -65,7 +65,8 @@ def test_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
     assert names(made, "Namespace") == ["here", "fairlead-node-lease"]
     containers = [one for manifest in made for one in containers_of(manifest)]
     assert {one["image"] for one in containers} == {"example.com/fairlead:1"}
-    assert all("--lifecycle-api-group=lifecycle.fairlead.dev" in one["args"] for one in containers)
+    concerned = [one for one in containers if one["name"] != "webhook"]
+    assert all("--lifecycle-api-group=lifecycle.fairlead.dev" in one["args"] for one in concerned)
     text = yaml.safe_dump_all(made)
     assert "fairlead-system" not in text
     rest = text.replace("lifecycle.k8s.io/claimed", "").replace("lifecycle.k8s.io/v1alpha1", "")
@@ -283,7 +284,8 @@ def test_every_container_runs_a_command_that_there_is(tmp_path: Path) -> None:
                 .replace("$(POD_IP)", "10.0.0.1")
                 .replace("/etc/cloud/cloud.conf", str(config))
                 .replace("/etc/fairlead/agent.yaml", str(config))
-                for one in container["args"]
+                .replace("/etc/fairlead/tls", str(tmp_path / "tls"))
+                for one in [*container["command"][1:], *container["args"]]
             ]
             group: click.Command = program
             inner = context
@@ -325,7 +327,10 @@ def test_a_cloud_controller_manager_takes_the_flags_that_it_gets(
 def test_an_agent_that_sees_no_pods_out_neither_cordons_nor_taints() -> None:
     plain, full = (node_fields(plan) for plan in (Plan(), Plan(shutdown=ShutdownPlan(grace_period="60s"))))
     assert (plain[AGENT].cordon, plain[AGENT].taints, plain[AGENT].not_ready) == (False, frozenset(), False)
-    assert (full[AGENT].cordon, full[AGENT].taints) == (True, {"shutdown.fairlead.dev/in-progress:NoSchedule"})
+    assert (full[AGENT].cordon, full[AGENT].taints) == (
+        True,
+        frozenset({"shutdown.fairlead.dev/in-progress:NoSchedule"}),
+    )
     assert plain[AGENT].annotations < full[AGENT].annotations
     assert plain[DRAIN] == full[DRAIN]
     assert set(plain) == {AGENT, DRAIN}

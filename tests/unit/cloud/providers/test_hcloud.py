@@ -127,7 +127,10 @@ def test_configuration(tmp_path: pathlib.Path) -> None:
         provider(settings(HCLOUD_TOKEN=TOKEN, HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="yes"))
     with pytest.raises(ProviderError, match="USE_PRIVATE_IP needs HCLOUD_NETWORK"):
         provider(settings(HCLOUD_TOKEN=TOKEN, HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="true"))
-    both: dict[str, str] = {"HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1", "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE": "eu-central"}
+    both: dict[str, str] = {
+        "HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1",
+        "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE": "eu-central",
+    }
     with pytest.raises(ProviderError, match="set one of them"):
         provider(settings(None, HCLOUD_TOKEN=TOKEN, **both))
 
