@@ -145,8 +145,7 @@ class Watcher:
         """
         self.ended = True
         if self._behind is not None:
-            self._notices.clear()
-            self._bytes = 0
+            self.drop_all()
         self._behind = self._history = None  # it can resume; what comes now may be of another version of its kind
         self._plan()
 
@@ -157,8 +156,7 @@ class Watcher:
 
     def close(self) -> None:
         """It is not read any more: hold on to nothing, even while a reader still holds on to this."""
-        self._notices.clear()
-        self._bytes = 0
+        self.drop_all()
         self.holds = None
         self.end()
 
@@ -173,6 +171,18 @@ class Watcher:
             self._listener()
         else:
             self._ready.set()
+
+    def only_change(self) -> tuple[str, Entry, Change] | None:
+        """The change that is queued, if it is the only thing to take; it stays queued."""
+        if len(self._notices) != 1 or self._behind is not None:
+            return None
+        kind, entry, change = self._notices[0]
+        return None if entry is None or change is None else (kind, entry, change)
+
+    def drop_all(self) -> None:
+        """What is queued was taken."""
+        self._notices.clear()
+        self._bytes = 0
 
     def take_nowait(self) -> list[Notice]:
         """Some of what is queued, in order. Empty when there is nothing (yet)."""
