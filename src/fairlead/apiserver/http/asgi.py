@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import urllib.parse
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from fairlead.api import errors
 from fairlead.apiserver.http.headers import decode_value, first_values
 from fairlead.apiserver.http.messages import MAX_BODY_BYTES, Query, Request, Response
 from fairlead.apiserver.http.streams import iterate
+from fairlead.apiserver.http.target import read_query
 from fairlead.base.tasks import OnExit, TaskScope
 
 __all__ = ["AsgiApp", "Handler"]
@@ -51,7 +51,7 @@ def _request(scope: Scope, receive: Receive) -> Request:
     header_list = [(name.decode("latin-1"), decode_value(value)) for name, value in scope["headers"]]
     headers = first_values(header_list)
     query_string = scope["query_string"]
-    query = urllib.parse.parse_qs(query_string.decode("latin-1"), keep_blank_values=True) if query_string else {}
+    query = read_query(query_string.decode("latin-1")) if query_string else {}
     ours = scope.get("extensions", {}).get("fairlead", {})
     client = scope.get("client")
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import urllib.parse
 from typing import Any
 
 import httptools
@@ -21,7 +20,7 @@ from fairlead.apiserver.http.messages import Query, Request, Response
 from fairlead.apiserver.http.outgoing import GONE, Held, Outgoing, reset_when_closed
 from fairlead.apiserver.http.site import Site
 from fairlead.apiserver.http.streams import Stream, size_of
-from fairlead.apiserver.http.target import decode_path, is_well_formed
+from fairlead.apiserver.http.target import decode_path, is_well_formed, path_and_query, read_query
 from fairlead.base import commitment, sockets
 
 __all__ = ["Connection"]
@@ -366,16 +365,13 @@ class Connection(asyncio.Protocol):
         return incoming
 
     def _request(self, incoming: Incoming) -> Request:
-        target = incoming.target.decode("latin-1")
-        if not target.startswith("/"):
-            # An absolute target, as a proxy would be sent; whose name it carries does not matter here.
-            target = "/" + target.partition("://")[2].partition("/")[2]
+        target = path_and_query(incoming.target.decode("latin-1"))
         path, _, query = target.partition("?")
         incoming.begin(self._send_continue, self._want_body)
         return Request(
             method=incoming.method,
             path=decode_path(path),
-            query=Query(urllib.parse.parse_qs(query, keep_blank_values=True)) if query else _NO_QUERY,
+            query=Query(read_query(query)) if query else _NO_QUERY,
             target=target,
             headers=headers.first_values(incoming.headers),
             read_body=incoming.read,

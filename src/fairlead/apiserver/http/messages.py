@@ -25,6 +25,7 @@ Json = dict[str, Any]
 
 # As Kubernetes: no object, patch or set of options may be larger.
 MAX_BODY_BYTES = 3 << 20
+_MOST_DIGITS = 1000  # of a number, zeros in front included
 
 # A client that reads nothing of what it was sent for this long is gone.
 STALL_SECONDS = 60.0
@@ -56,13 +57,14 @@ class Query:
 
     def integer(self, name: str) -> int | None:
         """A whole number, or None when it is absent."""
-        text = self.get(name)
-        if not text:
+        if name not in self._values:
             return None
-        try:
-            value = int(text)
-        except ValueError:
-            raise errors.BadRequest(f'strconv.ParseInt: parsing "{text}": invalid syntax ({name})') from None
+        text = self.get(name)
+        digits = text[1:] if text[:1] in {"-", "+"} else text
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > _MOST_DIGITS:
+            fault = "value out of range" if digits.isascii() and digits.isdigit() else "invalid syntax"
+            raise errors.BadRequest(f'strconv.ParseInt: parsing "{text}": {fault} ({name})')
+        value = int(text)
         if not -(2**63) <= value < 2**63:
             raise errors.BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range ({name})')
         return value

@@ -142,7 +142,8 @@ class Outgoing:
             unsent.add(body, shared=body if isinstance(body, bytes) else max(body, key=len))
             try:
                 await self.drain()
-                while (piece := unsent.take(PIECE_BYTES)) is not None:
+                # A transport that failed takes everything, and complains of each piece.
+                while not self._transport.is_closing() and (piece := unsent.take(PIECE_BYTES)) is not None:
                     self._transport.write(piece)
                     await self.drain()
             finally:
@@ -184,7 +185,7 @@ class Outgoing:
         if source is None or done is None or done.done() or self._transport.is_closing():
             return
         try:
-            while not self.held_back:
+            while not self.held_back and not self._transport.is_closing():
                 piece = source.next_piece()
                 if piece is None:
                     break

@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import urllib.parse
 
-__all__ = ["decode_path", "is_well_formed"]
+__all__ = ["decode_path", "is_well_formed", "path_and_query", "read_query"]
 
 _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 def is_well_formed(target: bytes) -> bool:
     """Whether every escape in the path is one. Guessing at the others would make two paths of one."""
+    if target.startswith(b"*") and target != b"*":
+        return False
     return b"%" not in target or _BAD_ESCAPE.search(target.partition(b"?")[0]) is None
 
 
@@ -20,3 +22,18 @@ def decode_path(path: str) -> str:
     if path.isascii() and "%" not in path:
         return path
     return urllib.parse.unquote_to_bytes(path.encode("latin-1")).decode("utf-8", "replace")
+
+
+def path_and_query(target: str) -> str:
+    """The path and query of a request target: an absolute one, as a proxy is sent, without its scheme and host."""
+    if target.startswith("/") or target == "*":
+        return target
+    return "/" + target.partition("://")[2].partition("/")[2]
+
+
+def read_query(query: str) -> dict[str, list[str]]:
+    """Every value of every key. A pair with a semicolon or a bad escape in it is passed over."""
+    if ";" in query or "%" in query:
+        pairs = query.split("&")
+        query = "&".join(pair for pair in pairs if ";" not in pair and not _BAD_ESCAPE.search(pair.encode("latin-1")))
+    return urllib.parse.parse_qs(query, keep_blank_values=True)

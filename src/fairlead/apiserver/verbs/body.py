@@ -18,6 +18,7 @@ from fairlead.apiserver.patch.depth import MAX_DEPTH, ensure_depth
 from fairlead.apiserver.patch.values import ensure_few_values
 from fairlead.apiserver.schema.conformance import Unfit, conform
 from fairlead.apiserver.schema.duplicates import duplicate_fields
+from fairlead.apiserver.schema.jsontext import decode_json_text
 from fairlead.apiserver.schema.model import Node
 from fairlead.apiserver.schema.pruning import prune
 from fairlead.apiserver.types import protobuf
@@ -83,7 +84,7 @@ def parse(request: Request, data: bytes, expected: GroupVersionKind, *, custom: 
     declared = request.header("content-type")
     media = declared.partition(";")[0].strip() if declared else JSON
     if media == JSON:
-        value = decode_json(data, expected.kind)
+        value, data = _decode_json(data, expected.kind)
         return Body(value, tuple(f'duplicate field "{path}"' for path in duplicate_fields(data, value)))
     if media in {YAML, "application/x-yaml", "text/yaml"}:
         return decode_yaml(data, expected.kind)
@@ -94,14 +95,18 @@ def parse(request: Request, data: bytes, expected: GroupVersionKind, *, custom: 
 
 def decode_json(data: bytes, kind: str) -> Json:
     """A JSON object of bounded depth."""
+    return _decode_json(data, kind)[0]
+
+
+def _decode_json(data: bytes, kind: str) -> tuple[Json, bytes]:
     try:
         ensure_few_values(data)
-        value = msgspec.json.decode(data)
+        value, data = decode_json_text(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         # A YAML body under a JSON content type is what a newcomer's curl sends; Kubernetes takes it as JSON only.
         raise errors.BadRequest(f"the object provided is unrecognized (must be of type {kind}): {error}") from error
     # What opens few objects and lists cannot nest many of them; nothing else need be walked.
-    return _as_object(value, kind, may_be_deep=data.count(b"{") + data.count(b"[") > MAX_DEPTH)
+    return _as_object(value, kind, may_be_deep=data.count(b"{") + data.count(b"[") > MAX_DEPTH), data
 
 
 def decode_yaml(data: bytes, kind: str) -> Body:

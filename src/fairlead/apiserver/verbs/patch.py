@@ -22,6 +22,7 @@ from fairlead.apiserver.patch.strategic import apply_strategic_merge_patch
 from fairlead.apiserver.patch.values import ensure_few_values
 from fairlead.apiserver.schema.defaulting import copy_json
 from fairlead.apiserver.schema.duplicates import duplicate_fields
+from fairlead.apiserver.schema.jsontext import decode_json_text
 from fairlead.apiserver.verbs import presentation
 from fairlead.apiserver.verbs.body import check_fields, check_kind, decode_yaml, told_apart
 from fairlead.apiserver.verbs.call import Call
@@ -98,20 +99,24 @@ def _change(call: Call, media: str, changes: Any, problems: list[str]) -> Callab
 
 
 def _read_patch(data: bytes, media: str) -> tuple[Any, list[str]]:
-    changes = decode_patch(data)
+    changes, data = _decode_patch(data)
     prefix = "json patch " if media == JSON_PATCH else ""
     return changes, [f'{prefix}duplicate field "{path}"' for path in duplicate_fields(data, changes)]
 
 
 def decode_patch(data: bytes) -> Any:
     """A patch in JSON, of bounded depth."""
+    return _decode_patch(data)[0]
+
+
+def _decode_patch(data: bytes) -> tuple[Any, bytes]:
     try:
         ensure_few_values(data)
-        value = msgspec.json.decode(data)
+        value, data = decode_json_text(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise errors.BadRequest(f"error decoding patch: {error}") from error
     ensure_depth(value)
-    return value
+    return value, data
 
 
 def _read_applied(call: Call, data: bytes) -> Json:

@@ -15,6 +15,7 @@ _ALWAYS = ("metadata.name", "metadata.namespace")
 def read_selection(call: Call) -> Selection:
     """The namespace of the path and the selectors of the query, checked."""
     query = call.request.query
+    query.integer("timeoutSeconds")  # of a list it means nothing, and must be a number all the same
     labels = fields = None
     try:
         if text := query.get("labelSelector"):
