@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+
 from fairlead.api import golang
 from fairlead.api.fielderrors import FieldError, FieldPath
+from fairlead.api.quantity import Quantity, QuantityError
 from fairlead.apiserver.registry.strategies.podspec import default_pod_itself, default_pod_spec
 from fairlead.apiserver.registry.strategies.podvalidation import validate_pod_spec, validate_pod_spec_update
+from fairlead.apiserver.registry.strategies.resizing import resize, validate_resize
 from fairlead.apiserver.registry.strategy import ALL_METADATA, Json, Strategy
 from fairlead.apiserver.schema.defaulting import copy_json
 
-__all__ = ["PodStrategy", "quality_of_service", "resize"]
+__all__ = ["PodStrategy", "quality_of_service"]
 
 _GUARANTEED_RESOURCES = ("cpu", "memory")
+_NOTHING = Quantity.parse("0")
 
 
 class PodStrategy(Strategy):
@@ -81,10 +86,13 @@ class PodStrategy(Strategy):
             resize(obj["spec"], asked)
 
     def validate_subresource_update(self, subresource: str, obj: Json, old: Json) -> list[FieldError]:
-        """What was there to debug with stays."""
-        if subresource != "ephemeralcontainers":
+        """What was there to debug with stays; resources change within their class of service."""
+        if subresource not in {"ephemeralcontainers", "resize"}:
             return []
         problems = validate_pod_spec(obj["spec"], FieldPath("spec"))
+        if subresource == "resize":
+            was = (old.get("status") or {}).get("qosClass") or quality_of_service(old["spec"])
+            return problems + validate_resize(obj, old, quality_of_service(obj["spec"]), was)
         at, there = FieldPath("spec").child("ephemeralContainers"), obj["spec"].get("ephemeralContainers") or ()
         by_name = {one.get("name"): one for one in there}
         for known in old["spec"].get("ephemeralContainers") or ():
@@ -129,26 +137,13 @@ class PodStrategy(Strategy):
         return 1 if own < 0 else own
 
 
-def resize(spec: Json, asked: Json) -> None:
-    """Take over the resources that are asked for, of containers that are there, and of the pod as a whole."""
-    if asked.get("resources") is not None:
-        spec["resources"] = asked["resources"]
-    for kind in ("containers", "initContainers"):
-        wanted = {one.get("name"): one for one in asked.get(kind) or ()}
-        for container in spec.get(kind) or ():
-            for field in ("resources", "resizePolicy"):
-                new = wanted.get(container.get("name"), container).get(field)
-                if new is not None:
-                    container[field] = new
-
-
 def quality_of_service(spec: Json) -> str:
     """Guaranteed when every container's limits equal its requests, BestEffort when none names any, else Burstable."""
     named = False
     guaranteed = True
     for container in [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]:
         resources = container.get("resources") or {}
-        requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
+        requests, limits = _counted(resources.get("requests")), _counted(resources.get("limits"))
         relevant = [name for name in _GUARANTEED_RESOURCES if name in requests or name in limits]
         named = named or bool(relevant)
         full = all(
@@ -158,3 +153,14 @@ def quality_of_service(spec: Json) -> str:
     if not named:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _counted(amounts: Json | None) -> dict[str, Quantity]:
+    """The amounts that count for the class of service; nothing, and less than that, is as if it was not said."""
+    counted: dict[str, Quantity] = {}
+    for name in _GUARANTEED_RESOURCES:
+        with contextlib.suppress(QuantityError):
+            amount = Quantity.parse(str((amounts or {}).get(name, "0")))
+            if amount > _NOTHING:
+                counted[name] = amount
+    return counted
