@@ -60,6 +60,8 @@ class Agent:
             identity=options.identity,
             settings=options.settings,
             timing=options.timing,
+            # The identity is kept in a file that this process has locked: its earlier holder has ended.
+            succeeds=options.identity,
             on_overrun=options.on_overrun,
         )
         self._contact = Contact(

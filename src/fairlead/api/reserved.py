@@ -15,6 +15,7 @@ __all__ = [
     "ANNOTATION_OFFERED_AT",
     "ANNOTATION_PLATFORM",
     "ANNOTATION_PREFERRED_HOLDER",
+    "ANNOTATION_PREFERRED_HOLDER_READY",
     "ANNOTATION_PUBLISHED_BY",
     "ANNOTATION_WINDING_UP",
     "API_UNAPPROVED",
@@ -92,6 +93,8 @@ ANNOTATION_GRACE_REQUEST_UID: Final = "grace.fairlead.dev/request-uid"
 ANNOTATION_PLATFORM: Final = "cloudprovider.kubernetes.io/platform"
 # On a Lease: who should hold it next. The field for that is dropped by servers without CoordinatedLeaderElection.
 ANNOTATION_PREFERRED_HOLDER: Final = "election.fairlead.dev/preferred-holder"
+# Beside it: the preferred holder's answer, its own identity. A leader yields to a candidate that is alive only.
+ANNOTATION_PREFERRED_HOLDER_READY: Final = "election.fairlead.dev/preferred-holder-ready"
 # On a CRD in a *.k8s.io group, without which Kubernetes refuses it.
 ANNOTATION_API_APPROVED: Final = "api-approved.kubernetes.io"
 API_UNAPPROVED: Final = "unapproved, experimental-only"

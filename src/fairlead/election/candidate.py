@@ -50,6 +50,8 @@ class Candidate:
         timing: Timing | None = None,
         succeeds: str = "",
         on_new_leader: Callable[[str], None] | None = None,
+        on_rival: Callable[[], None] | None = None,
+        on_renewed: Callable[[], None] | None = None,
     ) -> None:
         self.lock = lock
         self.clock = client.clock
@@ -58,7 +60,11 @@ class Candidate:
         self._randomness = client.randomness
         self._leases = leases.LeaseAccess(client, lock)
         self._on_new_leader = on_new_leader
+        self._on_rival = on_rival  # once, when another process was seen to write under this identity
+        self._on_renewed = on_renewed
         self._reported: str | None = None
+        self._silent_since: float | None = None
+        self._last_error = ""
         self._changed = asyncio.Event()
         self._watching = False
         self._claiming = False
@@ -78,6 +84,15 @@ class Candidate:
     def is_valid(self) -> bool:
         """Whether this candidate leads and may rely on it at this moment."""
         return self.clock.monotonic() < self.candidacy.valid_until
+
+    @property
+    def outage(self) -> str:
+        """Since when the API server does not answer this candidate, and what it says; empty while it answers."""
+        if self._silent_since is None:
+            return ""
+        return (
+            f"no answer from the API server for {self.clock.monotonic() - self._silent_since:.0f} s: {self._last_error}"
+        )
 
     @contextlib.asynccontextmanager
     async def following(self) -> AsyncIterator[Self]:
@@ -111,6 +126,9 @@ class Candidate:
                     delays.reset()
                     refused = 0
                     await self._follow_until(moment)
+                case lease.Answer(record):
+                    if not await self._answer(record):
+                        await self._happens_within(next(delays))
                 case lease.Claim() as claim:
                     if await self._claim(claim):
                         return claim.record
@@ -132,6 +150,9 @@ class Candidate:
                 case lease.Read():
                     await self._read()
                 case lease.Renew(record, _):
+                    unanswered = self.candidacy.unanswered(self.clock.monotonic())
+                    if unanswered:
+                        self._log.warning("preferred holder does not answer: goes on leading", preferred=unanswered)
                     if await self._write(record):
                         refused = 0
                     elif self.candidacy.news:
@@ -164,7 +185,7 @@ class Candidate:
         released: Lease | None = None
         try:
             async with self.clock.timeout(self.timing.renew_deadline_seconds):
-                while self.candidacy.holder == self.identity:
+                while self.candidacy.holds:
                     released = await self._try_to_release()
                     if released is not None:
                         break
@@ -200,7 +221,8 @@ class Candidate:
 
     async def _write(self, record: Record) -> bool:
         sent = self.clock.monotonic()
-        self.candidacy = self.candidacy.sent(sent, jitter=self._randomness.uniform(0, _RENEWAL_JITTER))
+        jitter = self._randomness.uniform(0, _RENEWAL_JITTER)
+        self.candidacy = self.candidacy.sent(sent, jitter=jitter, record=record)
         try:
             stored = await self._leases.write(self.lease, record, timeout_seconds=self._attempt_seconds(sent))
         except leases.REFUTATIONS as error:
@@ -208,15 +230,42 @@ class Candidate:
             self.candidacy = self.candidacy.refuted()
             return False
         except leases.FAILURES as error:
-            self._log.warning("cannot write the lease", error=str(error) or "timed out")
+            self._failed("cannot write the lease", error)
             if not self.candidacy.leads:
                 self.candidacy = self.candidacy.doubted()
             return False
+        self._silent_since = None
         version = stored.metadata.resource_version
         self.candidacy = self.candidacy.stored(Record.of(stored), version, sent)
         if self.candidacy.sighting is not None and self.candidacy.sighting.resource_version == version:
             self.lease = stored
         self._report()
+        if self._on_renewed is not None:
+            self._on_renewed()
+        return True
+
+    def _failed(self, what: str, error: Exception) -> None:
+        self._note_outage(error)
+        self._log.warning(what, error=self._last_error)
+
+    def _note_outage(self, error: Exception) -> None:
+        self._last_error = str(error) or "timed out"
+        if self._silent_since is None:
+            self._silent_since = self.clock.monotonic()
+
+    async def _answer(self, record: Record) -> bool:
+        """Say in the Lease that we are alive and would take over; whether that was stored."""
+        try:
+            stored = await self._leases.write(self.lease, record, timeout_seconds=self.timing.attempt_seconds)
+        except leases.REFUTATIONS:
+            self.candidacy = self.candidacy.refuted()
+            return False
+        except leases.FAILURES as error:
+            self._log.warning("cannot answer as the preferred holder", error=str(error) or "timed out")
+            self.candidacy = self.candidacy.doubted()
+            return False
+        self._log.info("answered as the preferred holder", leader=record.holder)
+        self._observe(stored, stored.metadata.resource_version)
         return True
 
     async def _try_to_release(self) -> Lease | None:
@@ -236,7 +285,7 @@ class Candidate:
         try:
             found = await self._leases.read(timeout_seconds=self._attempt_seconds(now))
         except leases.FAILURES as error:
-            self._log.warning("cannot read the lease", error=str(error) or "timed out")
+            self._failed("cannot read the lease", error)
             return False
         self._observe(found, found.metadata.resource_version if found is not None else "")
         return True
@@ -257,6 +306,8 @@ class Candidate:
                 wait = _FORBIDDEN_SECONDS
             except leases.FAILURES as error:
                 self._log.debug("the watch of the lease ended", error=str(error) or "silence")
+                if not isinstance(error, TimeoutError):  # a leader that is gone is silent too
+                    self._note_outage(error)
             finally:
                 self._watching = False
             if self.clock.monotonic() - started >= _GOOD_SECONDS:
@@ -270,6 +321,7 @@ class Candidate:
         async with contextlib.aclosing(watch) as sightings:
             async for found, version in sightings:
                 self._watching = True
+                self._silent_since = None
                 known = self.candidacy.sighting
                 # Our own writes are known before the watch tells of them, and of older ones it tells too late.
                 if known is None or lease.is_newer(version, known.resource_version):
@@ -277,8 +329,14 @@ class Candidate:
 
     def _observe(self, found: Lease | None, version: str) -> None:
         record = None if found is None else Record.of(found)
+        self._silent_since = None
         self.lease = found
+        had_rival = self.candidacy.has_rival
         self.candidacy = self.candidacy.seen(record, version, self.clock.monotonic())
+        if self.candidacy.has_rival and not had_rival:
+            self._log.error("another process uses this identity: give each candidate one of its own")
+            if self._on_rival is not None:
+                self._on_rival()
         self._changed.set()
         self._report()
 

@@ -11,6 +11,9 @@ Invariants, and why never two lead at once (design, invariant 7):
    saw it later still, so others' count never ends before the leader's own.
 4. A leader gives up at the renew deadline, before its lease ends for anybody.
 5. A Lease that vanished while another held it is not created anew before it would have expired.
+6. A lease under our own name that this candidate did not write is another's: two processes were given one name. It is
+   claimed as another's is, and a leader that finds one has lost. Only `succeeds` says that the writer has ended.
+7. A leader yields to a preferred holder that has answered; one that does not answer costs no time without a leader.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import datetime as dt
 from fairlead.election.record import Record, Timing
 
 __all__ = [
+    "Answer",
     "Candidacy",
     "Claim",
     "Lock",
@@ -89,6 +93,13 @@ class Renew:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """Write this record to say that we are alive and would take over, as the Lease prefers."""
+
+    record: Record
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class YieldTo:
     """Somebody asked, in the Lease, that another should lead."""
 
@@ -102,7 +113,10 @@ class Lost:
     why: str
 
 
-Step = Read | WaitUntil | Claim | Renew | YieldTo | Lost
+Step = Read | WaitUntil | Claim | Renew | Answer | YieldTo | Lost
+
+# Writes whose answers may still come, at most: a leader tries every retry period until its deadline.
+_WRITES_MAX = 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +128,8 @@ class Candidacy:
     Lease is known to differ from the sighting, or may, and is read before anything is written. `news`: it changed
     since the last attempt, so a leader need not wait for its next one. `succeeds`: holders whose names begin so have
     ended, because this candidate holds another Lease that they held when they took this one; empty for none.
+    `written`: what this candidate last wrote, stored or not yet known to be. `has_rival`: another process was seen to
+    write under the same identity. `preferred_since`: since when the Lease has preferred the holder that it prefers.
     """
 
     identity: str
@@ -126,6 +142,9 @@ class Candidacy:
     stepping_down: bool = False
     doubtful: bool = False
     news: bool = False
+    written: tuple[tuple[object, ...], ...] = ()
+    has_rival: bool = False
+    preferred_since: float = float("-inf")
 
     def __post_init__(self) -> None:
         if not self.identity:
@@ -151,17 +170,45 @@ class Candidacy:
         """Who holds the lease, as far as known; empty for nobody."""
         return self.sighting.record.holder if self.sighting and self.sighting.record else ""
 
+    @property
+    def holds(self) -> bool:
+        """Whether the lease is, as far as known, the one that this candidate wrote."""
+        record = self.sighting.record if self.sighting else None
+        return record is not None and record.holder == self.identity and not self._is_anothers(record)
+
     def seen(self, record: Record | None, resource_version: str, now: float) -> Candidacy:
         """The Lease was looked at. Only a record that differs starts its time anew: a label is no renewal."""
         before = self.sighting
         if before is not None and before.record == record:
             sighting = dataclasses.replace(before, resource_version=resource_version)
             return dataclasses.replace(self, sighting=sighting, doubtful=False, news=self.news or self.doubtful)
-        sighting = Sighting(record, resource_version, now, self._free_from(record, now))
+        last = before.record if before is not None else None
+        is_write = last is None or record is None or last.write != record.write
+        since = now if before is None or is_write else before.since
+        has_rival = self.has_rival or self._shows_rival(record)
+        free_from = self._free_from(record, since, has_rival=has_rival)
+        sighting = Sighting(record, resource_version, since, free_from)
         taken_over = record is not None and record.holder not in {"", self.identity}
         # Somebody else leads: what was left to others has been taken.
         hold_off = float("-inf") if taken_over else self.hold_off
-        return dataclasses.replace(self, sighting=sighting, hold_off=hold_off, doubtful=False, news=True)
+        preferred = record.preferred_holder if record is not None else ""
+        is_known = last is not None and last.preferred_holder == preferred
+        return dataclasses.replace(
+            self,
+            sighting=sighting,
+            hold_off=hold_off,
+            doubtful=False,
+            news=True,
+            has_rival=has_rival,
+            preferred_since=self.preferred_since if is_known else now,
+        )
+
+    def _shows_rival(self, record: Record | None) -> bool:
+        """Whether another process writes under our name. What one wrote before a restart of ours does not change."""
+        if record is None or not self._is_anothers(record):
+            return False
+        last = self.sighting.record if self.sighting is not None else None
+        return self.leads or (last is not None and self._is_anothers(last) and last.write != record.write)
 
     def refuted(self) -> Candidacy:
         """The server refused an attempt because the Lease is not what it was thought to be."""
@@ -171,9 +218,11 @@ class Candidacy:
         """An attempt to claim ended without an answer. If the Lease still looks the same, its time goes on."""
         return dataclasses.replace(self, doubtful=True)
 
-    def sent(self, now: float, *, jitter: float = 0.0) -> Candidacy:
+    def sent(self, now: float, *, jitter: float = 0.0, record: Record | None = None) -> Candidacy:
         """A claim, a renewal, or a leader's look at the Lease is being sent; the next comes a part `jitter` early."""
-        return dataclasses.replace(self, due=now + self.timing.retry_period_seconds * (1 - jitter), news=False)
+        due = now + self.timing.retry_period_seconds * (1 - jitter)
+        written = self.written if record is None else (*self.written, record.write)[-_WRITES_MAX:]
+        return dataclasses.replace(self, due=due, news=False, written=written)
 
     def stored(self, record: Record, resource_version: str, sent: float) -> Candidacy:
         """The server stored a claim or renewal that was sent then."""
@@ -181,8 +230,16 @@ class Candidacy:
         if known is not None and _is_later(known.resource_version, resource_version):
             # Its answer was overtaken by what somebody did to the Lease afterwards.
             return dataclasses.replace(self, renewed=sent)
+        written = tuple(write for write in self.written if write != record.write)
         sighting = Sighting(record, resource_version, sent, sent)
-        return dataclasses.replace(self, sighting=sighting, renewed=sent, doubtful=False, news=False)
+        return dataclasses.replace(
+            self,
+            sighting=sighting,
+            renewed=sent,
+            doubtful=False,
+            news=False,
+            written=(*written, record.write)[-_WRITES_MAX:],
+        )
 
     def asked_to_step_down(self) -> Candidacy:
         """The term will end when its work has; until then the lease is renewed, whoever is preferred."""
@@ -194,7 +251,7 @@ class Candidacy:
         A lease that was not given back is theirs only when it has run out.
         """
         theirs_from = now
-        if self.renewed is not None and self.holder == self.identity:
+        if self.renewed is not None and self.holds:
             theirs_from = max(now, self.renewed + self.timing.written_seconds)
         until = theirs_from + self.timing.hold_off_seconds if hold_off else float("-inf")
         return dataclasses.replace(self, renewed=None, stepping_down=False, hold_off=until)
@@ -209,13 +266,15 @@ class Candidacy:
         if self.sighting is None or self.doubtful:
             return Read()
         free_from = max(self.sighting.free_from, self.hold_off)
-        if now < free_from:
-            return WaitUntil(free_from)
         record, version = self.sighting.record, self.sighting.resource_version
+        if now < free_from:
+            if record is not None and record.preferred_holder == self.identity != record.ready:
+                return Answer(dataclasses.replace(record, ready=self.identity))
+            return WaitUntil(free_from)
         if record is None:
             return Claim(self._first_record(wall), "", contested=True)
         if record.holder == self.identity:
-            # Our own claim was stored and only its answer lost.
+            # Our own claim was stored and only its answer lost, or it is ours from before a restart.
             return Claim(record.renewed(self.timing, wall), version, contested=False)
         contested = record.preferred_holder != self.identity
         return Claim(record.taken_by(self.identity, self.timing, wall), version, contested=contested)
@@ -226,7 +285,9 @@ class Candidacy:
         record = self.sighting.record if self.sighting else None
         if record is not None and record.holder != self.identity:
             return Lost(f"the lease is held by {record.holder}" if record.holder else "the lease was taken away")
-        if record is not None and not self.stepping_down and record.preferred_holder not in {"", self.identity}:
+        if record is not None and self._is_anothers(record):
+            return Lost(f"another process uses the identity {self.identity}")
+        if record is not None and not self.stepping_down and self._is_awaited(record):
             return YieldTo(record.preferred_holder)
         if now < self.due and not self.news:
             return WaitUntil(min(self.due, self.valid_until))
@@ -234,26 +295,53 @@ class Candidacy:
             return Read()
         if record is None:
             return Renew(self._first_record(wall), "")
-        return Renew(record.renewed(self.timing, wall), self.sighting.resource_version)
+        renewal = record.renewed(self.timing, wall)
+        if self.unanswered(now):
+            renewal = dataclasses.replace(renewal, preferred_holder="", ready="")
+        return Renew(renewal, self.sighting.resource_version)
+
+    def unanswered(self, now: float) -> str:
+        """A preferred holder that has had the time to answer that it is alive, and has not; empty for none."""
+        record = self.sighting.record if self.sighting else None
+        if record is None or _is_kubernetes(record) or record.preferred_holder in {"", self.identity, record.ready}:
+            return ""
+        return record.preferred_holder if now >= self.preferred_since + self.timing.hold_off_seconds else ""
+
+    def _is_awaited(self, record: Record) -> bool:
+        """Whether another should lead and is there to do so: it has answered, or the API server has picked it."""
+        if record.preferred_holder in {"", self.identity}:
+            return False
+        return _is_kubernetes(record) or record.ready == record.preferred_holder
+
+    def _is_anothers(self, record: Record) -> bool:
+        """Whether another process wrote this under our name."""
+        return record.holder == self.identity and record.write not in self.written
 
     def _first_record(self, wall: dt.datetime) -> Record:
         return dataclasses.replace(Record().taken_by(self.identity, self.timing, wall), transitions=0)
 
-    def _free_from(self, record: Record | None, now: float) -> float:
+    def _free_from(self, record: Record | None, now: float, *, has_rival: bool) -> float:
         before = self.sighting
         if record is None:
             was_held = before is not None and before.record is not None and before.record.holder != self.identity
             return before.free_from if before is not None and was_held else now
-        if record.holder == self.identity or (self.succeeds and record.holder.startswith(self.succeeds)):
+        if record.holder == self.identity and record.write in self.written:
+            return now
+        if self.succeeds and record.holder.startswith(self.succeeds) and not has_rival:
             return now
         free_from = now + record.lease_duration_seconds if record.holder else now
-        return free_from + self.timing.written_seconds if self._is_reserved(record) else free_from
+        return free_from + self._reserved_seconds(record)
 
-    def _is_reserved(self, record: Record) -> bool:
-        """Whether somebody else should have it first: the preferred holder, or whom the API server picks."""
-        if record.preferred_holder:
-            return record.preferred_holder != self.identity
-        return bool(record.strategy) and _DOMAIN_SEPARATOR not in record.strategy
+    def _reserved_seconds(self, record: Record) -> float:
+        """For how long another should have it first: the preferred holder, or the one that the API server picks."""
+        if _is_kubernetes(record):
+            return 0.0 if record.preferred_holder == self.identity else float(self.timing.written_seconds)
+        return self.timing.hold_off_seconds if self._is_awaited(record) else 0.0
+
+
+def _is_kubernetes(record: Record) -> bool:
+    """Whether the API server picks the holder, of the candidates that it knows to be alive."""
+    return bool(record.strategy) and _DOMAIN_SEPARATOR not in record.strategy
 
 
 def is_newer(version: str, than: str) -> bool:

@@ -7,7 +7,7 @@ import datetime as dt
 
 from fairlead.api import wire
 from fairlead.api.coordination_v1 import Lease, LeaseSpec
-from fairlead.api.reserved import ANNOTATION_PREFERRED_HOLDER
+from fairlead.api.reserved import ANNOTATION_PREFERRED_HOLDER, ANNOTATION_PREFERRED_HOLDER_READY
 
 __all__ = ["Record", "Timing"]
 
@@ -63,7 +63,10 @@ class Timing:
 
     @property
     def hold_off_seconds(self) -> float:
-        """How long a leader that stepped down leaves the lease to others: long enough for client-go's slowest poll."""
+        """How long a leader that stepped down leaves the lease to others: long enough for client-go's slowest poll.
+
+        As long, a leader waits for a preferred holder's answer, and others leave a free lease to one that answered.
+        """
         return self.retry_period_seconds * 3
 
 
@@ -72,7 +75,8 @@ class Record:
     """The election's part of a Lease. Times are for people to read: nobody decides by another machine's clock.
 
     A preferred holder is written into the field of that name where the Lease has a strategy, without which servers
-    refuse it, and else into an annotation: a server without CoordinatedLeaderElection drops both fields.
+    refuse it, and else into an annotation: a server without CoordinatedLeaderElection drops both fields. `ready` is who
+    has answered that it is alive and would take over.
     """
 
     holder: str = ""
@@ -82,6 +86,7 @@ class Record:
     transitions: int = 0
     preferred_holder: str = ""
     strategy: str = ""
+    ready: str = ""
 
     @classmethod
     def of(cls, lease: Lease) -> Record:
@@ -95,14 +100,23 @@ class Record:
             transitions=spec.lease_transitions or 0,
             preferred_holder=spec.preferred_holder or lease.metadata.annotations.get(ANNOTATION_PREFERRED_HOLDER, ""),
             strategy=spec.strategy or "",
+            ready=lease.metadata.annotations.get(ANNOTATION_PREFERRED_HOLDER_READY, ""),
         )
+
+    @property
+    def write(self) -> tuple[object, ...]:
+        """What tells one write of a candidate from every other; preferences are not candidates' alone to write."""
+        return self.holder, self.acquire_time, self.renew_time, self.transitions, self.lease_duration_seconds
 
     def onto(self, lease: Lease) -> Lease:
         """A Lease that says this. An empty holder is written, an empty preference or strategy is not."""
         annotations = dict(lease.metadata.annotations)
         annotations.pop(ANNOTATION_PREFERRED_HOLDER, None)
+        annotations.pop(ANNOTATION_PREFERRED_HOLDER_READY, None)
         if self.preferred_holder and not self.strategy:
             annotations[ANNOTATION_PREFERRED_HOLDER] = self.preferred_holder
+        if self.preferred_holder and self.ready:
+            annotations[ANNOTATION_PREFERRED_HOLDER_READY] = self.ready
         spec = LeaseSpec(
             holder_identity=self.holder,
             lease_duration_seconds=self.lease_duration_seconds,

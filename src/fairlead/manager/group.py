@@ -50,12 +50,19 @@ class Group:
         self.lock = plan.lock
         self._client = plan.connect()
         self._clock = self._client.clock
-        candidate = Candidate(self._client, plan.lock, identity=identity, timing=timing)
+        candidate = Candidate(
+            self._client,
+            plan.lock,
+            identity=identity,
+            timing=timing,
+            on_rival=self._tell_of_rival,
+            on_renewed=self._count,
+        )
         self.runner = Runner(plan.controllers, plan.connect, settings, clock=self._clock)
         self.leadership = Leadership(candidate, self.runner.work, rules=rules, observer=self, on_overrun=on_overrun)
         self._recorder = EventRecorder(self._client, controller=settings.component, instance=identity)
         self._metrics = _GroupMetrics(settings.metrics, str(plan.lock))
-        self._begun = 0.0
+        self._counted: float | None = None  # until when this term's seconds are counted; None while there is none
 
     @property
     def candidate(self) -> Candidate:
@@ -80,13 +87,17 @@ class Group:
     def health(self) -> Verdict:
         """A follower is healthy, and says whom it follows."""
         candidacy, term = self.candidate.candidacy, self.leadership.term
+        if term is None and candidacy.has_rival:
+            return Verdict(is_ok=True, note=f"another process uses the identity {candidacy.identity}")
+        outage = self.candidate.outage
         if term is None:
-            return Verdict(is_ok=True, note=f"follows {candidacy.holder}" if candidacy.holder else "nobody leads")
+            known = f"follows {candidacy.holder}" if candidacy.holder else "there is no leader"
+            return Verdict(is_ok=True, note=f"{outage}; last known: {known}" if outage else known)
         limit = (candidacy.renewed or 0.0) + candidacy.timing.written_seconds + _UNWELL_SECONDS
         if self._clock.monotonic() > limit:
             return Verdict(is_ok=False, note=f"failed election to renew leadership on lease {self.lock.name}")
-        state = "steps down" if term.stopping.is_set() else "leads"
-        return Verdict(is_ok=True, note=f"{state}, term {term.number}")
+        state = "steps down" if term.stopping.is_set() else "leads" if term.is_valid else "cannot rely on its lease"
+        return Verdict(is_ok=True, note=f"{state}, term {term.number}{f'; {outage}' if outage else ''}")
 
     def readiness(self) -> Verdict:
         """Ready as soon as the Lease, or that there is none, was seen once."""
@@ -98,7 +109,9 @@ class Group:
         lease = self.candidate.lease
         if lease is None:
             return
-        record = dataclasses.replace(Record.of(lease), preferred_holder=self.candidate.identity)
+        record = dataclasses.replace(
+            Record.of(lease), preferred_holder=self.candidate.identity, ready=self.candidate.identity
+        )
         try:
             await self._client.of(Lease).update(record.onto(lease))
         except (api_errors.ApiError, errors.ClientError) as error:
@@ -108,15 +121,27 @@ class Group:
 
     def term_started(self, term: Term) -> None:
         """Called by the leadership."""
-        self._begun = self._clock.monotonic()
+        self._counted = self._clock.monotonic()
         self._metrics.started()
         self._tell(f"{term.identity} became leader")
 
     def term_ended(self, term: Term) -> None:
         """Called by the leadership."""
         self.runner.prepare()
-        self._metrics.ended(str(term.stop_reason), self._clock.monotonic() - self._begun)
+        self._count()
+        self._counted = None
+        self._metrics.ended(str(term.stop_reason))
         self._tell(f"{term.identity} stopped leading")
+
+    def _count(self) -> None:
+        """Called with every renewal, so that the seconds grow while the term lasts."""
+        now = self._clock.monotonic()
+        if self._counted is not None:
+            self._metrics.led(now - self._counted)
+            self._counted = now
+
+    def _tell_of_rival(self) -> None:
+        self._tell(f"another process uses the identity {self.candidate.identity}: give each candidate one of its own")
 
     def _tell(self, note: str) -> None:
         if self.candidate.lease is not None:
@@ -142,7 +167,9 @@ class _GroupMetrics:
         self._terms.inc()
         self._leads.set(1)
 
-    def ended(self, reason: str, seconds: float) -> None:
+    def led(self, seconds: float) -> None:
+        self._seconds.inc(seconds)
+
+    def ended(self, reason: str) -> None:
         self._leads.set(0)
         self._ends.labels(name=self._lock, reason=reason).inc()
-        self._seconds.inc(seconds)

@@ -35,7 +35,7 @@ def claims_beside_another(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("1", "7", "no crash")
 def takes_a_node_from_its_holder(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lease.Candidacy, "_free_from", lambda _self, _record, now: now)
+    patch.setattr(lease.Candidacy, "_free_from", lambda _self, _record, now, **_options: now)
 
 
 @mutant("2", "1", "5", "no crash", "liveness")

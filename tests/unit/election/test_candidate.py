@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from fairlead.api import wire
 from fairlead.api.coordination_v1 import Lease
 from fairlead.api.meta import ObjectMeta
+from fairlead.api.reserved import ANNOTATION_PREFERRED_HOLDER_READY
 from fairlead.base import tasks
 from fairlead.election import Candidate, Lock, Record
 from tests.unit.election.world import LOCK, World
@@ -235,8 +236,9 @@ async def test_it_hands_on_a_request_to_yield_and_goes_on_renewing(world: World)
         await world.clock.advance(5)
         await world.admin.of(Lease).modify(
             LOCK.name,
-            lambda found: wire.replace(
-                found, spec=wire.replace(found.spec, preferred_holder="b", strategy="example.com/any")
+            lambda found: wire.replace_metadata(
+                wire.replace(found, spec=wire.replace(found.spec, preferred_holder="b", strategy="example.com/any")),
+                annotations={ANNOTATION_PREFERRED_HOLDER_READY: "b"},
             ),
             namespace=LOCK.namespace,
         )
@@ -315,3 +317,33 @@ async def test_a_lease_that_cannot_be_made_is_not_asked_for_all_the_time(world: 
         assert not winning.done()
         # A read and a write, at most every second on the average of a growing pause.
         assert len(world.network_of(client).sent) < 150
+
+
+async def test_two_candidates_with_one_identity_never_lead_at_once_and_are_named(world: World) -> None:
+    noticed: list[str] = []
+    leader = a_candidate(world, "a")
+    twin = Candidate(world.client("twin"), LOCK, identity="a", on_rival=lambda: noticed.append("twin"))
+    async with holding(world, leader) as keeping, campaigning(twin) as winning:
+        await world.clock.advance(60)
+        assert not keeping.done()
+        assert not winning.done()
+        assert noticed == ["twin"]
+        await tasks.cancel_and_wait(keeping)
+        assert await leader.release(hold_off=True)
+        await until_done(world, winning)
+
+
+async def test_a_candidate_does_not_release_what_another_process_took_under_its_name(world: World) -> None:
+    leader = a_candidate(world, "a")
+    async with holding(world, leader) as keeping:
+        await world.clock.advance(1)
+        now = world.clock.now()
+        await world.admin.of(Lease).modify(
+            LOCK.name,
+            lambda found: wire.replace(found, spec=wire.replace(found.spec, renew_time=now, acquire_time=now)),
+            namespace=LOCK.namespace,
+        )
+        await world.until(keeping.done)
+        assert keeping.result() == "another process uses the identity a"
+        assert not await leader.release(hold_off=False)
+        assert (await world.record()).holder == "a"

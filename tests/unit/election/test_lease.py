@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 
 import pytest
 
-from fairlead.election.lease import Candidacy, Claim, Lost, Read, Renew, Step, WaitUntil, YieldTo, is_newer
+from fairlead.election.lease import Answer, Candidacy, Claim, Lost, Read, Renew, Step, WaitUntil, YieldTo, is_newer
 from fairlead.election.record import Record, Timing
 
 WALL = dt.datetime(2026, 7, 1, 12, 0, 0, tzinfo=dt.UTC)
@@ -91,7 +92,25 @@ class TestFollower:
 
     def test_ones_own_lease_is_taken_up_again(self) -> None:
         """A claim whose answer was lost: client-go renews it as a leader would."""
-        assert step(me().seen(MINE, "7", 100), 100) == Claim(MINE.renewed(Timing(), WALL), "7", contested=False)
+        follower = me().sent(99, record=MINE).seen(MINE, "7", 100)
+        assert step(follower, 100) == Claim(MINE.renewed(Timing(), WALL), "7", contested=False)
+
+    def test_a_lease_under_ones_name_that_one_did_not_write_is_anothers(self) -> None:
+        follower = me().seen(MINE, "7", 100)
+        assert step(follower, 100) == WaitUntil(115)
+        assert not follower.has_rival  # it may be from before a restart
+        assert isinstance(step(follower, 115), Claim)
+
+    def test_another_process_that_renews_under_ones_name_is_noticed(self) -> None:
+        follower = me().seen(MINE, "7", 100).seen(MINE.renewed(Timing(), WALL), "8", 102)
+        assert follower.has_rival
+        assert step(follower, 115) == WaitUntil(117)
+
+    def test_who_knows_that_its_earlier_self_has_ended_does_not_wait(self) -> None:
+        resumed = Candidacy(identity="me", timing=Timing(), succeeds="me").seen(MINE, "7", 100)
+        assert isinstance(step(resumed, 100), Claim)
+        fought = resumed.seen(MINE.renewed(Timing(), WALL), "8", 101)  # it has not ended after all
+        assert (fought.has_rival, step(fought, 101)) == (True, WaitUntil(116))
 
     def test_after_an_unanswered_claim_the_lease_is_read_and_its_time_goes_on(self) -> None:
         follower = me().seen(THEIRS, "7", 100).sent(130).doubted()
@@ -114,19 +133,23 @@ class TestFollower:
         assert isinstance(step(again, 104), Claim)
 
     @pytest.mark.parametrize(
-        ("preferred", "strategy", "waits_until", "contested"),
+        ("preferred", "ready", "strategy", "waits_until", "contested"),
         [
-            ("", "", 100, True),
-            ("me", "example.com/x", 100, False),
-            ("third", "example.com/x", 115, True),
-            ("", "example.com/x", 100, True),
-            ("", "OldestEmulationVersion", 115, True),
+            ("", "", "", 100, True),
+            ("me", "", "example.com/x", 100, False),
+            ("third", "", "example.com/x", 100, True),  # nothing says that it is alive
+            ("third", "third", "example.com/x", 106, True),
+            ("third", "third", "", 106, True),
+            ("third", "", "", 100, True),
+            ("", "", "example.com/x", 100, True),
+            ("", "", "OldestEmulationVersion", 115, True),
+            ("third", "", "OldestEmulationVersion", 115, True),
         ],
     )
     def test_the_preferred_holder_and_the_api_servers_choice_come_first(
-        self, preferred: str, strategy: str, waits_until: float, contested: bool
+        self, preferred: str, ready: str, strategy: str, waits_until: float, contested: bool
     ) -> None:
-        free = Record(lease_duration_seconds=1, preferred_holder=preferred, strategy=strategy)
+        free = Record(lease_duration_seconds=1, preferred_holder=preferred, strategy=strategy, ready=ready)
         follower = me().seen(free, "7", 100)
         if waits_until > 100:
             assert step(follower, 100) == WaitUntil(waits_until)
@@ -135,6 +158,13 @@ class TestFollower:
         assert claim.contested is contested
         assert claim.record.preferred_holder == ""
         assert claim.record.strategy == strategy
+
+    def test_the_preferred_holder_answers_that_it_is_alive(self) -> None:
+        asked = dataclasses.replace(THEIRS, preferred_holder="me")
+        follower = me().seen(THEIRS, "7", 100).seen(asked, "8", 110)
+        answered = dataclasses.replace(asked, ready="me")
+        assert step(follower, 110) == Answer(answered)
+        assert step(follower.seen(answered, "9", 111), 111) == WaitUntil(130), "an answer is no renewal"
 
 
 class TestLeader:
@@ -183,7 +213,7 @@ class TestLeader:
         assert step(looking, 104) == Read()
 
     def test_it_yields_to_the_preferred_holder_once(self) -> None:
-        preferred = Record(holder="me", lease_duration_seconds=15, preferred_holder="x", strategy="example.com/y")
+        preferred = dataclasses.replace(MINE, preferred_holder="x", ready="x", strategy="example.com/y")
         asked = leader(100).seen(preferred, "8", 101)
         assert step(asked, 101) == YieldTo("x")
         going = asked.asked_to_step_down()
@@ -191,8 +221,35 @@ class TestLeader:
         assert isinstance(renewal, Renew)
         assert renewal.record.preferred_holder == "x"
 
+    def test_a_preferred_holder_that_does_not_answer_is_not_yielded_to(self) -> None:
+        asked = leader(100).seen(dataclasses.replace(MINE, preferred_holder="x"), "8", 101)
+        renewal = step(asked, 101)
+        assert isinstance(renewal, Renew)
+        assert renewal.record.preferred_holder == "x"
+        later = asked.sent(106).stored(renewal.record, "9", 106)
+        assert (later.unanswered(106.9), later.unanswered(107)) == ("", "x")
+        renewal = step(later, 108)
+        assert isinstance(renewal, Renew)
+        assert renewal.record.preferred_holder == ""
+
+    def test_the_api_servers_choice_needs_no_answer(self) -> None:
+        chosen = dataclasses.replace(MINE, preferred_holder="x", strategy="OldestEmulationVersion")
+        assert step(leader(100).seen(chosen, "8", 101), 101) == YieldTo("x")
+
+    def test_a_leader_whose_identity_another_process_uses_has_lost(self) -> None:
+        rivalled = leader().seen(MINE.renewed(Timing(), WALL), "8", 101)
+        assert step(rivalled, 101) == Lost("another process uses the identity me")
+        assert rivalled.has_rival
+        assert not rivalled.holds
+
+    def test_a_renewal_whose_answer_was_lost_is_its_own(self) -> None:
+        renewal = MINE.renewed(Timing(), WALL)
+        sent = leader(100).sent(102, record=renewal).seen(renewal, "8", 103)
+        assert isinstance(step(sent, 103), Renew)
+        assert not sent.has_rival
+
     def test_being_preferred_oneself_is_no_reason_to_go(self) -> None:
-        preferred = Record(holder="me", lease_duration_seconds=15, preferred_holder="me", strategy="example.com/y")
+        preferred = dataclasses.replace(MINE, preferred_holder="me", strategy="example.com/y")
         assert isinstance(step(leader(100).seen(preferred, "8", 101), 101), Renew)
 
     def test_an_answer_that_was_overtaken_does_not_hide_what_came_after(self) -> None:

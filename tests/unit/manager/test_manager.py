@@ -251,3 +251,39 @@ async def test_locks_are_spread_also_when_leases_are_not_released(site: Site, wo
     for _ in range(60):
         await world.clock.advance(5)
         assert len(first.leads) == len(second.leads) == 1
+
+
+async def test_the_seconds_of_a_leader_are_counted_while_it_leads(site: Site, world: World) -> None:
+    leader = site.start("a", Copier().controller())
+    await site.until_leads(leader)
+    await world.clock.advance(60)
+    assert leader.leads
+    line = f'fairlead_leader_seconds_total{{name="{LOCK}"}} '
+    (text,) = [found for found in leader.metrics.exposition().decode().splitlines() if found.startswith(line)]
+    assert 57 <= float(text.removeprefix(line)) <= 61
+
+
+async def test_healthz_verbose_tells_the_truth_in_an_outage(site: Site, world: World) -> None:
+    leader = site.start("a", Copier().controller())
+    await site.until_leads(leader)
+    follower = site.start("b", Copier().controller())
+    await world.clock.advance(5)
+
+    def verbose() -> tuple[str, str]:
+        first, second = (each.manager.live.report("healthz", verbose=True).text for each in (leader, follower))
+        return first, second
+
+    assert [("leads, term 0" in verbose()[0]), ("ok: follows a" in verbose()[1])] == [True, True]
+    for replica in (leader, follower):
+        replica.network.cut()
+    await world.clock.advance(6)
+    for text in verbose():
+        assert "no answer from the API server for" in text
+        assert "no route" in text
+    await world.clock.advance(20)
+    for text in verbose():
+        assert "leads, term" not in text
+        assert "last known: follows a" in text
+    for replica in (leader, follower):
+        replica.network.mend()
+    await world.until(lambda: "no answer" not in "".join(verbose()))
