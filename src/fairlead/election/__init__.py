@@ -2,7 +2,8 @@
 
 Here belongs everything between a Lease and the work that only its holder may do: the fields and the rules of the Lease
 (`record`, `lease`: pure), following and renewing it (`candidate`), terms of office that begin, end in order and leave
-nothing behind (`term`, `leading`), the check before each write (`guard`) and the API server's own check (`fence`).
+nothing behind (`term`, `leading`), the check before each write (`guard`), the API server's own check (`fence`), and
+kopf operators as that work (`kopf_operator`, imported only where kopf is).
 Field for field and rule for rule as client-go, so that Go and Python candidates share one Lease. What the work is
 never belongs here.
 Before: `client`. After: `manager`, which runs controllers as that work.
@@ -19,7 +20,7 @@ from fairlead.election.candidate import Candidate
 from fairlead.election.errors import ElectionError, LeadershipLost, NotLeading, TermOverrun
 from fairlead.election.guard import guarded
 from fairlead.election.leadership import Leadership, TermObserver, end_process
-from fairlead.election.leading import lead, new_identity
+from fairlead.election.leading import Handle, lead, new_identity
 from fairlead.election.lease import Lock
 from fairlead.election.record import Record, Timing
 from fairlead.election.term import Rules, StopReason, Term
@@ -27,6 +28,7 @@ from fairlead.election.term import Rules, StopReason, Term
 __all__ = [
     "Candidate",
     "ElectionError",
+    "Handle",
     "Leadership",
     "LeadershipLost",
     "Lock",

@@ -13,7 +13,30 @@ from fairlead.election.lease import Lock
 from fairlead.election.record import Timing
 from fairlead.election.term import Rules, Term
 
-__all__ = ["lead", "new_identity"]
+__all__ = ["Handle", "lead", "new_identity"]
+
+
+class Handle:
+    """A hold on a running `lead`, for a program that wants to say when another should lead."""
+
+    def __init__(self) -> None:
+        self._leadership: Leadership | None = None
+
+    @property
+    def term(self) -> Term | None:
+        """The term that is under way; None while another leads."""
+        return None if self._leadership is None else self._leadership.term
+
+    def step_down(self) -> bool:
+        """End the term in order and follow again; whether there was one to end.
+
+        The work is asked to end, then the lease is released. Other candidates get the first chance at the next term.
+        """
+        return self._leadership is not None and self._leadership.step_down()
+
+    def take(self, leadership: Leadership) -> None:
+        """Called by `lead`."""
+        self._leadership = leadership
 
 
 async def lead(
@@ -24,6 +47,7 @@ async def lead(
     identity: str = "",
     timing: Timing | None = None,
     rules: Rules | None = None,
+    handle: Handle | None = None,
 ) -> None:
     """Do the work whenever, and only while, this process holds the lease. Returns when the work returns by itself.
 
@@ -36,13 +60,17 @@ async def lead(
         identity: a name that no other process has; made unless given.
         timing: how long leases last; upstream's defaults unless given.
         rules: how terms end.
+        handle: what to step down with, from the work or from elsewhere in the program.
 
     Raises:
         LeadershipLost: a term ended and the rules say not to stay.
         Exception: whatever the work raised.
     """
     candidate = Candidate(client, lock, identity=identity or new_identity(client), timing=timing)
-    await Leadership(candidate, work, rules=rules).run()
+    leadership = Leadership(candidate, work, rules=rules)
+    if handle is not None:
+        handle.take(leadership)
+    await leadership.run()
 
 
 def new_identity(client: Client, *, host: str = "", pod_uid: str = "") -> str:

@@ -107,6 +107,23 @@ async def test_the_operator_on_kopf(start: StartProgram, api: RawApi) -> None:
     (await api.delete(f"{LEASES}/my-operator")).expect(200)
 
 
+async def test_the_manager(start: StartProgram, api: RawApi) -> None:
+    maps = "/api/v1/namespaces/default/configmaps"
+    first = start("manager", "first")
+    (await api.post(maps, config_map("page-m"))).expect(201)
+    await until_said(first, "hello page-m")
+    second = start("manager", "second")
+    os.kill(first.pid, signal.SIGUSR1)
+    await until_said(second, "hello page-m")
+    assert first.running
+    for process in (first, second):
+        os.kill(process.pid, signal.SIGTERM)
+        await until_ended(process)
+        assert "Traceback" not in process.log.read_text(encoding="utf-8")
+    (await api.delete(f"{maps}/page-m")).expect(200)
+    (await api.delete(f"{LEASES}/greeter")).expect(200)
+
+
 def executed(name: str) -> dict[str, Any]:
     values: dict[str, Any] = {}
     exec(compile(PROGRAMS[name], name, "exec"), values)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 import pytest
 
 from fairlead.base import tasks
-from fairlead.election import NotLeading, StopReason, Term, Timing, lead, new_identity
+from fairlead.election import Handle, NotLeading, StopReason, Term, Timing, lead, new_identity
 from tests.unit.election.world import LOCK, World
 
 
@@ -40,6 +40,27 @@ async def test_a_pause_ends_with_the_request_to_stop(world: World) -> None:
         await world.clock.settle()
         assert leading.done()
     assert [round(moment) for moment in seen] == [5, 10]
+
+
+async def test_a_handle_steps_down_and_the_process_stays(world: World) -> None:
+    terms: list[int] = []
+
+    async def work(term: Term) -> None:
+        terms.append(term.number)
+        while await term.pause(5):
+            pass
+
+    handle = Handle()
+    assert not handle.step_down()
+    async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
+        leading = scope.start(lead(world.client("a"), LOCK, work, identity="me", handle=handle), name="lead")
+        await world.until(lambda: handle.term is not None)
+        assert handle.step_down()
+        await world.until(lambda: handle.term is None)
+        assert (await world.record()).holder == ""
+        await world.until(lambda: handle.term is not None)  # no other wants it
+        assert not leading.done()
+    assert terms == [0, 1]
 
 
 @pytest.mark.parametrize("reason", [None, StopReason.YIELD, StopReason.LOST])
