@@ -23,7 +23,7 @@ from fairlead.api.reserved import (
 from fairlead.api.validation import lifecycle as rules
 from fairlead.api.validation import selectors as limits
 
-__all__ = ["EVENT_FIELDS", "TRANSITION_FIELDS", "Field", "Rule"]
+__all__ = ["EVENT_FIELDS", "TRANSITION_FIELDS", "Field", "Rule", "pod_fields", "progress_fields"]
 
 
 class Rule(msgspec.Struct, frozen=True):
@@ -272,6 +272,35 @@ def _set_with_claim(name: str) -> Rule:
     )
 
 
+def progress_fields(path: str) -> dict[str, Field]:
+    """How far a driver has come, wherever that is said."""
+    return {
+        path: Field("How far the driver has come."),
+        f"{path}.done": Field("How much is done.", keywords=_COUNT),
+        f"{path}.total": Field("How much there is.", keywords=_COUNT),
+        f"{path}.unit": Field("What is counted, such as pods.", keywords={"maxLength": 63}),
+    }
+
+
+def pod_fields(path: str) -> dict[str, Field]:
+    """The pods that a driver had to move, wherever they are listed."""
+    return {
+        path: Field(
+            "The pods that the driver had to move.",
+            keywords={"maxItems": rules.PODS_MAX} | _ATOMIC_LIST,
+        ),
+        f"{path}[]": Field("One pod."),
+        f"{path}[].namespace": Field("Its namespace.", keywords={"maxLength": 63}),
+        f"{path}[].name": Field("Its name.", required=True, keywords={"maxLength": 253}),
+        f"{path}[].uid": Field("Its uid.", required=True, keywords={"maxLength": 128}),
+        f"{path}[].state": Field("How it stands: Gone, Leaving, Blocked or Waiting.", keywords={"maxLength": 63}),
+        f"{path}[].attempts": Field("How often it was asked to go.", keywords=_COUNT),
+        f"{path}[].blockedBy": Field(
+            "What blocked it last; kept when it has gone.", keywords={"maxLength": rules.BLOCKED_BY_MAX_LENGTH}
+        ),
+    }
+
+
 EVENT_FIELDS: Final[Mapping[str, Field]] = {
     "": Field(
         "Asks for a transition on one node, and says what became of it.",
@@ -315,8 +344,6 @@ EVENT_FIELDS: Final[Mapping[str, Field]] = {
         "Since when the driver of a claimed event is out of reach; absent while it answers."
     ),
     "status.message": Field("What happened, for people to read.", keywords={"maxLength": rules.MESSAGE_MAX_LENGTH}),
-    "status.progress": Field("How far the driver has come."),
-    "status.progress.done": Field("How much is done.", keywords=_COUNT),
-    "status.progress.total": Field("How much there is.", keywords=_COUNT),
-    "status.progress.unit": Field("What is counted, such as pods.", keywords={"maxLength": 63}),
+    **progress_fields("status.progress"),
+    **pod_fields("status.pods"),
 }

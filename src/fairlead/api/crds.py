@@ -1,7 +1,8 @@
 """CRD manifests of the lifecycle kinds, made from their types.
 
-The types give the fields, `fairlead.api.crdrules` their descriptions, bounds and CEL rules. The embedded API server
-serves the same schema for its built-in lifecycle kinds. `hack/crds/generate.py` writes the manifests to deploy/crds/.
+The types give the fields, `crdrules` and `recordrules` their descriptions, bounds and CEL rules. The embedded API
+server serves the same schema for its built-in lifecycle kinds. `hack/crds/generate.py` writes the manifests to
+deploy/crds/.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from fairlead.api import crdrules, reserved
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
+from fairlead.api import crdrules, recordrules, reserved
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, NodeLifecycleRecord
 from fairlead.api.meta import KubeObject
 from fairlead.api.parts import Part
 from fairlead.api.yamltext import writing
@@ -76,11 +77,26 @@ _RESOURCES: Final = (
         selectable=(".spec.bindingNode",),
         has_status=True,
     ),
+    _Resource(
+        cls=NodeLifecycleRecord,
+        plural="nodelifecyclerecords",
+        short_name="nlr",
+        fields=recordrules.RECORD_FIELDS,
+        columns=(
+            # The newest entry is the first.
+            ("Last", "string", ".entries[0].transitionName", 0),
+            ("Result", "string", ".entries[0].result", 0),
+            ("Completed", "date", ".entries[0].completionTime", 0),
+            ("Requested-By", "string", ".entries[0].requestedBy.name", 0),
+            ("Message", "string", ".entries[0].message", 1),
+            _AGE,
+        ),
+    ),
 )
 
 
 def crds(group: str = reserved.LIFECYCLE_GROUP) -> list[dict[str, Any]]:
-    """Both CustomResourceDefinitions, for the group they are to live in."""
+    """All CustomResourceDefinitions, for the group they are to live in."""
     return [_definition(resource, group) for resource in _RESOURCES]
 
 

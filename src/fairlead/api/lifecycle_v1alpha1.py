@@ -3,6 +3,8 @@
     Pending --> Claimed --> Succeeded | Failed | SlaExpired
     Pending --> Failed
 
+A record keeps what the finished events of one node came to, after the events themselves are gone.
+
 The group is a setting (`--lifecycle-api-group`): `api_version(group)` gives an object's apiVersion for one.
 """
 
@@ -30,7 +32,12 @@ __all__ = [
     "LifecycleEventStatus",
     "LifecycleTransition",
     "LifecycleTransitionSpec",
+    "NodeLifecycleRecord",
+    "PodOutcome",
     "Progress",
+    "RecordEntry",
+    "Requester",
+    "RequesterSource",
     "api_version",
 ]
 
@@ -119,10 +126,23 @@ class Progress(Part):
     unit: str = ""
 
 
+class PodOutcome(Part):
+    """One pod that a driver had to move: how often it was asked to go, and what blocked it last."""
+
+    MERGE_KEY = ("uid",)
+
+    namespace: str = ""
+    name: str = always("")
+    uid: str = always("")
+    state: str = ""  # the driver's word, such as Gone, Leaving, Blocked or Waiting
+    attempts: int = 0
+    blocked_by: str = ""  # stays when the pod has gone
+
+
 class LifecycleEventStatus(Part):
     """How an event is being carried out.
 
-    Everything is set once, but for the message, the progress, and since when the driver is out of reach.
+    Everything is set once, but for the message, the progress, the pods, and since when the driver is out of reach.
     """
 
     claim_status: str = ""
@@ -140,6 +160,7 @@ class LifecycleEventStatus(Part):
     driver_unreachable_time: Time | None = None
     message: str = ""
     progress: Progress | None = None
+    pods: tuple[PodOutcome, ...] = ()
 
 
 class LifecycleEvent(KubeObject):
@@ -159,3 +180,51 @@ class LifecycleEvent(KubeObject):
     def finished(self) -> bool:
         """Whether the event is in a terminal state."""
         return self.claim_status in TERMINAL
+
+
+class RequesterSource(enum.StrEnum):
+    """How it is known who asked for an event."""
+
+    ADMISSION = "Admission"  # the user of the create request, recorded by the API server
+    FIELD_MANAGER = "FieldManager"  # the program that created it, by its own word
+
+
+class Requester(Part):
+    """Who asked for an event, and how that is known."""
+
+    name: str = always("")
+    source: str = always("")
+
+
+class RecordEntry(Part):
+    """What one finished event came to. It never changes, but its pods may be left out to save room."""
+
+    MERGE_KEY = ("event_uid",)
+
+    event_uid: str = always("", name="eventUID")
+    event_name: str = always("")
+    transition_name: str = always("")
+    start: str = ""
+    end: str = ""
+    node_uid: str = named("nodeUID")  # tells a node from an earlier one of the same name
+    driver: str = ""
+    claimed_by: str = ""
+    requested_by: Requester | None = None
+    request_time: Time | None = None
+    claim_time: Time | None = None
+    start_time: Time | None = None
+    completion_time: Time | None = None
+    result: str = always("")
+    message: str = ""
+    progress: Progress | None = None
+    pods: tuple[PodOutcome, ...] = ()
+    pods_omitted: int = 0
+
+
+class NodeLifecycleRecord(KubeObject):
+    """What the finished events of the node of this name came to, newest first. It outlives events and node."""
+
+    api_version: str = always(api_version())
+    kind: str = always("NodeLifecycleRecord")
+    entries: tuple[RecordEntry, ...] = always(())
+    dropped_entries: int = 0  # older ones, for which there was no room or whose time was over

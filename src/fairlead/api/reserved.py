@@ -17,6 +17,7 @@ __all__ = [
     "ANNOTATION_PREFERRED_HOLDER",
     "ANNOTATION_PREFERRED_HOLDER_READY",
     "ANNOTATION_PUBLISHED_BY",
+    "ANNOTATION_REQUESTED_BY",
     "ANNOTATION_WINDING_UP",
     "API_UNAPPROVED",
     "CONDITION_DRAINED",
@@ -73,6 +74,8 @@ STATES_TO_END_WITH: Final = (NODE_DRAIN.end,)
 # The Lease `<node>` in this namespace says who may claim for the node; the kubelet's own namespace is left alone.
 NAMESPACE_NODE_LEASE: Final = "fairlead-node-lease"
 
+# On a LifecycleEvent: the user whose request created it. Only the API server's admission may set it.
+ANNOTATION_REQUESTED_BY: Final = "lifecycle.fairlead.dev/requested-by"
 # On a LifecycleEvent: `drain.fairlead.dev/<flag>`, with the flags of kubectl drain.
 # On a LifecycleTransition: for which driver an agent published it, and when an agent last said that it is offered.
 ANNOTATION_PUBLISHED_BY: Final = "lifecycle.fairlead.dev/published-by"

@@ -75,6 +75,7 @@ _KINDS: Final = (
     ("apiextensions_v1", "CustomResourceDefinition", "customresourcedefinitions", _CLUSTER),
     ("lifecycle_v1alpha1", "LifecycleEvent", "lifecycleevents", _CLUSTER),
     ("lifecycle_v1alpha1", "LifecycleTransition", "lifecycletransitions", _CLUSTER),
+    ("lifecycle_v1alpha1", "NodeLifecycleRecord", "nodelifecyclerecords", _CLUSTER),
 )
 _GROUP_VERSIONS: Final = {
     "core_v1": GroupVersion("", "v1"),

@@ -16,9 +16,16 @@ from typing import Final, assert_never
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition, Progress
+from fairlead.api.lifecycle_v1alpha1 import (
+    ClaimStatus,
+    LifecycleEvent,
+    LifecycleTransition,
+    RecordEntry,
+)
+from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.base import logs
 from fairlead.base.backoff import Backoff, Delays
+from fairlead.claimant import told
 from fairlead.claimant.contact import Contact
 from fairlead.claimant.directory import Directory
 from fairlead.claimant.execution import Execution
@@ -28,9 +35,8 @@ from fairlead.claimant.writing import Writer
 from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
 from fairlead.client.informer import Informer
-from fairlead.driverapi import messages
 from fairlead.election import NotLeading
-from fairlead.lifecycle import autoscaling, claiming, decisions, invariants, phases, steps
+from fairlead.lifecycle import autoscaling, claiming, decisions, invariants, phases, records, steps
 from fairlead.lifecycle.facts import Calling, Facts, Settings
 
 __all__ = ["Engine"]
@@ -93,6 +99,7 @@ class Engine:
         self._returning: dict[str, float] = {}
         self._drivers_known_at = client.clock.monotonic() + self._return_seconds
         self._progress_due: dict[str, float] = {}
+        self._recorded: set[str] = set()  # finished events that this process need not record any more, by uid
         self._interruption = ""
         self._is_passing = False
         self.last_error: Exception | None = None
@@ -291,6 +298,8 @@ class Engine:
             case steps.Finish(status):
                 await self._finish(event, decision)
                 _log.info("finished", event=event.name, status=status.claim_status, message=status.message)
+            case steps.WriteRecord(entry):
+                await self._record(event, entry)
             case steps.RemoveFinalizer():
                 await self._writer.remove_finalizer(event)
             case steps.Delete():
@@ -310,6 +319,20 @@ class Engine:
         finished = self._event(event.uid)
         if finished is not None and finished.finished:
             self._reporter.finished(finished, self._view.node, self._clock.now())
+            if FINALIZER_CLAIMED not in finished.metadata.finalizers:
+                # Nothing holds an event that was never claimed: a user may delete it at any moment.
+                await self._record(finished, records.entry_of(finished))
+
+    async def _record(self, event: LifecycleEvent, entry: RecordEntry) -> None:
+        try:
+            await self._writer.write_record(event, entry)
+        except api_errors.ApiError as error:
+            hurry = bool(self._interruption)
+            if not records.may_go_without(event, error.code, self._clock.now(), hurry=hurry):
+                raise
+            _log.error("event released without a record", event=event.name, error=str(error))
+            self._reporter.unrecorded(event, self._view.node, str(error))
+        self._recorded.add(event.uid)
 
     def _progress_due_at(self, event: LifecycleEvent) -> dt.datetime | None:
         """When to store what a driver told of its progress, not too often; None when it told nothing new."""
@@ -319,13 +342,18 @@ class Engine:
         return self._clock.now() + dt.timedelta(seconds=max(0.0, left))
 
     async def _write_progress(self, event: LifecycleEvent) -> None:
-        told = self._execution.progress[event.uid]
+        said = self._execution.progress[event.uid]
         self._progress_due[event.uid] = self._clock.monotonic() + _PROGRESS_SECONDS
-        status = wire.replace(event.status, progress=_stored(told), message=phases.shortened(told.message))
+        status = wire.replace(
+            event.status,
+            progress=told.progress_of(said),
+            message=phases.shortened(said.message),
+            pods=told.pods_of(said) or event.status.pods,
+        )
         if status != event.status:
             await self._writer.write_status(event, status)
         # Stored, and not before: a driver tells a thing once. It may have told another meanwhile.
-        if self._execution.progress.get(event.uid) is told:
+        if self._execution.progress.get(event.uid) is said:
             del self._execution.progress[event.uid]
 
     async def _release_autoscalers(self) -> None:
@@ -350,6 +378,7 @@ class Engine:
             for uid in [uid for uid in known if uid not in present]:
                 del known[uid]
         self._broken &= present
+        self._recorded &= present
 
     def _facts(self) -> Facts:
         now, monotonic = self._clock.now(), self._clock.monotonic()
@@ -370,7 +399,9 @@ class Engine:
             drivers_known_at=by_the_clock(self._drivers_known_at),
             returning={driver: by_the_clock(moment) for driver, moment in self._returning.items()},
             runs=self._execution.runs,
-            progress={uid: _stored(told) for uid, told in self._execution.progress.items()},
+            progress={uid: told.progress_of(said) for uid, said in self._execution.progress.items()},
+            pods={uid: told.pods_of(said) for uid, said in self._execution.progress.items() if said.pods},
+            recorded=frozenset(self._recorded),
             refused=frozenset(uid for uid, refusal in self._refused.items() if refusal.is_final),
             settings=self._settings,
             interruption=self._interruption,
@@ -394,11 +425,6 @@ class Engine:
         with contextlib.suppress(TimeoutError):
             async with self._clock.timeout(seconds):
                 await self._wake.wait()
-
-
-def _stored(told: messages.Progress) -> Progress:
-    """Progress as the API accepts it."""
-    return Progress(done=told.done, total=told.total, unit=told.unit[:63])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -79,6 +79,10 @@ class Reporter:
         note = f"Transition {name}{state}" if good else f"Transition {name}: {status.message}"
         self._tell(event, node, f"Transition{status.claim_status}", note, kind="Normal" if good else "Warning")
 
+    def unrecorded(self, event: LifecycleEvent, node: Node | None, why: str) -> None:
+        """An event is released though the server refuses its record."""
+        self._tell(event, node, "RecordNotWritten", f"What it came to is not recorded: {why}", kind="Warning")
+
     def failed_step(self, step: str) -> None:
         """A step failed and will be tried again."""
         self._failures.labels(step=step).inc()

@@ -8,9 +8,10 @@ from typing import Any, Final
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node, NodeCondition
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventStatus, LifecycleTransition
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventStatus, LifecycleTransition, RecordEntry
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED
 from fairlead.base.clock import Clock
+from fairlead.claimant.records import RecordWriter
 from fairlead.claimant.view import NodeView
 from fairlead.client import retry
 from fairlead.client.client import Client
@@ -35,6 +36,7 @@ class Writer:
         self._events: Api[LifecycleEvent] = once.of(LifecycleEvent)
         self._transitions: Api[LifecycleTransition] = once.of(LifecycleTransition)
         self._nodes: Api[Node] = once.of(Node)
+        self._records = RecordWriter(client)
         self._clock: Clock = client.clock
         self._view = view
         self._claimant = claimant
@@ -51,6 +53,12 @@ class Writer:
         invariants.check_own(event, self._claimant)
         held = (*event.metadata.finalizers, FINALIZER_CLAIMED)
         await self._store(event, self._events.update(wire.replace_metadata(event, finalizers=held)))
+
+    async def write_record(self, event: LifecycleEvent, entry: RecordEntry) -> None:
+        """Keep what a finished event came to."""
+        invariants.check_own(event, self._claimant)
+        async with self._clock.timeout(REQUEST_SECONDS):
+            await self._records.write(event.spec.binding_node, entry)
 
     async def remove_finalizer(self, event: LifecycleEvent) -> None:
         """Let the event go."""

@@ -39,6 +39,7 @@ COMMANDS: tuple[Entry, ...] = (
         "Bring the nodes of one cloud in line with that cloud.",
     ),
     Entry("status", "fairlead.cli.status", "Show what each node is doing, who holds it, what blocks it."),
+    Entry("history", "fairlead.cli.history", "Show what was done to nodes, by whom, and how it ended."),
     Entry(
         "hollow",
         "fairlead.cli.hollow",

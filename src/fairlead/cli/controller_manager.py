@@ -31,7 +31,7 @@ _COMPONENT = "fairlead-controller-manager"
     show_default=True,
     callback=values.controllers,
     help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. "
-    "There are: event-gc, transition-gc, stall, shutdown-observer, and claimer, which does not by default.",
+    "There are: event-gc, transition-gc, record-gc, stall, shutdown-observer, and claimer, which does not by default.",
 )
 @managing.workers("--concurrent-event-gc-syncs", 5, "LifecycleEvents collected at once.")
 @click.option(
@@ -45,6 +45,7 @@ _COMPONENT = "fairlead-controller-manager"
 @managing.period(
     "--unoffered-transition-ttl", "1h", "LifecycleTransitions that no driver has offered for so long are removed."
 )
+@managing.period("--record-ttl", "720h", "How long a NodeLifecycleRecord keeps what a finished LifecycleEvent came to.")
 @managing.period(
     "--driver-lost-timeout",
     "10m",
@@ -145,9 +146,11 @@ def _controllers(flags: dict[str, Any]) -> list[Controller]:
     """Every controller there is."""
     from fairlead.controllers.claimer import ClaimerOptions, claimer
     from fairlead.controllers.event_gc import event_gc
+    from fairlead.controllers.record_gc import record_gc
     from fairlead.controllers.shutdown_observer import shutdown_observer
     from fairlead.controllers.stall import stall
     from fairlead.controllers.transition_gc import transition_gc
+    from fairlead.lifecycle import records
     from fairlead.lifecycle.collecting import Retention
     from fairlead.lifecycle.facts import Settings
     from fairlead.lifecycle.stalling import Patience
@@ -164,6 +167,7 @@ def _controllers(flags: dict[str, Any]) -> list[Controller]:
     return [
         event_gc(Retention(keep=length("finished_event_ttl")), workers=flags["concurrent_event_gc_syncs"]),
         transition_gc(length("unoffered_transition_ttl")),
+        record_gc(records.Keep(entries=length("record_ttl"))),
         stall(patience),
         shutdown_observer(silence=length("shutdown_silence"), out_of_service=flags["shutdown_out_of_service_taint"]),
         claimer(ClaimerOptions(registry=flags["claimer_registry_dir"], settings=settings)),

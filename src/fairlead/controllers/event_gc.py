@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import assert_never
+from typing import Final, assert_never
 
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, RecordEntry
 from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.base import logs
+from fairlead.claimant.records import RecordWriter
 from fairlead.client.informer import Handler, Informer
 from fairlead.client.workqueue import WorkQueue
+from fairlead.lifecycle import records
 from fairlead.lifecycle.collecting import Collection, Retention, collect
-from fairlead.lifecycle.steps import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil
+from fairlead.lifecycle.steps import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil, WriteRecord
 from fairlead.manager import Context, Controller
 
 __all__ = ["EVENT_GC", "event_gc"]
@@ -22,6 +24,7 @@ __all__ = ["EVENT_GC", "event_gc"]
 EVENT_GC = "event-gc"
 
 _BY_NODE = "node"
+_REFUSED_SECONDS: Final = 5.0
 
 _log = logs.get_logger(__name__)
 
@@ -47,6 +50,8 @@ class _EventCollector:
             client.of(LifecycleEvent, keep=False), indexes={_BY_NODE: lambda event: (event.spec.binding_node,)}
         )
         self._nodes = Informer(client.of(Node, keep=False), transform=_bare)
+        self._records = RecordWriter(client)
+        self._recorded: set[str] = set()  # finished events whose entry is written, by uid
         self._collected = context.metrics.counter(
             "fairlead_events_collected_total", "LifecycleEvents that the collector acted on.", ["action"]
         )
@@ -54,7 +59,9 @@ class _EventCollector:
     async def run(self) -> None:
         self._events.add_handler(
             Handler(
-                on_add=lambda event: self._queue.add(event.name), on_update=lambda _old, new: self._queue.add(new.name)
+                on_add=lambda event: self._queue.add(event.name),
+                on_update=lambda _old, new: self._queue.add(new.name),
+                on_delete=lambda event: self._recorded.discard(event.uid),
             )
         )
         self._nodes.add_handler(Handler(on_add=self._node_changed, on_delete=self._node_changed))
@@ -72,7 +79,8 @@ class _EventCollector:
         if known is None:
             return None
         now = self._context.client.clock.now()
-        glance = collect(known, self._nodes.store.get(known.spec.binding_node), self._retention, now)
+        node = self._nodes.store.get(known.spec.binding_node)
+        glance = collect(known, node, self._retention, now, recorded=known.uid in self._recorded)
         if isinstance(glance, Nothing):
             return None
         if isinstance(glance, WaitUntil):
@@ -89,7 +97,9 @@ class _EventCollector:
         except api_errors.NotFound:
             return None
         node = await self._node(event.spec.binding_node)
-        return await self._carry_out(collect(event, node, self._retention, self._context.client.clock.now()), event)
+        now = self._context.client.clock.now()
+        decision = collect(event, node, self._retention, now, recorded=event.uid in self._recorded)
+        return await self._carry_out(decision, event)
 
     async def _carry_out(self, decision: Collection, event: LifecycleEvent) -> float | None:
         events = self._context.client.of(LifecycleEvent)
@@ -97,6 +107,8 @@ class _EventCollector:
             match decision:
                 case Finish(status):
                     await events.update_status(wire.replace(event, status=status))
+                case WriteRecord(entry):
+                    return await self._record(event, entry)
                 case RemoveFinalizer():
                     left = tuple(one for one in event.metadata.finalizers if one != FINALIZER_CLAIMED)
                     await events.update(wire.replace_metadata(event, finalizers=left))
@@ -113,6 +125,16 @@ class _EventCollector:
         self._collected.labels(action=type(decision).__name__).inc()
         _log.info("collected", lifecycle_event=event.name, action=type(decision).__name__)
         return None
+
+    async def _record(self, event: LifecycleEvent, entry: RecordEntry) -> float:
+        try:
+            await self._records.write(event.spec.binding_node, entry)
+        except api_errors.ApiError as error:
+            if not records.may_go_without(event, error.code, self._context.client.clock.now()):
+                return _REFUSED_SECONDS
+            _log.error("event released without a record", lifecycle_event=event.name, error=str(error))
+        self._recorded.add(event.uid)
+        return 0.0
 
     async def _node(self, name: str) -> Node | None:
         try:

@@ -10,7 +10,7 @@ from fairlead.api import wire
 from fairlead.api.core_v1 import NodeSelector
 from fairlead.driverapi import contracts
 from fairlead.driverapi.errors import DriverMisbehaved
-from fairlead.driverapi.messages import OfferedTransition, PluginInfo, Progress, Reached, Work
+from fairlead.driverapi.messages import OfferedTransition, PluginInfo, PodReport, Progress, Reached, Work
 
 __all__ = [
     "decode_info",
@@ -161,13 +161,39 @@ def decode_reached(message: Any) -> Reached:
 
 def encode_progress(progress: Progress) -> Any:
     """A Progress."""
-    return contracts.message(f"{_PACKAGE}.Progress")(
+    message = contracts.message(f"{_PACKAGE}.Progress")(
         done=progress.done, total=progress.total, unit=progress.unit, message=progress.message
     )
+    for pod in progress.pods:
+        message.pods.add(
+            namespace=pod.namespace,
+            name=pod.name,
+            uid=pod.uid,
+            state=pod.state,
+            attempts=pod.attempts,
+            blocked_by=pod.blocked_by,
+        )
+    return message
 
 
 def decode_progress(message: Any) -> Progress:
     """How far a driver says it has come."""
     if not (0 <= message.done <= _COUNT_MAX and 0 <= message.total <= _COUNT_MAX):
         raise DriverMisbehaved(f"progress of {message.done} of {message.total} is no progress")
-    return Progress(done=message.done, total=message.total, unit=message.unit, message=message.message)
+    pods = tuple(_decode_pod(pod) for pod in message.pods)
+    return Progress(done=message.done, total=message.total, unit=message.unit, message=message.message, pods=pods)
+
+
+def _decode_pod(message: Any) -> PodReport:
+    if not message.name or not message.uid:
+        raise DriverMisbehaved(f"progress names a pod without a name or a uid: {message.name!r}, {message.uid!r}")
+    if not 0 <= message.attempts <= _COUNT_MAX:
+        raise DriverMisbehaved(f"progress says that pod {message.name} was asked {message.attempts} times")
+    return PodReport(
+        namespace=message.namespace,
+        name=message.name,
+        uid=message.uid,
+        state=message.state,
+        attempts=message.attempts,
+        blocked_by=message.blocked_by,
+    )

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from fairlead.api.core_v1 import NodeSelector
 
-__all__ = ["OfferedTransition", "PluginInfo", "Progress", "Reached", "Work"]
+__all__ = ["OfferedTransition", "PluginInfo", "PodReport", "Progress", "Reached", "Work"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,10 +57,26 @@ class Reached:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PodReport:
+    """One pod that a driver has to move."""
+
+    namespace: str
+    name: str
+    uid: str
+    state: str = ""  # Gone, Leaving, Blocked or Waiting
+    attempts: int = 0
+    blocked_by: str = ""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a driver has come; a total of 0 means that it does not know."""
+    """How far a driver has come; a total of 0 means that it does not know.
+
+    Pods are those it has to move, each time all of them; none means that there is nothing new to say of them.
+    """
 
     done: int = 0
     total: int = 0
     unit: str = ""
     message: str = ""
+    pods: tuple[PodReport, ...] = ()

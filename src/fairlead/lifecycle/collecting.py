@@ -11,12 +11,12 @@ import datetime as dt
 
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent
-from fairlead.lifecycle import deadlines, phases, retention
-from fairlead.lifecycle.steps import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil
+from fairlead.lifecycle import deadlines, phases, records, retention
+from fairlead.lifecycle.steps import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil, WriteRecord
 
 __all__ = ["Collection", "Retention", "collect"]
 
-Collection = Finish | RemoveFinalizer | Delete | WaitUntil | Nothing
+Collection = Finish | WriteRecord | RemoveFinalizer | Delete | WaitUntil | Nothing
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,20 @@ class Retention:
     unknown_node: dt.timedelta = dt.timedelta(minutes=5)
 
 
-def collect(event: LifecycleEvent, node: Node | None, rules: Retention, now: dt.datetime) -> Collection:
-    """What the collector does with an event. `node` is the one of the event's name, if there is one."""
+def collect(
+    event: LifecycleEvent, node: Node | None, rules: Retention, now: dt.datetime, *, recorded: bool = False
+) -> Collection:
+    """What the collector does with an event.
+
+    `node` is the one of the event's name, if there is one. `recorded`: the event's entry is in its node's record. What
+    the collector finishes has no claimant that would write it.
+    """
     is_gone = node is None or (bool(event.status.node_uid) and node.uid != event.status.node_uid)
     if event.finished:
-        return _finished(event, rules, now, is_gone=is_gone)
+        decision = _finished(event, rules, now, is_gone=is_gone)
+        # A claimant that is there writes the record. A user may delete an event that has none at any moment.
+        is_due = is_gone or isinstance(decision, RemoveFinalizer | Delete)
+        return WriteRecord(records.entry_of(event)) if is_due and not recorded else decision
     if not is_gone:
         return Nothing("its node is there, and its claimant answers for it")
     if event.claim_status is ClaimStatus.PENDING:

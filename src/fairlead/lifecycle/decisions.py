@@ -4,7 +4,7 @@
 what was done is read from the event and its node, never from memory. The steps of a claimed event, in order:
 
     AskDriver -> Claim -> AddFinalizer -> AnnotateNode -> StartDriver -> Publish(start) -> RecordStart -> EndDriver
-    -> Publish(end) -> Finish -> AnnotateNode -> RemoveFinalizer -> Delete
+    -> Publish(end) -> Finish -> AnnotateNode -> WriteRecord -> RemoveFinalizer -> Delete
 
 The start state is published before `startTime` is recorded, and the end state before the terminal status. So an event
 without a start time has never been past its start state, and one with it never goes back there (invariant 2).
@@ -25,7 +25,7 @@ from fairlead.api.lifecycle_v1alpha1 import (
 )
 from fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
 from fairlead.api.wire import replace
-from fairlead.lifecycle import autoscaling, claiming, conditions, deadlines, options, phases, retention
+from fairlead.lifecycle import autoscaling, claiming, conditions, deadlines, options, phases, records, retention
 from fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Refused, Run, Silence, Started
 from fairlead.lifecycle.steps import (
     AddFinalizer,
@@ -44,6 +44,7 @@ from fairlead.lifecycle.steps import (
     RemoveFinalizer,
     StartDriver,
     WaitUntil,
+    WriteRecord,
 )
 
 __all__ = ["decide"]
@@ -294,6 +295,9 @@ def _finished(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision
                 return Publish(missing)
         if node is not None and same_node and (changes := autoscaling.release(node.metadata.annotations)):
             return AnnotateNode(changes)
+    if event.uid not in facts.recorded:
+        return WriteRecord(records.entry_of(event))
+    if FINALIZER_CLAIMED in event.metadata.finalizers:
         return RemoveFinalizer()
     if event.deleting:
         return Nothing("it is being deleted")
@@ -312,6 +316,7 @@ def _finish(event: LifecycleEvent, target: ClaimStatus, message: str, facts: Fac
             message=phases.shortened(message),
             # The driver reports its last progress together with its result.
             progress=facts.progress.get(event.uid, event.status.progress),
+            pods=facts.pods.get(event.uid, event.status.pods),
         )
     )
 

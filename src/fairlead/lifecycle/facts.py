@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from fairlead.api import time as api_time
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, Progress
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, PodOutcome, Progress
 from fairlead.lifecycle.claiming import Drivers
 
 __all__ = ["IDLE", "Calling", "Ended", "Facts", "Idle", "Offer", "Refused", "Run", "Settings", "Silence", "Started"]
@@ -99,6 +99,8 @@ class Facts:
     returning: Mapping[str, dt.datetime] = dataclasses.field(default_factory=dict)  # the same, of one driver
     runs: Mapping[str, Run] = dataclasses.field(default_factory=dict)  # by event uid
     progress: Mapping[str, Progress] = dataclasses.field(default_factory=dict)  # reported, not stored yet, by event uid
+    pods: Mapping[str, tuple[PodOutcome, ...]] = dataclasses.field(default_factory=dict)  # as `progress`
+    recorded: frozenset[str] = frozenset()  # finished events whose entry is in the node's record, by uid
     refused: frozenset[str] = frozenset()  # events that the server does not let this claimant write, by uid
     settings: Settings = dataclasses.field(default_factory=Settings)
     interruption: str = ""  # why nothing may go on here but the shutdown itself, such as "node is shutting down"

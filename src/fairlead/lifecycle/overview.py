@@ -8,12 +8,19 @@ from collections.abc import Iterable, Mapping
 
 from fairlead.api.coordination_v1 import Lease
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus, LifecycleEvent, LifecycleTransition
+from fairlead.api.lifecycle_v1alpha1 import (
+    TERMINAL,
+    ClaimStatus,
+    LifecycleEvent,
+    LifecycleTransition,
+    NodeLifecycleRecord,
+    PodOutcome,
+)
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION
 from fairlead.lifecycle import claiming, stalling
 from fairlead.lifecycle.drain import cordons
 
-__all__ = ["Claimant", "EventOverview", "NodeOverview", "claimant_of", "overview"]
+__all__ = ["Claimant", "EventOverview", "NodeOverview", "Recorded", "claimant_of", "overview", "recorded"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +55,30 @@ class Claimant:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """What a finished event came to, as the record of its node keeps it."""
+
+    event: str
+    event_uid: str
+    transition: str
+    result: str
+    driver: str = ""
+    requested_by: str = ""
+    requester_source: str = ""  # Admission, or FieldManager
+    requested: dt.datetime | None = None
+    claimed: dt.datetime | None = None
+    completed: dt.datetime | None = None
+    message: str = ""
+    done: int | None = None
+    total: int | None = None
+    unit: str = ""
+    pods: tuple[PodOutcome, ...] = ()
+    pods_omitted: int = 0
+    node_uid: str = ""
+    is_of_earlier_node: bool = False  # the node of this name was another one then, or there is none any more
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NodeOverview:
     """One node. `exists` is False for a node that only events still name."""
 
@@ -63,6 +94,7 @@ class NodeOverview:
     current: EventOverview | None = None  # the one that is claimed
     waiting: tuple[EventOverview, ...] = ()  # first come first
     finished: tuple[EventOverview, ...] = ()
+    recorded: tuple[Recorded, ...] = ()  # of events that are gone, newest first
 
 
 def overview(
@@ -73,6 +105,7 @@ def overview(
     transitions: Mapping[str, LifecycleTransition],
     lease: Lease | None,
     now: dt.datetime,
+    record: NodeLifecycleRecord | None = None,
 ) -> NodeOverview:
     """Everything about one node: the events are those bound to it."""
     ordered = sorted(events, key=claiming.order)
@@ -82,6 +115,8 @@ def overview(
         others = tuple(other for other in ordered if other.uid != event.uid)
         around = stalling.Surroundings(node=node, transition=transition, lease=lease, others=others)
         seen.append((event.status.claim_status or ClaimStatus.PENDING, _event(event, around, now)))
+    there = {event.uid for event in ordered}
+    kept = () if record is None else recorded(record, "" if node is None else node.uid)
     condition = node.condition(CONDITION_LIFECYCLE_TRANSITION) if node is not None else None
     ready = node.condition("Ready") if node is not None else None
     cordoned = node is not None and node.spec.unschedulable
@@ -98,6 +133,34 @@ def overview(
         current=next((one for status, one in seen if status == ClaimStatus.CLAIMED), None),
         waiting=tuple(one for status, one in seen if status == ClaimStatus.PENDING),
         finished=tuple(one for status, one in seen if status in TERMINAL),
+        recorded=tuple(one for one in kept if one.event_uid not in there),
+    )
+
+
+def recorded(record: NodeLifecycleRecord, node_uid: str) -> tuple[Recorded, ...]:
+    """What a record says, newest first. `node_uid` is the node's that has the name now; empty when there is none."""
+    return tuple(
+        Recorded(
+            event=one.event_name,
+            event_uid=one.event_uid,
+            transition=one.transition_name,
+            result=one.result,
+            driver=one.driver,
+            requested_by=one.requested_by.name if one.requested_by is not None else "",
+            requester_source=one.requested_by.source if one.requested_by is not None else "",
+            requested=one.request_time,
+            claimed=one.claim_time,
+            completed=one.completion_time,
+            message=one.message,
+            done=one.progress.done if one.progress is not None else None,
+            total=one.progress.total if one.progress is not None else None,
+            unit=one.progress.unit if one.progress is not None else "",
+            pods=one.pods,
+            pods_omitted=one.pods_omitted,
+            node_uid=one.node_uid,
+            is_of_earlier_node=bool(one.node_uid) and one.node_uid != node_uid,
+        )
+        for one in record.entries
     )
 
 

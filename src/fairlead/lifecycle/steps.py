@@ -9,7 +9,7 @@ import dataclasses
 import datetime as dt
 from collections.abc import Mapping
 
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEventStatus
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEventStatus, RecordEntry
 from fairlead.lifecycle import conditions
 from fairlead.lifecycle.facts import Offer
 
@@ -30,6 +30,7 @@ __all__ = [
     "RemoveFinalizer",
     "StartDriver",
     "WaitUntil",
+    "WriteRecord",
 ]
 
 
@@ -106,6 +107,13 @@ class Finish:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class WriteRecord:
+    """Keep what the event came to in its node's record, before anything lets the event go."""
+
+    entry: RecordEntry
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
     """The state is settled: the event may be deleted."""
 
@@ -142,6 +150,7 @@ Decision = (
     | NoteDriver
     | EndDriver
     | Finish
+    | WriteRecord
     | RemoveFinalizer
     | Delete
     | WaitUntil

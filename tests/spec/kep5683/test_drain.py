@@ -97,6 +97,19 @@ async def test_a_budget_blocks_and_then_frees(fleet: Fleet) -> None:
     assert await drain.ended() == 0
     assert drain.out.endswith(f"node/{fleet.node} drained\n")
     assert await fleet.left(fleet.nodes[1]) == ["web-2"]
+    # The event is gone, or soon is; what it came to stays: who asked, and each pod with what blocked it.
+    records = f"{LIFECYCLE}/nodelifecyclerecords/{fleet.node}"
+    (entry,) = (await fleet.api.poll(records, lambda answer: answer.code == 200)).json["entries"]
+    assert (entry["eventUID"], entry["result"]) == (event["metadata"]["uid"], "Succeeded")
+    assert entry["requestedBy"]["name"]
+    pods = {pod["name"]: pod for pod in entry["pods"]}
+    assert {name: pod["state"] for name, pod in pods.items()} == {"web-1": "Gone", "db": "Gone"}
+    assert pods["web-1"]["attempts"] >= 1
+    assert f"by budget {fleet.namespace}/web (" in pods["web-1"]["blockedBy"]
+    assert (pods["db"]["attempts"], "blockedBy" in pods["db"]) == (1, False)
+    history = await fleet.fairlead("history", fleet.node)
+    assert await history.ended() == 0
+    assert f"{fleet.namespace}/web-1 (uid {pods['web-1']['uid']}): Gone" in history.out
 
 
 async def test_ctrl_c_detaches_and_the_same_command_attaches(fleet: Fleet) -> None:

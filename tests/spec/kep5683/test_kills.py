@@ -13,12 +13,14 @@ from tests.spec.kep5683.site import NODES, Site, condition, until
 
 ENDED_WELL = ["Pending", "Claimed", "held", "Succeeded", "gone"]
 ONE_OF_THEM = (0, "after")  # the claim is stored, and its claimant does not live to hear so
+RECORDS = "/apis/lifecycle.k8s.io/v1alpha1/nodelifecyclerecords"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/fairlead-node-lease/leases"
 
 
 def is_step(method: str, path: str) -> bool:
     """The same requests as `test_crashes.is_step`."""
-    return method != "GET" and ("/lifecycleevents" in path or "/nodes/" in path)
+    kinds = ("/lifecycleevents", "/nodes/", "/nodelifecyclerecords")
+    return method != "GET" and any(kind in path for kind in kinds)
 
 
 async def test_the_agent_and_its_driver_are_killed_while_they_work(
@@ -71,6 +73,8 @@ async def test_the_agent_is_killed_before_and_after_each_single_write(
     effects = [effect for effect in site.effects(uid) if not effect.startswith("called")]
     assert effects == ["start", "end"]
     assert condition((await admin.get(site.node_path)).expect(200))["reason"] == "LedgerClosed"
+    record = (await admin.get(f"{RECORDS}/{site.node}")).expect(200)
+    assert [(entry["eventUID"], entry["result"]) for entry in record["entries"]] == [(uid, "Succeeded")]
 
 
 async def test_a_second_agent_stands_by(site: Site, admin: RawApi, unique_name: Callable[[str], str]) -> None:

@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 
-from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, NodeLifecycleRecord
 from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.client.transport import Request
 from fairlead.drivers import sdk
@@ -27,6 +27,7 @@ STEPS = (
     "PATCH nodes/node-1/status",  # the end state
     "PUT lifecycleevents/e/status",  # the terminal status
     "PATCH nodes/node-1",  # autoscalers are told that it is over
+    "POST nodelifecyclerecords",  # what it came to is kept
     "PUT lifecycleevents/e",  # the finalizer goes
     "DELETE lifecycleevents/e",
 )
@@ -38,7 +39,8 @@ def step_of(request: Request) -> str:
 
 
 def is_step(request: Request) -> bool:
-    return request.method != "GET" and ("/lifecycleevents" in request.path or "/nodes/" in request.path)
+    kinds = ("/lifecycleevents", "/nodes/", "/nodelifecyclerecords")
+    return request.method != "GET" and any(kind in request.path for kind in kinds)
 
 
 class Witness(Deed):
@@ -97,7 +99,7 @@ async def test_killed_at_any_step(server_folder: pathlib.Path, number: int, when
         await agent.kill()
         here.start_agent()
         await here.clock.advance(5)
-        assert_ended_well(here, witness)
+        await assert_ended_well(here, witness)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -122,7 +124,7 @@ async def test_the_api_server_is_gone_for_half_a_minute(server_folder: pathlib.P
         assert agent.transport.is_down
         agent.transport.is_down = False
         await here.clock.advance(40)
-        assert_ended_well(here, witness)
+        await assert_ended_well(here, witness)
         # Nobody had to start anew: the Lease outlasts such an outage.
         assert here.driver.calls == ["start e", "end e"]
 
@@ -140,12 +142,12 @@ async def test_killed_while_the_driver_works(server_folder: pathlib.Path, step: 
         here.driver.hold[step].set()
         here.start_agent()
         await here.clock.advance(5)
-        assert_ended_well(here, witness)
+        await assert_ended_well(here, witness)
 
 
 @pytest.mark.parametrize("status", ["Failed", "SlaExpired"])
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("number", range(7))
 async def test_killed_on_the_way_to_a_bad_end(
     server_folder: pathlib.Path, number: int, when: When, status: str
 ) -> None:
@@ -173,17 +175,25 @@ async def test_killed_on_the_way_to_a_bad_end(
         assert here.seen() == ["Pending", "Claimed", status, "gone"]
         assert here.driver.effects == ["start e"]
         assert witness.broken == []
+        assert await recorded(here) == [("e", status)]
         assert here.reasons == ["Rebooting"]
         node = await here.node()
         assert node.metadata.annotations == {}
         assert node.status.conditions[0].message.startswith("Lifecycle Transition 'reboot' ")
 
 
-def assert_ended_well(here: World, witness: Witness) -> None:
+async def recorded(here: World) -> list[tuple[str, str]]:
+    """What the record of the node says: each event once, however often its claimant was killed."""
+    record = await here.admin.of(NodeLifecycleRecord).get("node-1")
+    return [(entry.event_name, entry.result) for entry in record.entries]
+
+
+async def assert_ended_well(here: World, witness: Witness) -> None:
     assert here.seen() == ["Pending", "Claimed", "Succeeded", "gone"]
     assert here.reasons == ["Rebooting", "Rebooted"]
     assert here.driver.effects == ["start e", "end e"]
     assert witness.broken == []
+    assert await recorded(here) == [("e", "Succeeded")]
 
 
 async def test_killed_again_and_again(server_folder: pathlib.Path) -> None:
@@ -206,5 +216,5 @@ async def test_killed_again_and_again(server_folder: pathlib.Path) -> None:
             await agent.kill()
             if here.seen()[-1] == "gone":
                 break
-        assert_ended_well(here, witness)
+        await assert_ended_well(here, witness)
         assert len(here.agents) <= len(STEPS) + 2

@@ -8,8 +8,9 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventSpec, LifecycleEventStatus
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import FINALIZER_CLAIMED
+from fairlead.lifecycle import records
 from fairlead.lifecycle.collecting import Retention, collect
-from fairlead.lifecycle.steps import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil
+from fairlead.lifecycle.steps import Delete, Finish, Nothing, RemoveFinalizer, WaitUntil, WriteRecord
 
 NOW = dt.datetime(2026, 7, 1, 12, 0, 0, tzinfo=dt.UTC)
 RULES = Retention(keep=dt.timedelta(hours=1))
@@ -78,16 +79,32 @@ def test_a_pending_event_waits_for_its_node_to_register() -> None:
 def test_finished_events_go_when_their_time_has_come(
     claim_status: str, node: Node | None, age: dt.datetime, collected: bool
 ) -> None:
-    decision = collect(event(claim_status, age=age), node, RULES, NOW)
+    decision = collect(event(claim_status, age=age), node, RULES, NOW, recorded=True)
     assert isinstance(decision, Delete if collected else WaitUntil)
+
+
+@pytest.mark.parametrize("finalizer", [True, False])
+@pytest.mark.parametrize("node", [None, REPLACED])
+def test_what_no_claimant_answers_for_is_recorded_first(node: Node | None, finalizer: bool) -> None:
+    finished = event("Failed", age=ago(minutes=1), finalizer=finalizer)
+    assert collect(finished, node, RULES, NOW) == WriteRecord(records.entry_of(finished))
+    assert not isinstance(collect(finished, node, RULES, NOW, recorded=True), WriteRecord)
+
+
+def test_what_its_claimant_never_came_back_to_is_recorded_before_it_goes() -> None:
+    finished = event("Failed", age=ago(minutes=70))
+    assert collect(finished, HERE, RULES, NOW) == WriteRecord(records.entry_of(finished))
+    assert isinstance(collect(event("Failed", age=ago(minutes=69)), HERE, RULES, NOW), WaitUntil)
 
 
 def test_the_finalizer_is_removed_only_where_nobody_else_can() -> None:
     finished = event("Succeeded", finalizer=True)
     assert isinstance(collect(finished, HERE, RULES, NOW), Nothing)
-    assert collect(finished, None, RULES, NOW) == RemoveFinalizer()
-    assert collect(event("Succeeded", finalizer=True, deleting=True), None, RULES, NOW) == RemoveFinalizer()
+    assert collect(finished, None, RULES, NOW, recorded=True) == RemoveFinalizer()
+    deleting = event("Succeeded", finalizer=True, deleting=True)
+    assert collect(deleting, None, RULES, NOW, recorded=True) == RemoveFinalizer()
 
 
 def test_what_is_being_deleted_is_not_deleted_again() -> None:
-    assert isinstance(collect(event("Succeeded", age=ago(days=1), deleting=True), None, RULES, NOW), Nothing)
+    deleting = event("Succeeded", age=ago(days=1), deleting=True)
+    assert isinstance(collect(deleting, None, RULES, NOW, recorded=True), Nothing)

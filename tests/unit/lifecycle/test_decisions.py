@@ -43,7 +43,7 @@ def test_one_event_from_first_to_last() -> None:
         autoscaling.ANNOTATION_HELD: ",".join(autoscaling.HOLDS),
     }
     here.answer("e")
-    taken += [here.step("e") for _ in range(5)]
+    taken += [here.step("e") for _ in range(6)]
     here.now += dt.timedelta(seconds=5)
     taken.append(here.step("e"))
     assert names(taken) == [
@@ -57,6 +57,7 @@ def test_one_event_from_first_to_last() -> None:
         "Publish",
         "Finish",
         "AnnotateNode",
+        "WriteRecord",
         "RemoveFinalizer",
         "WaitUntil",
         "Delete",
@@ -136,6 +137,7 @@ def test_the_next_waits_until_the_last_is_wound_up() -> None:
     assert here.events["e"].claim_status is ClaimStatus.FAILED
     here.step("f")
     assert here.decide("f") == d.Nothing("event e goes first")
+    assert isinstance(here.step("e"), d.WriteRecord)
     here.step("e")
     assert isinstance(here.decide("f"), d.Claim)
 
@@ -156,6 +158,8 @@ def test_no_driver_for_five_minutes_is_a_failure(name: str, message: str) -> Non
     here.step("f")
     assert here.events["f"].claim_status is ClaimStatus.FAILED
     assert here.events["f"].status.message == message
+    assert isinstance(here.step("f"), d.WriteRecord)
+    assert [(one.event_name, one.result, one.message) for one in here.records] == [("f", "Failed", message)]
     assert isinstance(here.step("f"), d.Delete)
 
 

@@ -15,6 +15,7 @@ from fairlead.api.lifecycle_v1alpha1 import (
     LifecycleTransition,
     LifecycleTransitionSpec,
     Progress,
+    RecordEntry,
 )
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED, NODE_SHUTDOWN
@@ -64,10 +65,12 @@ class World:
         self.progress: dict[str, Progress] = {}
         # The claimant's memory, which a crash takes.
         self.runs: dict[str, Run] = {}
+        self.recorded: set[str] = set()
         # What the world has seen.
         self.statuses: dict[str, list[ClaimStatus]] = {}
         self.reasons: list[tuple[str, str]] = []  # (event uid, reason)
         self.calls: list[tuple[str, str]] = []  # (event uid, start or end)
+        self.records: list[RecordEntry] = []  # every one that was written
 
     def offer(self, *transitions: LifecycleTransition) -> None:
         """Publish transitions, and register their drivers with them."""
@@ -91,6 +94,7 @@ class World:
             silences=self.silences,
             unasked=frozenset(self.unasked),
             progress=self.progress,
+            recorded=frozenset(self.recorded),
             runs=self.runs,
             settings=self.settings,
             interruption=self.interruption,
@@ -114,7 +118,12 @@ class World:
             case d.AddFinalizer():
                 assert not target.deleting
                 self._write_finalizers(target, (*target.metadata.finalizers, FINALIZER_CLAIMED))
+            case d.WriteRecord(entry):
+                assert target.finished
+                self.records.append(entry)
+                self.recorded.add(target.uid)
             case d.RemoveFinalizer():
+                assert not target.finished or target.uid in {one.event_uid for one in self.records}
                 invariants.check_may_release(target)
                 kept = tuple(name for name in target.metadata.finalizers if name != FINALIZER_CLAIMED)
                 self._write_finalizers(target, kept)
@@ -129,6 +138,7 @@ class World:
             case d.AskDriver(offer):
                 self.unasked.remove(offer)
             case d.Delete():
+                assert target.uid in {one.event_uid for one in self.records}
                 self.delete(target.name)
             case d.WaitUntil(moment):
                 assert moment > self.now
@@ -164,6 +174,7 @@ class World:
 
     def crash(self) -> None:
         self.runs = {}
+        self.recorded = set()
 
     def answer(self, name: str, *, refusal: str = "") -> None:
         """The driver answers the call that is under way, if one is."""
@@ -177,11 +188,11 @@ class World:
     def settle(self) -> None:
         """Take every step there is to take at this moment."""
         for _ in range(1000):
-            before = len(self.events), dict(self.events), dict(self.runs), self.node
+            before = len(self.events), dict(self.events), dict(self.runs), self.node, set(self.recorded)
             for name in list(self.events):
                 if name in self.events:
                     self.step(name)
-            if before == (len(self.events), self.events, self.runs, self.node):
+            if before == (len(self.events), self.events, self.runs, self.node, self.recorded):
                 return
         raise AssertionError("never comes to rest")
 

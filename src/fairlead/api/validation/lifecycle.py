@@ -28,6 +28,7 @@ from fairlead.api.reserved import (
 from fairlead.api.validation.selectors import validate_node_selector
 
 __all__ = [
+    "BLOCKED_BY_MAX_LENGTH",
     "CLAIM_FIELD_DETAIL",
     "CLAIM_STATUS_FIELDS",
     "END_ONLY_DETAIL",
@@ -37,6 +38,7 @@ __all__ = [
     "ONE_NODE_CHOICE",
     "OPTIONS_MAX",
     "OPTION_MAX_LENGTH",
+    "PODS_MAX",
     "RESERVED_NAME_DETAIL",
     "RESERVED_STATE_DETAIL",
     "SLA_DETAIL",
@@ -55,6 +57,8 @@ STATE_MAX_LENGTH: Final = 128
 MESSAGE_MAX_LENGTH: Final = 32_768
 OPTIONS_MAX: Final = 64
 OPTION_MAX_LENGTH: Final = 1024
+PODS_MAX: Final = 128  # a kubelet runs 110 by default
+BLOCKED_BY_MAX_LENGTH: Final = 512
 ONE_NODE_CHOICE: Final = "exactly one of `nodeName`, `nodeSelector`, `allNodes` is required"
 RESERVED_NAME_DETAIL: Final = (
     f"the transition {NODE_SHUTDOWN.name} is reserved: it goes from {NODE_SHUTDOWN.start} to {NODE_SHUTDOWN.end} "
@@ -253,6 +257,8 @@ def _sizes(status: LifecycleEventStatus) -> list[FieldError]:
         for name, value in status.options.items()
         if len(value) > OPTION_MAX_LENGTH
     ]
+    if len(status.pods) > PODS_MAX:
+        errors.append(FieldError.too_many(_STATUS.child("pods"), len(status.pods), PODS_MAX))
     numbers: dict[str, Any] = {}
     if status.progress is not None:
         numbers = {"done": status.progress.done, "total": status.progress.total}

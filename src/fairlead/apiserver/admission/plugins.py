@@ -22,6 +22,7 @@ from fairlead.apiserver.admission.builtin.certificates import (
 )
 from fairlead.apiserver.admission.builtin.default_storage_class import DefaultStorageClass
 from fairlead.apiserver.admission.builtin.default_toleration_seconds import DefaultTolerationSeconds
+from fairlead.apiserver.admission.builtin.lifecycle_requester import LifecycleRequester
 from fairlead.apiserver.admission.builtin.namespace_lifecycle import NamespaceLifecycle
 from fairlead.apiserver.admission.builtin.node_restriction import NodeRestriction
 from fairlead.apiserver.admission.builtin.priority import Priority
@@ -71,6 +72,7 @@ def default_chain(
         [
             NamespaceLifecycle(objects),
             CertificateRequester(),
+            LifecycleRequester(),
             ServiceAccount(objects, clock, ids),
             NodeRestriction(objects),
             TaintNodesByCondition(),

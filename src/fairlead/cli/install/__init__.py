@@ -23,6 +23,11 @@ __all__ = ["command"]
 _MODES = click.Choice(["off", "warn", "deny"])
 
 
+def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    managing.duration_or_zero(ctx, parameter, value)
+    return value
+
+
 @click.command("install")
 @click.option("--namespace", default="fairlead-system", show_default=True, callback=values.label, help="Where it runs.")
 @click.option(
@@ -64,6 +69,20 @@ _MODES = click.Choice(["off", "warn", "deny"])
     default="unix:///run/containerd/containerd.sock",
     show_default=True,
     help="Where agents that see pods out find the container runtime.",
+)
+@managing.boolean(
+    "--record-requester",
+    default=False,
+    text="A MutatingAdmissionPolicy names the user in every LifecycleEvent (Kubernetes 1.36); `fairlead history` shows "
+    "it.",
+)
+@click.option(
+    "--finished-event-ttl",
+    metavar="DURATION",
+    default="1h",
+    show_default=True,
+    callback=_checked_duration,
+    help="How long finished LifecycleEvents are kept.",
 )
 @click.option(
     "--fence",
@@ -190,6 +209,8 @@ def _plan(flags: dict[str, Any]) -> Plan:
         eviction_requests=flags["eviction_requests"],
         out_of_service_taint=flags["shutdown_out_of_service_taint"],
         shutdown=shutdown,
+        finished_event_ttl=flags["finished_event_ttl"],
+        record_requester=flags["record_requester"],
         fence=FenceMode(flags["fence"]),
         own_node=flags["own_node"],
         eviction_webhook=flags["eviction_webhook"],

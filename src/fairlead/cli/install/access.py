@@ -14,6 +14,8 @@ Json = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
 _READ = ("get", "list", "watch")
+# A claimant reads the record of its node when an event has finished, and adds an entry.
+_WRITE_RECORD = ("get", "create", "update")
 # Signs of life of kubelets, for whoever observes shutdowns.
 _KUBELET_LEASES = "kube-node-lease"
 
@@ -26,6 +28,7 @@ def access_manifests(plan: Plan) -> list[Json]:
         _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
         _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
         _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create", "patch", "delete"]),
+        _rule(lifecycle, ["nodelifecyclerecords"], _WRITE_RECORD),
         _rule("", ["nodes"], [*_READ, "patch"]),
         _rule("", ["nodes/status"], ["patch"]),
         events,
@@ -42,6 +45,7 @@ def access_manifests(plan: Plan) -> list[Json]:
         _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
         _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
         _rule(lifecycle, ["lifecycletransitions"], [*_READ, "delete"]),
+        _rule(lifecycle, ["nodelifecyclerecords"], [*_READ, "create", "update", "delete"]),
         _rule("", ["nodes"], list(_READ)),
         # Those that a machine which went down has left behind.
         _rule("", ["pods"], ["list"]),
@@ -85,6 +89,7 @@ def _claiming(plan: Plan) -> list[Json]:
         _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
         _rule(lifecycle, ["lifecycleevents/status"], ["update"]),
         _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create", "patch", "delete"]),
+        _rule(lifecycle, ["nodelifecyclerecords"], _WRITE_RECORD),
         _rule("", ["nodes/status"], ["patch"]),
         # The drain driver beside it, in the same pod, and so with the same account.
         *_draining(plan),
@@ -105,16 +110,16 @@ def _electing(name: str, plan: Plan) -> list[Json]:
 def user_roles(plan: Plan) -> list[Json]:
     """For people: to look comes with the cluster's own role `view`; to act must be given by name."""
     lifecycle = plan.lifecycle_group
-    both = ["lifecycleevents", "lifecycletransitions"]
+    kinds = ["lifecycleevents", "lifecycletransitions", "nodelifecyclerecords"]
     view = {"name": "fairlead-view", "labels": {f"{_RBAC}/aggregate-to-view": "true"}}
     operate = [
-        _rule(lifecycle, both, list(_READ)),
+        _rule(lifecycle, kinds, list(_READ)),
         _rule(lifecycle, ["lifecycleevents"], ["create", "delete"]),
         _rule("", ["nodes"], list(_READ)),
         _rule("coordination.k8s.io", ["leases"], ["list"]),
     ]
     return [
-        _role("ClusterRole", view, [_rule(lifecycle, both, list(_READ))]),
+        _role("ClusterRole", view, [_rule(lifecycle, kinds, list(_READ))]),
         _role("ClusterRole", {"name": "fairlead-operator"}, operate),
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairlead.api import crds
 from fairlead.api.reserved import NAMESPACE_NODE_LEASE
-from fairlead.cli.install import access, fields, policies, workloads
+from fairlead.cli.install import access, fields, policies, requesters, workloads
 from fairlead.cli.install.plan import CLAIMER, DRAIN, MANAGER, Plan
 from fairlead.cloud.enforcement import ccm_manifests, fence_account_manifests
 from fairlead.election import Lock
@@ -54,6 +54,7 @@ def _lifecycle(plan: Plan) -> list[Json]:
         *access.user_roles(plan),
         *policies.own_node_manifests(plan),
         *fields.own_fields_manifests(plan),
+        *requesters.requester_manifests(plan),
         *itertools.chain.from_iterable(fences),
         *workloads.node_daemon_sets(plan),
         *workloads.manager_deployment(plan),

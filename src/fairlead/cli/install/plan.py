@@ -61,6 +61,8 @@ class Plan:
     eviction_requests: bool = False  # drain drivers may ask by EvictionRequest, where the API server has it
     out_of_service_taint: bool = False  # the manager may let volumes of machines that are off be detached
     shutdown: ShutdownPlan | None = None  # agents see pods out when their machine goes down
+    finished_event_ttl: str = "1h"  # people and `kubectl wait` see results; the components' own default is 0s
+    record_requester: bool = False  # a MutatingAdmissionPolicy names the user in every event
     fence: FenceMode = FenceMode.DENY
     own_node: OwnNodeMode = "deny"
     eviction_webhook: bool = True  # evictions by drain drivers are kept to their own node too

@@ -59,7 +59,7 @@ def own_node_manifests(plan: Plan) -> list[Json]:
                 _matched("coordination.k8s.io", ["leases"]),
                 _matched("events.k8s.io", ["events"]),
                 _matched(plan.lifecycle_group, ["lifecycleevents", "lifecycleevents/status"]),
-                _matched(plan.lifecycle_group, ["lifecycletransitions"]),
+                _matched(plan.lifecycle_group, ["lifecycletransitions", "nodelifecyclerecords"]),
                 *rules,
             ]
         },
@@ -76,6 +76,7 @@ def own_node_manifests(plan: Plan) -> list[Json]:
             _judged("nodes", "request.name"),
             _judged("pods", "oldObject.spec.?nodeName.orValue('')"),
             _judged("leases", "request.operation == 'CREATE' ? object.metadata.name : request.name"),
+            _judged("nodelifecyclerecords", "request.operation == 'CREATE' ? object.metadata.name : request.name"),
             _judged("lifecycleevents", "(request.operation == 'CREATE' ? object : oldObject).spec.bindingNode"),
             _refused(
                 f"variables.kind != 'leases' || request.namespace == '{NAMESPACE_NODE_LEASE}'",

@@ -42,6 +42,8 @@ _PLURALS: Final = {
     "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
     "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
     "Service": "services",
+    "MutatingAdmissionPolicy": "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicyBinding": "mutatingadmissionpolicybindings",
     "DaemonSet": "daemonsets",
     "Deployment": "deployments",
     "PodDisruptionBudget": "poddisruptionbudgets",

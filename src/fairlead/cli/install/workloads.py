@@ -29,7 +29,7 @@ _LEAST = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "ca
 def node_daemon_sets(plan: Plan) -> list[Json]:
     """On every node the agent, and the driver that drains it: each in a pod of its own, because its rights are."""
     group = f"--lifecycle-api-group={plan.lifecycle_group}"
-    agent = ["agent", "--node-name=$(NODE_NAME)", group]
+    agent = ["agent", "--node-name=$(NODE_NAME)", group, _keeping(plan)]
     drain = ["driver", "drain", "--node-name=$(NODE_NAME)", "--instance=$(POD_UID)", group]
     drain_set = _on_every_node(DRAIN, plan, _container("driver", plan, drain))
     if plan.shutdown is None:
@@ -38,6 +38,10 @@ def node_daemon_sets(plan: Plan) -> list[Json]:
     agent = ["hold", *agent, f"--config={_CONFIG}/{_CONFIG_FILE}"]
     agent_set = _on_every_node(AGENT, plan, _container("agent", plan, agent, port=_AGENT_PORT))
     return [_agent_config(plan, plan.shutdown), _reaching_the_machine(agent_set, plan.shutdown), drain_set]
+
+
+def _keeping(plan: Plan) -> str:
+    return f"--finished-event-ttl={plan.finished_event_ttl}"
 
 
 def _agent_config(plan: Plan, shutdown: ShutdownPlan) -> Json:
@@ -89,6 +93,7 @@ def manager_deployment(plan: Plan) -> list[Json]:
     arguments = [
         "controller-manager",
         f"--lifecycle-api-group={plan.lifecycle_group}",
+        _keeping(plan),
         f"--leader-elect-resource-name={MANAGER}",
         f"--leader-elect-resource-namespace={plan.namespace}",
     ]
@@ -104,6 +109,7 @@ def claimer_deployment(plan: Plan) -> list[Json]:
         "controller-manager",
         "--controllers=claimer",
         group,
+        _keeping(plan),
         f"--leader-elect-resource-name={CLAIMER}",
         f"--leader-elect-resource-namespace={plan.namespace}",
     ]

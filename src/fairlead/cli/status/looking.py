@@ -10,7 +10,7 @@ from typing import TypeVar
 from fairlead.api import errors as api_errors
 from fairlead.api.coordination_v1 import Lease
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, NodeLifecycleRecord
 from fairlead.api.meta import KubeObject
 from fairlead.api.reserved import ANNOTATION_PLATFORM, NAMESPACE_NODE_LEASE
 from fairlead.client.client import Client
@@ -59,6 +59,7 @@ async def look(client: Client, node_name: str, platforms: Collection[str]) -> Si
     # Some servers cannot select by the field; what is too much is left out below.
     events = await _list(client, LifecycleEvent, notes)
     transitions = await _list(client, LifecycleTransition, notes)
+    records = {record.name: record for record in await _list(client, NodeLifecycleRecord, notes)}
     leases = {lease.name: lease for lease in await _list(client, Lease, notes, namespace=NAMESPACE_NODE_LEASE)}
     known: dict[str, Node | None] = {node.name: node for node in nodes}
     if not node_name:
@@ -75,6 +76,7 @@ async def look(client: Client, node_name: str, platforms: Collection[str]) -> Si
                 transitions={transition.name: transition for transition in transitions},
                 lease=leases.get(name),
                 now=now,
+                record=records.get(name),
             ),
             platform=_platform(node, platforms),
         )

@@ -8,13 +8,15 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from fairlead.api import wire
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from fairlead.api.parts import Part
 from fairlead.api.time import format_time
 from fairlead.api.yamltext import writing
 from fairlead.cli.status.looking import Platform, Seen, Sight
-from fairlead.lifecycle.overview import EventOverview, NodeOverview
+from fairlead.lifecycle.overview import EventOverview, NodeOverview, Recorded
 
-__all__ = ["as_json", "as_page", "as_table", "as_yaml", "span"]
+__all__ = ["aligned", "as_json", "as_page", "as_table", "as_yaml", "plain", "progress", "span"]
 
 _NOTHING = "-"
 
@@ -43,7 +45,7 @@ def as_table(sight: Sight) -> str:
         ]
         row += [seen.platform.ownership] if has_ownership else []
         rows.append([*row, _detail(node, event, sight.now)])
-    return _aligned(rows)
+    return aligned(rows)
 
 
 def as_page(sight: Sight) -> str:
@@ -111,7 +113,9 @@ def _holder(node: NodeOverview, event: EventOverview | None) -> str:
 
 
 def _detail(node: NodeOverview, event: EventOverview | None, now: dt.datetime) -> str:
-    parts = [_progress(event)] if event is not None else []
+    parts = [progress(event)] if event is not None else []
+    if event is None and node.recorded:
+        parts.append(_last(node.recorded[0], now))
     if event is not None:
         # Why it waits is seen from here, now. What the node's claimant wrote may be old, if nobody claims any more.
         parts.append(event.waits_for if event in node.waiting else event.message or event.waits_for)
@@ -120,6 +124,12 @@ def _detail(node: NodeOverview, event: EventOverview | None, now: dt.datetime) -
     if len(node.waiting) > (event in node.waiting):
         parts.append(f"{len(node.waiting) - (event in node.waiting)} more waiting")
     return "; ".join(part for part in parts if part)
+
+
+def _last(last: Recorded, now: dt.datetime) -> str:
+    when = f" {span(now - last.completed)} ago" if last.completed is not None else ""
+    why = f": {last.message}" if last.message else ""
+    return f"last: {last.transition} {last.result}{when}{why}"
 
 
 def _silence(node: NodeOverview, now: dt.datetime) -> str:
@@ -131,7 +141,8 @@ def _silence(node: NodeOverview, now: dt.datetime) -> str:
     return f"its claimant is silent for {span(now - claimant.renewed)}"
 
 
-def _progress(event: EventOverview) -> str:
+def progress(event: EventOverview | Recorded) -> str:
+    """How far it has come; empty when the driver did not say."""
     return "" if event.total is None else f"{event.done}/{event.total} {event.unit}".rstrip()
 
 
@@ -164,6 +175,11 @@ def _page(seen: Seen, now: dt.datetime) -> Iterator[str]:
         for event in events:
             yield ""
             yield from _event_lines(title, event, now)
+    if node.recorded:
+        yield ""
+        yield f"Recorded:   {_last(node.recorded[0], now).removeprefix('last: ')}"
+        more = len(node.recorded) - 1
+        yield f"            {f'and {more} more; ' if more else ''}fairlead history {node.name} shows all"
 
 
 def _event_lines(title: str, event: EventOverview, now: dt.datetime) -> Iterator[str]:
@@ -177,8 +193,8 @@ def _event_lines(title: str, event: EventOverview, now: dt.datetime) -> Iterator
     if event.deadline is not None:
         left = f" ({_left(event)}{' left' if event.left > dt.timedelta(0) else ''})" if event.left is not None else ""
         yield f"  Deadline:   {format_time(event.deadline)}{left}"
-    if _progress(event):
-        yield f"  Progress:   {_progress(event)}"
+    if progress(event):
+        yield f"  Progress:   {progress(event)}"
     waits_for = event.waits_for
     if event.message and not (waits_for and event.status == ClaimStatus.PENDING):
         yield f"  Message:    {event.message}"
@@ -188,7 +204,8 @@ def _event_lines(title: str, event: EventOverview, now: dt.datetime) -> Iterator
         yield f"  Waits for:  {waits_for}"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> str:
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """A table."""
     shown = [[cell or _NOTHING for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
     lines = ("   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown)
@@ -198,20 +215,22 @@ def _aligned(rows: Sequence[Sequence[str]]) -> str:
 def _data(sight: Sight) -> dict[str, Any]:
     return {
         "time": format_time(sight.now),
-        "nodes": [_plain(seen.node) | {"platform": _plain(seen.platform)} for seen in sight.nodes],
+        "nodes": [plain(seen.node) | {"platform": plain(seen.platform)} for seen in sight.nodes],
     }
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """As JSON: keys in Kubernetes' spelling, times as it writes them, lengths of time in seconds."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {_camel(field.name): _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {_camel(field.name): plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, Part):
+        return wire.to_dict(value)
     if isinstance(value, dt.datetime):
         return format_time(value)
     if isinstance(value, dt.timedelta):
         return int(value.total_seconds())
     if isinstance(value, tuple | list):
-        return [_plain(one) for one in value]
+        return [plain(one) for one in value]
     return value
 
 
@@ -219,4 +238,4 @@ def _camel(name: str) -> str:
     # A length of time says its unit; `is_` is how Python asks, not how JSON says.
     name = {"left": "left_seconds"}.get(name, name.removeprefix("is_"))
     first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
+    return first + "".join("UID" if part == "uid" else part.capitalize() for part in rest)

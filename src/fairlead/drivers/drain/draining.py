@@ -11,16 +11,16 @@ from typing import Final
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Pod
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, PodOutcome
 from fairlead.base import logs, tasks
 from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
 from fairlead.client.recorder import EventRecorder
-from fairlead.driverapi.messages import Progress, Work
+from fairlead.driverapi.messages import PodReport, Progress, Work
 from fairlead.drivers.drain import looking
 from fairlead.drivers.drain.asking import Asker
 from fairlead.drivers.sdk.driver import Refused, Report
-from fairlead.lifecycle.drain import attempts, blockers, planning
+from fairlead.lifecycle.drain import accounts, attempts, blockers, planning
 from fairlead.lifecycle.drain.attempts import Attempt, Cause
 from fairlead.lifecycle.drain.budgets import Cover
 from fairlead.lifecycle.drain.options import DrainOptions
@@ -73,6 +73,8 @@ class Drain:
         self._attempts: dict[str, Attempt] = {}
         self._counted: dict[str, None] = {}  # the pods that had to go, by uid: an ordered set
         self._done_before = 0  # by an earlier life
+        self._pods: dict[str, PodOutcome] = {}  # what was said of each last, by uid
+        self._asked: dict[str, int] = {}  # how often each was asked to go, by uid
         self._told: Progress | None = None
         self._since = client.clock.now()
 
@@ -175,6 +177,7 @@ class Drain:
         cover = _NO_COVER if heedless else self._watch.budgets.covering(pod)
         previous = self._attempts.get(pod.uid)
         number = self._number(cover, previous)
+        self._asked[pod.uid] = self._asked.get(pod.uid, 0) + 1
         since = previous.since if previous is not None else self._clock.now()
         self._attempts[pod.uid] = Attempt(cause=Cause.SENT, since=since, number=number, token=cover.token)
         ask = functools.partial(self._asker.ask, pod, cover, previous, number, by_request=by_request)
@@ -214,7 +217,15 @@ class Drain:
         left = [*plan.remaining, *(one.pod for one in plan.stranded)]
         self._counted.update(dict.fromkeys(pod.uid for pod in left))
         total = self._done_before + len(self._counted)
-        progress = Progress(done=total - len(left), total=total, unit="pods", message=self._describe(plan))
+        now, node, budgets = self._clock.now(), self._watch.node, self._watch.budgets
+        self._pods = accounts.account(self._pods, plan, self._attempts, self._asked, budgets, node, now)
+        progress = Progress(
+            done=total - len(left),
+            total=total,
+            unit="pods",
+            message=self._describe(plan),
+            pods=tuple(_report(pod) for pod in accounts.shown(self._pods.values())),
+        )
         if progress != self._told:
             self._told = progress
             self._report(progress)
@@ -229,6 +240,8 @@ class Drain:
         if event.uid != self._work.event_uid:
             return 0
         self._since = event.status.claim_time or self._since
+        self._pods = {pod.uid: pod for pod in event.status.pods}
+        self._asked = {pod.uid: pod.attempts for pod in event.status.pods}
         return event.status.progress.total if event.status.progress is not None else 0
 
     async def _wait(self, plan: Plan) -> None:
@@ -241,3 +254,14 @@ class Drain:
                 await self._wake.wait()
             if plan.remaining:
                 await self._clock.sleep(_SWARM_SECONDS)
+
+
+def _report(pod: PodOutcome) -> PodReport:
+    return PodReport(
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        state=pod.state,
+        attempts=pod.attempts,
+        blocked_by=pod.blocked_by,
+    )

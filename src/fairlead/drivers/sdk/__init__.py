@@ -15,7 +15,7 @@ updates and a graceful exit are the SDK's. What a transition means is the driver
 """
 
 from fairlead.driverapi.messages import OfferedTransition as Transition
-from fairlead.driverapi.messages import Progress, Work
+from fairlead.driverapi.messages import PodReport, Progress, Work
 from fairlead.drivers.sdk.driver import Driver, Refused, Report
 from fairlead.drivers.sdk.program import main
 from fairlead.drivers.sdk.serving import Options, Serving, serving
@@ -23,6 +23,7 @@ from fairlead.drivers.sdk.serving import Options, Serving, serving
 __all__ = [
     "Driver",
     "Options",
+    "PodReport",
     "Progress",
     "Refused",
     "Report",

@@ -13,7 +13,7 @@ from fairlead.lifecycle.drain.budgets import Budgets, Cover
 from fairlead.lifecycle.drain.filters import Judged
 from fairlead.lifecycle.drain.planning import OVERDUE, Plan
 
-__all__ = ["budget_message", "describe", "failure", "timed_out"]
+__all__ = ["blocking", "budget_message", "describe", "failure", "timed_out"]
 
 # More names than this help nobody; the rest is counted.
 _NAMED: Final = 10
@@ -26,16 +26,12 @@ def describe(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, node
     ending: list[str] = []
     for pod in plan.remaining:
         attempt = attempts.get(pod.uid)
-        if pod.deleting:
-            if why := _overdue(pod, node, now):
-                blocked.setdefault(why, []).append(pod.key)
-            else:
-                ending.append(pod.key)
+        if why := blocking(pod, attempt, budgets, node, now):
+            blocked.setdefault(why, []).append(pod.key)
+        elif pod.deleting:
+            ending.append(pod.key)
         elif attempt is not None and attempt.cause is Cause.REQUESTED:
             requested.setdefault(f"since {_clock(attempt.since)}", []).append(pod.key)
-        elif attempt is not None and attempt.cause not in {Cause.SENT, Cause.ACCEPTED}:
-            why = f"{_why(attempt, budgets.covering(pod))} since {_clock(attempt.since)}"
-            blocked.setdefault(why, []).append(pod.key)
     parts = []
     if blocked:
         parts.append("blocked: " + _some([f"{_some(keys, ', ')} {why}" for why, keys in blocked.items()], "; "))
@@ -47,6 +43,15 @@ def describe(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, node
     if plan.stranded:
         parts.append(f"cannot go: {_some(_strandings(plan.stranded, attempts), '; ')}")
     return ". ".join(parts)
+
+
+def blocking(pod: Pod, attempt: Attempt | None, budgets: Budgets, node: Node | None, now: dt.datetime) -> str:
+    """What blocks one pod, and since when; empty when nothing does."""
+    if pod.deleting:
+        return _overdue(pod, node, now)
+    if attempt is None or attempt.cause in {Cause.SENT, Cause.ACCEPTED, Cause.REQUESTED}:
+        return ""
+    return f"{_why(attempt, budgets.covering(pod))} since {_clock(attempt.since)}"
 
 
 def failure(stranded: Sequence[Judged], attempts: Mapping[str, Attempt]) -> str:
