@@ -36,7 +36,7 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[RawApi]:
                 (await session.apply(path_of(manifest), manifest, "tests")).expect(200, 201)
             await session.poll(EVENTS, lambda answer: answer.code == 200)
             await session.poll(RECORDS, lambda answer: answer.code == 200)
-            policies = requesters.requester_manifests(Plan(record_requester=True))
+            policies = requesters.requester_manifests(Plan(requester="record"))
             for manifest in policies:
                 (await session.apply(path_of(manifest), manifest, "tests")).expect(200, 201)
         try:

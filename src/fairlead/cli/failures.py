@@ -22,6 +22,7 @@ _FORESEEN: tuple[tuple[str, str, int], ...] = (
     ("fairlead.base.gates", "GateError", EXIT_USAGE),
     (*_API_ERROR, EXIT_FAILED),
     ("fairlead.client.errors", "ClientError", EXIT_FAILED),
+    ("fairlead.client.lifecyclegroup", "GroupUnknown", EXIT_FAILED),
     ("fairlead.cli.nodes.asking", "AskError", EXIT_FAILED),
     ("fairlead.election.errors", "ElectionError", EXIT_FAILED),
     ("fairlead.apiserver.storage.interface", "StorageError", EXIT_FAILED),

@@ -22,6 +22,7 @@ __all__ = [
     "check_key_pair",
     "cidrs",
     "controllers",
+    "discovered_group",
     "image",
     "label",
     "lifecycle_group",
@@ -61,6 +62,18 @@ def lifecycle_group(command: _F) -> _F:
         default=reserved.LIFECYCLE_GROUP,
         show_default=True,
         help="The API group of LifecycleTransition and LifecycleEvent.",
+    )(command)
+
+
+def discovered_group(command: _F) -> _F:
+    """`--lifecycle-api-group` of a command that asks the server which one it serves."""
+    from fairlead.api import reserved
+
+    return click.option(
+        "--lifecycle-api-group",
+        type=click.Choice([reserved.LIFECYCLE_GROUP, reserved.LIFECYCLE_GROUP_ALTERNATIVE]),
+        default=None,
+        help="The API group of LifecycleTransition and LifecycleEvent [default: the one that the API server serves].",
     )(command)
 
 

@@ -77,7 +77,11 @@ class Client:
         """The same client with something between it and its connection, e.g. a check before each write."""
         return self._like(wrap(self.transport), self._retry)
 
-    def _like(self, transport: Transport, policy: retry.RetryPolicy) -> Client:
+    def with_scheme(self, scheme: Scheme) -> Client:
+        """The same connection with kinds in other groups."""
+        return self._like(self.transport, self._retry, scheme)
+
+    def _like(self, transport: Transport, policy: retry.RetryPolicy, scheme: Scheme | None = None) -> Client:
         return Client(
             transport,
             clock=self.clock,
@@ -86,7 +90,7 @@ class Client:
             retry_policy=policy,
             timeout_seconds=self._timeout_seconds,
             throttle=self._throttle,
-            scheme=self.scheme,
+            scheme=scheme or self.scheme,
         )
 
     @overload

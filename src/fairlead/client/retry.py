@@ -14,7 +14,7 @@ from fairlead.base.randomness import Randomness
 from fairlead.client import errors
 from fairlead.client.transport import Request, Response
 
-__all__ = ["DEFAULT", "NEVER", "RetryPolicy", "retry_after_seconds"]
+__all__ = ["DEFAULT", "NEVER", "PATIENT", "RetryPolicy", "retry_after_seconds"]
 
 _READS = frozenset({"GET", "HEAD"})
 # Said by proxies and load balancers in front of a server that is starting, stopping or full.
@@ -69,3 +69,5 @@ def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
 
 DEFAULT = RetryPolicy()
 NEVER = RetryPolicy(retries=0, invited_retries=0)
+# For a command that a user started: a server that is being restarted is back within half a minute.
+PATIENT = RetryPolicy(retries=20)

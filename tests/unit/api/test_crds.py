@@ -9,14 +9,15 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from fairlead.api import apiextensions_v1, crdrules, crds, reserved, wire
-from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition
+from fairlead.api import apiextensions_v1, crdrules, crds, recordrules, reserved, wire
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition, NodeLifecycleRecord
 from fairlead.api.validation import lifecycle
 from fairlead.testing import import_real
 
 cel = import_real("cel_expr_python.cel", remedy="its wheels are for Linux only")
 
 DEPLOY = pathlib.Path(__file__).parents[3] / "deploy" / "crds"
+SHORT_NAMES: dict[type[Any], str] = {LifecycleTransition: "lt", LifecycleEvent: "le", NodeLifecycleRecord: "nlr"}
 GROUPS = (reserved.LIFECYCLE_GROUP, reserved.LIFECYCLE_GROUP_ALTERNATIVE)
 
 
@@ -32,7 +33,7 @@ def test_there_are_no_other_manifests() -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-@pytest.mark.parametrize("kind", [LifecycleTransition, LifecycleEvent])
+@pytest.mark.parametrize("kind", SHORT_NAMES)
 def test_the_definition(group: str, kind: type[Any]) -> None:
     tree = crds.crd(kind, group)
     definition = wire.from_dict(apiextensions_v1.CustomResourceDefinition, tree)
@@ -40,7 +41,7 @@ def test_the_definition(group: str, kind: type[Any]) -> None:
     approval = definition.metadata.annotations.get("api-approved.kubernetes.io")
     assert approval == ("unapproved, experimental-only" if group.endswith(".k8s.io") else None)
     assert definition.spec.scope == "Cluster"
-    assert definition.spec.names.short_names == (("lt",) if kind is LifecycleTransition else ("le",))
+    assert definition.spec.names.short_names == (SHORT_NAMES[kind],)
     (version,) = definition.spec.versions
     assert (version.name, version.served, version.storage) == ("v1alpha1", True, True)
     if kind is LifecycleEvent:
@@ -65,7 +66,11 @@ def _paths(schema: dict[str, Any], path: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize(
     ("kind", "fields"),
-    [(LifecycleTransition, crdrules.TRANSITION_FIELDS), (LifecycleEvent, crdrules.EVENT_FIELDS)],
+    [
+        (LifecycleTransition, crdrules.TRANSITION_FIELDS),
+        (LifecycleEvent, crdrules.EVENT_FIELDS),
+        (NodeLifecycleRecord, recordrules.RECORD_FIELDS),
+    ],
 )
 def test_every_field_is_described_and_no_description_is_left_over(kind: type[Any], fields: dict[str, Any]) -> None:
     assert set(_paths(crds.openapi_schema(kind))) == set(fields)

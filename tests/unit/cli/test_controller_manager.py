@@ -31,7 +31,7 @@ def kubeconfig(tmp_path: Path) -> str:
     [
         (
             ["--controllers=nonsense"],
-            '"nonsense" is not in the list of known controllers: event-gc, transition-gc, stall',
+            '"nonsense" is not in the list of known controllers: event-gc, transition-gc, record-gc',
         ),
         (["--controllers=event-gc", "--leader-elect-groups=a=stall"], "group a names stall, which does not run"),
         (["--leader-elect-group-kubeconfig=a"], "must be written GROUP=FILE"),
@@ -60,6 +60,7 @@ async def test_defaults_are_upstreams(kubeconfig: str) -> None:
     assert [controller.name for group in options.groups for controller in group.controllers] == [
         "event-gc",
         "transition-gc",
+        "record-gc",
         "stall",
         "shutdown-observer",
     ]

@@ -36,14 +36,16 @@ def entry(number: int, node_uid: str, requested_by: Requester, **changes: object
 
 
 @pytest.fixture
-def plane(embedded_plane: EmbeddedControlPlane) -> EmbeddedControlPlane:
+def plane(fairlead_apiserver: EmbeddedControlPlane) -> EmbeddedControlPlane:
     async def run() -> None:
-        async with embedded_plane.client() as client:
+        async with fairlead_apiserver.client() as client:
             uid = (await client.of(Node).create(Node(metadata=ObjectMeta(name="here")))).uid
             await client.of(Node).create(Node(metadata=ObjectMeta(name="untouched")))
             alice = Requester(name="alice", source="Admission")
             kubectl = Requester(name="kubectl-create", source="FieldManager")
-            pod = PodOutcome(namespace="shop", name="web-0", uid="p-1", state="Gone", attempts=3, blocked_by="by budget")
+            pod = PodOutcome(
+                namespace="shop", name="web-0", uid="p-1", state="Gone", attempts=3, blocked_by="by budget"
+            )
             entries = (
                 entry(12, uid, alice, pods=(pod,), pods_omitted=2),
                 entry(5, "earlier-uid", kubectl, result="Failed", message="disk is full"),
@@ -54,7 +56,7 @@ def plane(embedded_plane: EmbeddedControlPlane) -> EmbeddedControlPlane:
             await client.of(NodeLifecycleRecord).create(gone)
 
     asyncio.run(run())
-    return embedded_plane
+    return fairlead_apiserver
 
 
 def say(plane: EmbeddedControlPlane, capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
@@ -67,7 +69,11 @@ def say(plane: EmbeddedControlPlane, capsys: pytest.CaptureFixture[str], *words:
 def test_all_nodes_newest_first(plane: EmbeddedControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
     head, *lines = say(plane, capsys).splitlines()
     assert head.split()[:4] == ["COMPLETED", "NODE", "TRANSITION", "RESULT"]
-    assert [line.split()[0] for line in lines] == ["2026-07-01T12:12:00Z", "2026-07-01T12:07:00Z", "2026-07-01T12:05:00Z"]
+    assert [line.split()[0] for line in lines] == [
+        "2026-07-01T12:12:00Z",
+        "2026-07-01T12:07:00Z",
+        "2026-07-01T12:05:00Z",
+    ]
     assert "here " in lines[0]
     assert "alice" in lines[0]
     assert "gone (earlier)" in lines[1]

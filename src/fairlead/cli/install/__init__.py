@@ -70,11 +70,13 @@ def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str
     show_default=True,
     help="Where agents that see pods out find the container runtime.",
 )
-@managing.boolean(
-    "--record-requester",
-    default=False,
-    text="A MutatingAdmissionPolicy names the user in every LifecycleEvent (Kubernetes 1.36); `fairlead history` shows "
-    "it.",
+@click.option(
+    "--requester",
+    type=click.Choice(["off", "check", "record"]),
+    default="check",
+    show_default=True,
+    help="What policies do about the user that a LifecycleEvent names: see that it is the one who creates it (check), "
+    "and name the user in every event (record; needs Kubernetes 1.36).",
 )
 @click.option(
     "--finished-event-ttl",
@@ -210,7 +212,7 @@ def _plan(flags: dict[str, Any]) -> Plan:
         out_of_service_taint=flags["shutdown_out_of_service_taint"],
         shutdown=shutdown,
         finished_event_ttl=flags["finished_event_ttl"],
-        record_requester=flags["record_requester"],
+        requester=flags["requester"],
         fence=FenceMode(flags["fence"]),
         own_node=flags["own_node"],
         eviction_webhook=flags["eviction_webhook"],

@@ -11,7 +11,7 @@ from fairlead.cloud.enforcement import Manager, OtherManager
 from fairlead.election.fence import FenceMode
 from fairlead.lifecycle.shutdown_config import read_shutdown_config
 
-__all__ = ["AGENT", "CLAIMER", "DRAIN", "MANAGER", "NAMESPACE", "OwnNodeMode", "Plan", "ShutdownPlan"]
+__all__ = ["AGENT", "CLAIMER", "DRAIN", "MANAGER", "NAMESPACE", "OwnNodeMode", "Plan", "RequesterMode", "ShutdownPlan"]
 
 NAMESPACE = "fairlead-system"
 AGENT = "fairlead-agent"
@@ -20,6 +20,7 @@ MANAGER = "fairlead-controller-manager"
 CLAIMER = "fairlead-claimer"
 
 OwnNodeMode = Literal["off", "warn", "deny"]
+RequesterMode = Literal["off", "check", "record"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +63,7 @@ class Plan:
     out_of_service_taint: bool = False  # the manager may let volumes of machines that are off be detached
     shutdown: ShutdownPlan | None = None  # agents see pods out when their machine goes down
     finished_event_ttl: str = "1h"  # people and `kubectl wait` see results; the components' own default is 0s
-    record_requester: bool = False  # a MutatingAdmissionPolicy names the user in every event
+    requester: RequesterMode = "check"  # whether policies see to it that events name the user who asked
     fence: FenceMode = FenceMode.DENY
     own_node: OwnNodeMode = "deny"
     eviction_webhook: bool = True  # evictions by drain drivers are kept to their own node too

@@ -21,8 +21,9 @@ _ABSENT = "''"
 
 
 def requester_manifests(plan: Plan) -> list[Json]:
-    """The policy that judges the annotation, and the one that writes it if that is wanted."""
-    return [*_judging(plan), *(_writing(plan) if plan.record_requester else ())]
+    """The policy that judges the annotation, and the one that writes it, as far as they are wanted."""
+    judging = [] if plan.requester == "off" else _judging(plan)
+    return [*judging, *(_writing(plan) if plan.requester == "record" else ())]
 
 
 def _judging(plan: Plan) -> list[Json]:

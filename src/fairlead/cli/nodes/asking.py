@@ -11,6 +11,7 @@ from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventSpec, 
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import NODE_DRAIN, NODE_UNCORDON
 from fairlead.base.identity import RandomIds
+from fairlead.client import lifecyclegroup
 from fairlead.client.client import Client
 from fairlead.lifecycle import claiming, options
 from fairlead.lifecycle.drain import options as drain_options
@@ -60,9 +61,9 @@ async def check_transition(client: Client, name: str) -> LifecycleTransition:
     except api_errors.NotFound as error:
         if (error.details or {}).get("name"):
             raise AskError(f"there is no LifecycleTransition {name}: {await _what_there_is(client, name)}") from error
-        raise AskError(
-            "this cluster does not serve LifecycleTransitions; fairlead install prints what it needs"
-        ) from error
+        wanted = client.of(LifecycleTransition).resource.gvr.group
+        served = await lifecyclegroup.served_groups(client)
+        raise AskError(lifecyclegroup.explain_absence(wanted, served)) from error
 
 
 async def _what_there_is(client: Client, wanted: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from fairlead.base import tasks
 from fairlead.cli import values
 from fairlead.cli.invocation import Invocation
 
@@ -31,6 +33,7 @@ __all__ = [
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
+_ANNOUNCE_SECONDS = 3.0
 _SPELLINGS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
@@ -71,7 +74,7 @@ def go_boolean(name: str, *, default: bool, text: str) -> Callable[[_F], _F]:
 def access(command: _F) -> _F:
     """`--kubeconfig`, `--context` and the lifecycle kinds' group."""
     for flag in (
-        values.lifecycle_group,
+        values.discovered_group,
         click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use."),
         click.option(
             "--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it]."
@@ -81,18 +84,38 @@ def access(command: _F) -> _F:
     return command
 
 
-def connect(invocation: Invocation, flags: Mapping[str, Any], component: str) -> Client:
-    """A client as these flags say."""
-    from fairlead import client
-    from fairlead.api.scheme import Scheme
+@contextlib.asynccontextmanager
+async def connect(invocation: Invocation, flags: Mapping[str, Any], component: str) -> AsyncIterator[Client]:
+    """A client as these flags say, for the lifecycle kinds as the server serves them.
 
-    return client.connect(
+    A server that is being restarted is waited for, from the first request on.
+    """
+    from fairlead import client
+    from fairlead.client import lifecyclegroup, retry
+
+    async with client.connect(
         kubeconfig_path=flags["kubeconfig"],
         context=flags["kube_context"],
         component=component,
         environment=invocation.environment,
-        scheme=Scheme(flags["lifecycle_api_group"]),
-    )
+        retry_policy=retry.PATIENT,
+    ) as connected:
+        async with _patience_announced(connected):
+            found = await lifecyclegroup.discovered(connected, flags["lifecycle_api_group"] or "")
+        yield found
+
+
+@contextlib.asynccontextmanager
+async def _patience_announced(connected: Client) -> AsyncIterator[None]:
+    """Say that the server is waited for, once that has taken longer than an answer takes."""
+
+    async def announce() -> None:
+        await connected.clock.sleep(_ANNOUNCE_SECONDS)
+        click.echo("waiting for the API server to answer", err=True)
+
+    async with tasks.TaskScope("first-request", on_exit=tasks.OnExit.CANCEL) as scope:
+        scope.start(announce(), name="announce")
+        yield
 
 
 def drain_flags(*, profile: bool = False) -> Callable[[_F], _F]:

@@ -44,7 +44,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     callback=managing.listed,
     help="Also tell what each node is to a cloud controller manager of these platforms: Owned, Foreign or Unknown.",
 )
-@values.lifecycle_group
+@values.discovered_group
 @options.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
@@ -62,7 +62,7 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
 
     async def look() -> looking.Sight:
         async with _connect(invocation, flags) as client:
-            return await looking.look(client, flags["node"], platforms)
+            return await looking.look(client, flags["node"], platforms, group=flags["lifecycle_api_group"] or "")
 
     sight = asyncio.run(look())
     for note in sight.notes:
@@ -81,12 +81,10 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
 
 def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
     from fairlead import client
-    from fairlead.api.scheme import Scheme
 
     return client.connect(
         kubeconfig_path=flags["kubeconfig"],
         context=flags["kube_context"],
         component="fairlead-status",
         environment=invocation.environment,
-        scheme=Scheme(flags["lifecycle_api_group"]),
     )

@@ -13,6 +13,7 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, NodeLifecycleRecord
 from fairlead.api.meta import KubeObject
 from fairlead.api.reserved import ANNOTATION_PLATFORM, NAMESPACE_NODE_LEASE
+from fairlead.client import lifecyclegroup
 from fairlead.client.client import Client
 from fairlead.cloud import ownership
 from fairlead.lifecycle.overview import NodeOverview, claimant_of, overview
@@ -48,13 +49,19 @@ class Sight:
     notes: tuple[str, ...] = ()
 
 
-async def look(client: Client, node_name: str, platforms: Collection[str]) -> Sight:
+async def look(client: Client, node_name: str, platforms: Collection[str], *, group: str = "") -> Sight:
     """Ask the API server about one node, or about all.
+
+    `group`: where the lifecycle kinds are; empty: as the server says. Without them nodes are still worth seeing.
 
     Raises:
         NotFound: there is no node of that name.
     """
     notes: list[str] = []
+    try:
+        client = await lifecyclegroup.discovered(client, group)
+    except lifecyclegroup.GroupUnknown as error:
+        notes.append(str(error))
     nodes = [await client.of(Node).get(node_name)] if node_name else (await client.of(Node).list_all()).items
     # Some servers cannot select by the field; what is too much is left out below.
     events = await _list(client, LifecycleEvent, notes)
@@ -89,13 +96,21 @@ async def _list(client: Client, kind: type[_O], notes: list[str], *, namespace: 
     try:
         return list((await client.of(kind).list_all(namespace=namespace)).items)
     except api_errors.NotFound:
-        group = client.of(kind).resource.gvr.group
-        note = f"this API server has no {group}: fairlead install | kubectl apply -f -"
+        note = await _why_missing(client, kind)
     except api_errors.Forbidden as error:
         note = f"not shown: {error}"
-    if note not in notes:
+    if note and note not in notes:
         notes.append(note)
     return []
+
+
+async def _why_missing(client: Client, kind: type[KubeObject]) -> str:
+    group = client.of(kind).resource.gvr.group
+    served = await lifecyclegroup.served_groups(client)
+    if group in served:
+        return f"this cluster has no {kind.__name__} in {group}: apply what fairlead install of this version prints"
+    # What is not there at all was noted when it was looked for.
+    return lifecyclegroup.explain_absence(group, served)
 
 
 def _waiting_in_vain(leases: Mapping[str, Lease], known: Collection[str], now: dt.datetime) -> Iterator[str]:

@@ -177,7 +177,8 @@ class Drain:
         cover = _NO_COVER if heedless else self._watch.budgets.covering(pod)
         previous = self._attempts.get(pod.uid)
         number = self._number(cover, previous)
-        self._asked[pod.uid] = self._asked.get(pod.uid, 0) + 1
+        if not by_request or previous is None:  # to look at a request again is not to ask again
+            self._asked[pod.uid] = self._asked.get(pod.uid, 0) + 1
         since = previous.since if previous is not None else self._clock.now()
         self._attempts[pod.uid] = Attempt(cause=Cause.SENT, since=since, number=number, token=cover.token)
         ask = functools.partial(self._asker.ask, pod, cover, previous, number, by_request=by_request)

@@ -21,4 +21,5 @@ def test_the_kinds_are_served_in_their_group(group: str) -> None:
     assert served == [
         (group, "lifecycletransitions", "LifecycleTransition"),
         (group, "lifecycleevents", "LifecycleEvent"),
+        (group, "nodelifecyclerecords", "NodeLifecycleRecord"),
     ]

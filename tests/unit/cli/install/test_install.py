@@ -59,6 +59,7 @@ def test_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
         "--lifecycle-api-group=lifecycle.fairlead.dev",
         "--fence=off",
         "--own-node=off",
+        "--requester=off",
     )
     assert names(made, "ValidatingAdmissionPolicy") == []
     assert names(made, "CustomResourceDefinition")[0] == "lifecycletransitions.lifecycle.fairlead.dev"
@@ -71,6 +72,22 @@ def test_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
     assert "fairlead-system" not in text
     rest = text.replace("lifecycle.k8s.io/claimed", "").replace("lifecycle.k8s.io/v1alpha1", "")
     assert "lifecycle.k8s.io" not in rest
+
+
+def test_finished_events_stay_for_an_hour_unless_said_otherwise(capsys: pytest.CaptureFixture[str]) -> None:
+    def kept(*flags: str) -> set[str]:
+        containers = [one for manifest in printed(capsys, "--claimer", *flags) for one in containers_of(manifest)]
+        return {word for one in containers for word in one["args"] if word.startswith("--finished-event-ttl")}
+
+    assert kept() == {"--finished-event-ttl=1h"}
+    assert kept("--finished-event-ttl=0s") == {"--finished-event-ttl=0s"}
+
+
+def test_the_user_who_asked_is_checked_and_recorded_if_wanted(capsys: pytest.CaptureFixture[str]) -> None:
+    checked = printed(capsys)
+    assert "requester.fairlead.dev" in names(checked, "ValidatingAdmissionPolicy")
+    assert names(checked, "MutatingAdmissionPolicy") == []
+    assert names(printed(capsys, "--requester=record"), "MutatingAdmissionPolicy") == ["requester.fairlead.dev"]
 
 
 def test_a_claimer_and_its_drain_driver(capsys: pytest.CaptureFixture[str]) -> None:

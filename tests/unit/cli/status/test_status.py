@@ -89,7 +89,10 @@ def test_a_cluster_without_nodes(fairlead_apiserver: EmbeddedControlPlane, capsy
     assert capsys.readouterr().err == 'Error from server (NotFound): nodes "nowhere" not found\n'
     # A group that nobody has installed is no failure: nodes are still worth seeing.
     assert main(["status", flag, "--lifecycle-api-group=lifecycle.fairlead.dev"], environment=NO_ENVIRONMENT) == 0
-    assert "has no lifecycle.fairlead.dev: fairlead install" in capsys.readouterr().err
+    # And where another group has the kinds, no second set of them is to be installed.
+    said = capsys.readouterr().err
+    assert "serves LifecycleEvents in lifecycle.k8s.io, not in lifecycle.fairlead.dev" in said
+    assert "install" not in said
 
 
 def test_a_busy_cluster(fairlead_apiserver: EmbeddedControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
