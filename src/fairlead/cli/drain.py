@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from fairlead.cli import process, values
 from fairlead.cli.invocation import Invocation
@@ -34,10 +35,11 @@ _DETACHED = 130  # what a shell reports for a program that Ctrl-C ended
 )
 @click.option(
     "--chunk-size",
-    type=click.IntRange(min=0),
+    type=int,
     default=500,
     show_default=True,
-    help="List nodes and pods in chunks of this many; 0: all at once.",
+    callback=lambda _ctx, _parameter, value: max(0, value),
+    help="List nodes and pods in chunks of this many; 0 and less: all at once.",
 )
 @node_flags.waiting
 @click.option(
@@ -68,7 +70,9 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
 
         async with node_flags.connect(invocation, flags, "fairlead-drain") as client:
             nodes = await asking.chosen_nodes(client, flags["nodes"], flags["selector"], chunk_size=flags["chunk_size"])
-            if flags["dry_run"] != "none":
+            if not nodes:
+                pass  # as kubectl: no node has these labels, and nothing is said
+            elif flags["dry_run"] != "none":
                 failed.extend(await _preview(client, nodes, options, flags))
             else:
                 node_flags.check_waiting(flags, nodes=len(nodes))
@@ -119,15 +123,33 @@ async def _drain(
         not_begun.remove(name)
         return await carrying.carry(client, screen, request, name)
 
-    results = await rolling.roll(nodes, limits, work, on_error=carrying.complainer(screen, request.verb))
+    watched = _counts_others()
+    results = await rolling.roll(
+        nodes,
+        limits,
+        work,
+        on_error=carrying.complainer(screen, request.verb),
+        unavailable=rolling.looker(client, nodes) if watched else None,
+        held_up=rolling.waiter(client, screen) if watched else None,
+    )
     return [name for name, succeeded in results.items() if not succeeded]
+
+
+def _counts_others() -> bool:
+    """Whether nodes that are out of service hold others back: where the user set a limit. Without one, as kubectl."""
+    context = click.get_current_context()
+    given = (context.get_parameter_source(name) for name in ("max_unavailable", "per_zone"))
+    return any(source is ParameterSource.COMMANDLINE for source in given)
 
 
 async def _preview(client: Client, nodes: list[Node], options: DrainOptions, flags: dict[str, Any]) -> list[str]:
     from fairlead.drivers.drain import previewing
 
     on_server = flags["dry_run"] == "server"
+    mode = "server dry run" if on_server else "dry run"
     failed = []
+    for node in nodes:
+        click.echo(f"node/{node.name} {'already ' if node.spec.unschedulable else ''}cordoned ({mode})")
     for node in nodes:
         preview = await previewing.preview(
             client, node.name, options, on_server=on_server, chunk_size=flags["chunk_size"]
@@ -140,5 +162,5 @@ async def _preview(client: Client, nodes: list[Node], options: DrainOptions, fla
             click.echo(f"error: unable to drain node {node.name!r}: {preview.problem}", err=True)
             failed.append(node.name)
         else:
-            click.echo(f"node/{node.name} drained ({'server dry run' if on_server else 'dry run'})")
+            click.echo(f"node/{node.name} drained ({mode})")
     return failed

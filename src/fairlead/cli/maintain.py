@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairlead.cli import process, values
+from fairlead.cli import managing, process, values
 from fairlead.cli.invocation import Invocation
 from fairlead.cli.nodes import flags as node_flags
 
@@ -48,13 +49,38 @@ class _WithCommand(node_flags.GoCommand):
     callback=values.subdomain,
     help="The LifecycleTransition that drains.",
 )
+@click.option(
+    "--command-timeout",
+    metavar="DURATION",
+    default="0s",
+    show_default=True,
+    callback=managing.duration_or_zero,
+    help="How long the COMMAND may take before it is ended and counts as failed; zero: for ever.",
+)
+@click.option(
+    "--min-ready",
+    metavar="DURATION",
+    default="10s",
+    show_default=True,
+    callback=managing.duration_or_zero,
+    help="How long a node must be Ready without a break after the COMMAND before it is put back into service.",
+)
+@click.option(
+    "--ready-timeout",
+    metavar="DURATION",
+    default="15m",
+    show_default=True,
+    callback=managing.duration_or_zero,
+    help="How long that may take before the node counts as failed and stays drained; zero: for ever.",
+)
 @node_flags.access
 @click.pass_context
 def command(ctx: click.Context, /, **flags: Any) -> int:
     """Drain nodes, do the maintenance, and put them back into service.
 
     The maintenance is the COMMAND after --, run once for each node with {} replaced by its name and FAIRLEAD_NODE set;
-    without a command it waits for Enter. When it fails, the node stays drained and no further node is begun.
+    without a command it waits for Enter. Then the node must be Ready for --min-ready before it is back in service. When
+    any of it fails, the node stays drained and no further node is begun.
 
     Example: fairlead maintain -l pool=web --ignore-daemonsets --per-zone=1 -- ssh {} sudo apt-get upgrade -y
     """
@@ -70,6 +96,7 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     _check_program(words, invocation.environment)
     options: DrainOptions = node_flags.drain_options(flags)
     results: dict[str, bool] = {}
+    progress = maintaining.Progress()
     ended = False
 
     async def run() -> None:
@@ -82,13 +109,18 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
                 max_unavailable=flags["max_unavailable"],
                 per_zone=flags["per_zone"],
                 environment=invocation.environment,
+                command_timeout=dt.timedelta(seconds=flags["command_timeout"]),
+                min_ready=dt.timedelta(seconds=flags["min_ready"]),
+                ready_timeout=dt.timedelta(seconds=flags["ready_timeout"]),
             )
-            results.update(await maintaining.maintain(client, plan, flags["nodes"], flags["selector"]))
+            results.update(await maintaining.maintain(client, plan, flags["nodes"], flags["selector"], progress))
         ended = True
 
     process.run(run)
     if not ended:
-        click.echo("interrupted; what was asked of nodes goes on, and drained nodes stay drained.", err=True)
+        click.echo("interrupted", err=True)
+        for line in progress.left():
+            click.echo(line, err=True)
         return _DETACHED
     return 0 if all(results.values()) else 1
 

@@ -38,6 +38,9 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
 
         async with node_flags.connect(invocation, flags, "fairlead-uncordon") as client:
             nodes = await asking.chosen_nodes(client, flags["nodes"], flags["selector"])
+            if not nodes:
+                ended = True  # as kubectl: no node has these labels, and nothing is said
+                return
             request = carrying.Request(
                 transition=await asking.check_transition(client, NODE_UNCORDON.name),
                 verb="uncordon",

@@ -16,6 +16,7 @@ __all__ = [
     "LEASES",
     "NODES",
     "PODS",
+    "RECORDS",
     "THINGS",
     "TRANSITIONS",
     "Commit",
@@ -28,11 +29,12 @@ EVENTS = "lifecycleevents.lifecycle.k8s.io"
 LEASES = "leases.coordination.k8s.io"
 NODES = "nodes"
 PODS = "pods"
+RECORDS = "nodelifecyclerecords.lifecycle.k8s.io"
 THINGS = "things.sim.fairlead.dev"
 TRANSITIONS = "lifecycletransitions.lifecycle.k8s.io"
 
 Json = dict[str, Any]
-_WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, THINGS, TRANSITIONS})
+_WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, RECORDS, THINGS, TRANSITIONS})
 
 
 def claim_status(event: Json) -> ClaimStatus:

@@ -42,6 +42,7 @@ from fairlead.sim.checkers.liveness import Liveness
 from fairlead.sim.checkers.one_claim import OneClaim
 from fairlead.sim.checkers.own_claims import OwnClaims
 from fairlead.sim.checkers.ownership import Ownership
+from fairlead.sim.checkers.recorded import Recorded
 from fairlead.sim.checkers.shutdowns import Shutdowns
 from fairlead.sim.checkers.states import States
 from fairlead.sim.checkers.vanished import Vanished
@@ -164,6 +165,7 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     deeds_done = Deeds(stage, commits)
     in_time = InTime(stage, commits)
     Evictions(stage, commits)
+    Recorded(stage, commits)
     leaders = Leaders(stage, commits)
     Graces(stage, commits)
     shutdowns = Shutdowns(stage, commits)

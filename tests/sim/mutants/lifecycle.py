@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import datetime as dt
 import types
 from typing import Any
@@ -237,3 +238,17 @@ def claims_anew_after_a_restart(patch: pytest.MonkeyPatch) -> None:
 @mutant("5", "liveness")
 def claims_in_the_name_of_another(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(claiming, "node_claimant", lambda name: f"node/{name}x")
+
+
+# ---- records
+
+
+@mutant("records")
+def releases_an_event_without_its_record(patch: pytest.MonkeyPatch) -> None:
+    facts = engine.Engine._facts
+
+    def forgetful(self: engine.Engine) -> Facts:
+        known = facts(self)
+        return dataclasses.replace(known, recorded=frozenset(event.uid for event in known.events))
+
+    patch.setattr(engine.Engine, "_facts", forgetful)

@@ -14,6 +14,7 @@ from fairlead.api import crds
 from fairlead.testing import ControlPlane
 from fairlead.testing.manifests import node as node_manifest
 from fairlead.testing.rawhttp import RawApi
+from tests.spec.kep5683.draining import Fleet, fleet_of
 from tests.spec.kep5683.site import EVENTS, NODES, Site
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -87,3 +88,24 @@ def running_site(lifecycle_plane: ControlPlane, unique_name: Callable[[str], str
         made.start_driver()
         made.start_agent("agent", "--platform=on-prem", "--driver-wait-timeout=3s", port=True)
         yield made
+
+
+@pytest.fixture
+async def bare_fleet(
+    lifecycle_plane: ControlPlane, admin: RawApi, namespace: str, unique_name: Callable[[str], str]
+) -> AsyncIterator[Fleet]:
+    """Two nodes on which neither agent nor driver runs yet."""
+    folder = Path(tempfile.mkdtemp(prefix="fl-"))
+    try:
+        async with fleet_of(lifecycle_plane, admin, folder, unique_name("n"), namespace, 2) as made:
+            yield made
+    finally:
+        shutil.rmtree(folder)
+
+
+@pytest.fixture
+async def fleet(bare_fleet: Fleet) -> Fleet:
+    """Two nodes, the first with agent and driver."""
+    bare_fleet.start(bare_fleet.node)
+    await bare_fleet.ready()
+    return bare_fleet

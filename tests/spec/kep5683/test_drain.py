@@ -3,42 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
-import pytest
-
-from fairlead.testing import ControlPlane
-from fairlead.testing.rawhttp import RawApi
 from tests.spec.kep5683.deadly_proxy import deadly_proxy
-from tests.spec.kep5683.draining import LIFECYCLE, Fleet, fleet_of
+from tests.spec.kep5683.draining import LIFECYCLE, Fleet
 from tests.spec.kep5683.site import condition, until
 
 EVENTS = f"{LIFECYCLE}/lifecycleevents"
-
-
-@pytest.fixture
-async def bare_fleet(
-    lifecycle_plane: ControlPlane, admin: RawApi, namespace: str, unique_name: Callable[[str], str]
-) -> AsyncIterator[Fleet]:
-    """Two nodes on which neither agent nor driver runs yet."""
-    folder = Path(tempfile.mkdtemp(prefix="fl-"))
-    try:
-        async with fleet_of(lifecycle_plane, admin, folder, unique_name("n"), namespace, 2) as made:
-            yield made
-    finally:
-        shutil.rmtree(folder)
-
-
-@pytest.fixture
-async def fleet(bare_fleet: Fleet) -> Fleet:
-    """Two nodes, the first with agent and driver."""
-    bare_fleet.start(bare_fleet.node)
-    await bare_fleet.ready()
-    return bare_fleet
 
 
 def name_of(event: dict[str, Any]) -> str:
@@ -175,20 +146,6 @@ async def test_a_cordon_after_ours_was_lifted_is_not_taken_for_ours(fleet: Fleet
     assert "Cordoned:   by somebody else" in await fleet.said("status", fleet.node)
     assert "was cordoned by somebody else" in await fleet.said("uncordon", fleet.node, code=1)
     assert (await fleet.node_object())["spec"]["unschedulable"] is True
-
-
-async def test_maintenance_from_beginning_to_end(fleet: Fleet) -> None:
-    """ "kubectl would orchestrate the transition from DrainStarted to MaintenanceComplete"."""
-    await fleet.pod("web")
-    work = 'test "$FAIRLEAD_NODE" = "$1" && echo "working on $1"'
-    said = await fleet.said("maintain", fleet.node, "--", "sh", "-c", work, "sh", "{}")
-    assert said.index("drained") < said.index(f"working on {fleet.node}") < said.index("maintenance complete")
-    assert condition(await fleet.node_object())["reason"] == "MaintenanceComplete"
-    assert await fleet.left() == []
-    said = await fleet.said("maintain", fleet.node, "--", "sh", "-c", "exit 3", code=1)
-    assert f"the command ended with 3; node {fleet.node!r} stays drained" in said
-    assert (await fleet.node_object())["spec"]["unschedulable"] is True
-    assert condition(await fleet.node_object())["reason"] == "DrainComplete"
 
 
 async def test_a_drain_that_nobody_takes_up_is_explained_and_taken_back(fleet: Fleet) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 
@@ -11,6 +12,7 @@ from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventSpec, 
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import NODE_DRAIN, NODE_UNCORDON
 from fairlead.base.identity import RandomIds
+from fairlead.client import errors as client_errors
 from fairlead.client import lifecyclegroup
 from fairlead.client.client import Client
 from fairlead.lifecycle import claiming, options
@@ -20,6 +22,7 @@ __all__ = ["AskError", "Asked", "ask", "check_transition", "chosen_nodes"]
 
 # A name may have 253 characters; the rest is for what goes before and after.
 _NODE_NAME_ROOM = 200
+_TRIES = 5
 
 
 class AskError(Exception):
@@ -40,13 +43,10 @@ async def chosen_nodes(client: Client, names: tuple[str, ...], selector: str, *,
 
     Raises:
         NotFound: there is no node of a name.
-        AskError: no node has these labels.
     """
     if names:
         return [await client.of(Node).get(name) for name in dict.fromkeys(names)]
     page = await client.of(Node).list_all(label_selector=selector, limit=chunk_size)
-    if not page.items:
-        raise AskError(f"no node has the labels {selector}")
     return sorted(page.items, key=lambda node: node.name)
 
 
@@ -89,6 +89,19 @@ def _difference(frozen: Mapping[str, str], wanted: Mapping[str, str]) -> str:
 
 async def ask(client: Client, transition: LifecycleTransition, node: str, wanted: Mapping[str, str]) -> Asked:
     """The unfinished event of this transition and node if there is one, else a new one with these options."""
+    suffix = RandomIds(client.randomness).name_suffix()
+    name = f"{transition.name}-{node[:_NODE_NAME_ROOM].rstrip('.-')}-{suffix}"
+    for _ in range(_TRIES - 1):
+        # The server may go away before it answers. Whether it has heard the request is seen when it is back, which the
+        # list that comes first waits for; a second event of the same name cannot be made.
+        with contextlib.suppress(client_errors.ConnectionBroken):
+            return await _ask(client, transition, node, wanted, name)
+    return await _ask(client, transition, node, wanted, name)
+
+
+async def _ask(
+    client: Client, transition: LifecycleTransition, node: str, wanted: Mapping[str, str], name: str
+) -> Asked:
     events = client.of(LifecycleEvent)
     page = await events.list_all(field_selector=f"spec.bindingNode={node}")
     running = [
@@ -99,14 +112,18 @@ async def ask(client: Client, transition: LifecycleTransition, node: str, wanted
     prefix = options.annotation_prefix(transition.spec.driver)
     if running:
         event = running[0]
+        if event.name == name:
+            return Asked(event, is_new=True)
         frozen = event.status.options or options.options_for(transition.spec.driver, event.metadata.annotations)
         return Asked(event, is_new=False, differs=_difference(frozen, wanted))
-    suffix = RandomIds(client.randomness).name_suffix()
     made = LifecycleEvent(
         metadata=ObjectMeta(
-            name=f"{transition.name}-{node[:_NODE_NAME_ROOM].rstrip('.-')}-{suffix}",
+            name=name,
             annotations={f"{prefix}{name}": value for name, value in wanted.items()},
         ),
         spec=LifecycleEventSpec(transition_name=transition.name, binding_node=node),
     )
-    return Asked(await events.create(made), is_new=True)
+    try:
+        return Asked(await events.create(made), is_new=True)
+    except api_errors.AlreadyExists:
+        return Asked(await events.get(name), is_new=True)  # it was heard the first time, and has ended already

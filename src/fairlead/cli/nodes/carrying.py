@@ -69,16 +69,20 @@ def complainer(screen: Screen, verb: str) -> Callable[[str, Exception], None]:
 async def _followed(client: Client, screen: Screen, request: Request, asked: asking.Asked) -> following.Outcome:
     event = asked.event
     node = event.spec.binding_node
-    claimed = asyncio.Event()
+    claimed, seen = asyncio.Event(), asyncio.Event()
 
     def show(current: LifecycleEvent) -> None:
-        if current.claim_status is not ClaimStatus.PENDING or current.status.first_seen_time is not None:
+        is_claimed = current.claim_status is not ClaimStatus.PENDING
+        if is_claimed:
             claimed.set()
+        # An agent that has seen it says by itself what it waits for.
+        if is_claimed or current.status.first_seen_time is not None:
+            seen.set()
         if not current.finished:
             screen.status(node, following.describe(current))
 
     async with tasks.TaskScope(f"follow/{event.name}", on_exit=tasks.OnExit.CANCEL) as scope:
-        scope.start(_hint(client, screen, event, claimed), name="hint")
+        scope.start(_hint(client, screen, event, seen), name="hint")
         try:
             async with _pending_limit(client, request, claimed):
                 last = await following.follow(client, event, show)
@@ -89,10 +93,10 @@ async def _followed(client: Client, screen: Screen, request: Request, asked: ask
     return await following.outcome_of(client, last, request.transition)
 
 
-async def _hint(client: Client, screen: Screen, event: LifecycleEvent, claimed: asyncio.Event) -> None:
+async def _hint(client: Client, screen: Screen, event: LifecycleEvent, seen: asyncio.Event) -> None:
     with contextlib.suppress(TimeoutError):
         async with client.clock.timeout(_HINT_SECONDS):
-            await claimed.wait()
+            await seen.wait()
             return
     # Only a hint: whoever may not look, or cannot now, goes on without it.
     with contextlib.suppress(api_errors.ApiError, client_errors.ClientError):
@@ -150,4 +154,5 @@ async def _given_up(client: Client, asked: asking.Asked, request: Request) -> fo
         )
     except (api_errors.NotFound, api_errors.Conflict):
         return None
-    return following.Outcome(succeeded=False, message=f"nobody took it up within {waited}, so it was taken back")
+    why = f" ({current.status.message})" if current.status.message else ""
+    return following.Outcome(succeeded=False, message=f"nobody took it up within {waited}, so it was taken back{why}")

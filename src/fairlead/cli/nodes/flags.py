@@ -190,8 +190,28 @@ def node_choice(command: _F) -> _F:
     )(command)
 
 
+_NODE_KINDS = frozenset({"node", "nodes", "no", "nodes.v1."})
+
+
 def _node_names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(values.subdomain(ctx, parameter, name) for name in value)
+    return tuple(_node_name(ctx, parameter, text) for text in value)
+
+
+def _node_name(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+    """NAME, or TYPE/NAME with what kubectl calls nodes; kubectl's words for the rest."""
+    kind, slash, name = text.partition("/")
+    if not slash:
+        kind, name = "node", text
+    if "/" in name:
+        raise click.BadParameter("arguments in resource/name form may not have more than one slash", ctx, parameter)
+    if not kind or not name:
+        problem = "arguments in resource/name form must have a single resource and name"
+        raise click.BadParameter(problem if slash else "resource name may not be empty", ctx, parameter)
+    if kind.lower() not in _NODE_KINDS:
+        raise click.BadParameter(f"expected resource of type node, got {kind!r}", ctx, parameter)
+    if name in {".", ".."} or "%" in name:
+        raise click.BadParameter(f"invalid resource name {name!r}", ctx, parameter)
+    return name
 
 
 def check_choice(flags: Mapping[str, Any]) -> None:
@@ -211,7 +231,7 @@ def limits(command: _F) -> _F:
                 type=click.IntRange(min=1),
                 default=1,
                 show_default=True,
-                help="How many nodes at once.",
+                help="How many of the nodes at once, those counted that are already cordoned or not Ready.",
             ),
             click.option(
                 "--per-zone",

@@ -1,21 +1,66 @@
-"""Maintenance of nodes: drained, worked on, back in service; so many at once."""
+"""Maintenance of nodes: drained, worked on, Ready again, back in service; so many at once."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import datetime as dt
+import enum
 import sys
+from collections.abc import Iterator
 
+from fairlead.api import time as api_time
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from fairlead.api.reserved import NODE_UNCORDON
 from fairlead.base.environment import Environment
 from fairlead.cli.nodes import asking, carrying, rolling, showing
 from fairlead.client.client import Client
+from fairlead.client.informer import Handler, Informer
 from fairlead.lifecycle.drain import rollout
 from fairlead.lifecycle.drain.options import DrainOptions, spell
 
-__all__ = ["MaintenancePlan", "maintain"]
+__all__ = ["MaintenancePlan", "Progress", "maintain"]
+
+# How long a command that was asked to end may take to do so.
+_END_SECONDS = 10.0
+_LATE_SECONDS = 0.005
+
+
+class _Stage(enum.Enum):
+    """How far the maintenance of one node is."""
+
+    NOT_BEGUN = "not begun"
+    DRAINING = "being drained"
+    DRAINED = "drained"
+    RETURNING = "being put back into service"
+    ENDED = "ended"
+
+
+class Progress:
+    """How far each node is, for who interrupts the maintenance."""
+
+    def __init__(self) -> None:
+        self._stages: dict[str, _Stage] = {}
+
+    def enter(self, node: str, stage: _Stage) -> None:
+        """A node has come to a stage."""
+        self._stages[node] = stage
+
+    def left(self) -> Iterator[str]:
+        """What an interruption leaves behind, a line each."""
+        for node in self._at(_Stage.DRAINED):
+            yield f"node/{node} is drained and stays so; when it is fit again: fairlead uncordon {node}"
+        for node in self._at(_Stage.DRAINING):
+            yield f"node/{node} is being drained, which goes on; to put it back: fairlead uncordon {node}"
+        for node in self._at(_Stage.RETURNING):
+            yield f"node/{node} is being put back into service, which goes on"
+        if not_begun := self._at(_Stage.NOT_BEGUN):
+            yield f"not begun: {', '.join(not_begun)}"
+
+    def _at(self, stage: _Stage) -> list[str]:
+        return [node for node, at in self._stages.items() if at is stage]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +73,33 @@ class MaintenancePlan:
     max_unavailable: int
     per_zone: int
     environment: Environment
+    command_timeout: dt.timedelta = dt.timedelta(0)  # zero: none
+    min_ready: dt.timedelta = dt.timedelta(0)  # how long a node must be Ready after the command
+    ready_timeout: dt.timedelta = dt.timedelta(0)  # how long it may take to become so; zero: for ever
 
 
-async def maintain(client: Client, plan: MaintenancePlan, names: tuple[str, ...], selector: str) -> dict[str, bool]:
+async def maintain(
+    client: Client, plan: MaintenancePlan, names: tuple[str, ...], selector: str, progress: Progress
+) -> dict[str, bool]:
     """Maintain the nodes that are meant; whether it went well, by name. After a failure no further node is begun."""
     nodes = await asking.chosen_nodes(client, names, selector)
+    if not nodes:
+        return {}
+    for node in nodes:
+        progress.enter(node.name, _Stage.NOT_BEGUN)
     drain = await asking.check_transition(client, plan.drain)
     uncordon = await asking.check_transition(client, NODE_UNCORDON.name)
     limits = rollout.Limits(max_unavailable=plan.max_unavailable, per_zone=plan.per_zone)
     screen = showing.PlainScreen()  # the command's own output comes in between
-    work = _Maintenance(client, screen, plan, drain, uncordon)
+    work = _Maintenance(client, screen, plan, drain, uncordon, progress)
     results = await rolling.roll(
-        nodes, limits, work.of, on_error=carrying.complainer(screen, "maintain"), stop_on_failure=True
+        nodes,
+        limits,
+        work.of,
+        on_error=carrying.complainer(screen, "maintain"),
+        stop_on_failure=True,
+        unavailable=rolling.looker(client, nodes),
+        held_up=rolling.waiter(client, screen),
     )
     for node in nodes:
         if node.name not in results:
@@ -58,7 +118,9 @@ class _Maintenance:
         plan: MaintenancePlan,
         drain: LifecycleTransition,
         uncordon: LifecycleTransition,
+        progress: Progress,
     ) -> None:
+        self._progress = progress
         self._client = client
         self._screen = screen
         self._plan = plan
@@ -74,15 +136,60 @@ class _Maintenance:
 
     async def of(self, node: str) -> bool:
         """Maintain one node."""
+        self._progress.enter(node, _Stage.DRAINING)
         if not await carrying.carry(self._client, self._screen, self._drain, node):
             return False
         # Somebody may have put it back meanwhile: nothing is done to a node that takes pods.
         if not (await self._client.of(Node).get(node)).spec.unschedulable:
             self._screen.warn(f"error: node {node!r} was uncordoned after its drain, so nothing was done to it")
             return False
-        if not await self._work(node):
+        self._progress.enter(node, _Stage.DRAINED)
+        if not await self._work(node) or not await self._becomes_ready(node):
             return False
-        return await carrying.carry(self._client, self._screen, self._uncordon, node)
+        self._progress.enter(node, _Stage.RETURNING)
+        succeeded = await carrying.carry(self._client, self._screen, self._uncordon, node)
+        self._progress.enter(node, _Stage.ENDED)
+        return succeeded
+
+    async def _becomes_ready(self, node: str) -> bool:
+        """Wait until the node has been Ready for long enough: what the command did to it may have ended it for now."""
+        limit = self._plan.ready_timeout
+        try:
+            async with self._client.clock.timeout(limit.total_seconds() or None):
+                await self._ready(node)
+        except TimeoutError:
+            wanted = api_time.format_duration(self._plan.min_ready)
+            waited = api_time.format_duration(limit)
+            self._leave_drained(node, f"it was not Ready for {wanted} at a time within {waited} after the command")
+            return False
+        return True
+
+    async def _ready(self, node: str) -> None:
+        clock, changed, said = self._client.clock, asyncio.Event(), False
+        nodes = Informer(self._client.of(Node, keep=False), field_selector=f"metadata.name={node}")
+        nodes.add_handler(
+            Handler(
+                on_add=lambda _node: changed.set(),
+                on_update=lambda _old, _new: changed.set(),
+                on_delete=lambda _node: changed.set(),
+            )
+        )
+        readiness = rollout.Readiness()
+        async with nodes.running():
+            await nodes.wait_synced()
+            while True:
+                changed.clear()
+                readiness = readiness.seen(nodes.store.get(node), clock.now())
+                moment = readiness.fit_at(self._plan.min_ready)
+                if moment is not None and clock.now() >= moment:
+                    return
+                if moment is None and not said:
+                    said = True
+                    self._screen.say(f"node/{node}: waiting for it to be Ready")
+                left = None if moment is None else (moment - clock.now()).total_seconds() + _LATE_SECONDS
+                with contextlib.suppress(TimeoutError):
+                    async with clock.timeout(left):
+                        await changed.wait()
 
     async def _work(self, node: str) -> bool:
         if not self._plan.words:
@@ -96,16 +203,32 @@ class _Maintenance:
         except OSError as error:
             self._leave_drained(node, f"the command cannot be run: {error}")
             return False
+        limit = self._plan.command_timeout
         try:
-            code = await process.wait()
+            async with self._client.clock.timeout(limit.total_seconds() or None):
+                code = await process.wait()
         except asyncio.CancelledError:
-            if process.returncode is None:
-                process.terminate()
-                await process.wait()
+            await self._end(process)
             raise
+        except TimeoutError:
+            await self._end(process)
+            self._leave_drained(node, f"the command did not end within {api_time.format_duration(limit)}")
+            return False
         if code:
             self._leave_drained(node, f"the command ended with {code}")
         return not code
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        """Ask the command to end, and kill it if it does not."""
+        if process.returncode is not None:
+            return
+        process.terminate()
+        try:
+            async with self._client.clock.timeout(_END_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
 
     def _leave_drained(self, node: str, why: str) -> None:
         self._screen.warn(f"error: {why}; node {node!r} stays drained. When it is fit again: fairlead uncordon {node}")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from fairlead.api.core_v1 import Node
 from fairlead.api.errors import ApiError
 from fairlead.base import tasks
+from fairlead.cli.nodes.showing import Screen
+from fairlead.client.client import Client
 from fairlead.client.errors import ClientError
 from fairlead.lifecycle.drain import rollout
 
-__all__ = ["roll"]
+__all__ = ["looker", "roll", "waiter"]
+
+# How often nodes that hold others back are looked at again.
+_LOOK_SECONDS = 2.0
 
 
 async def roll(
@@ -21,8 +26,13 @@ async def roll(
     *,
     on_error: Callable[[str, Exception], None],
     stop_on_failure: bool = False,
+    unavailable: Callable[[], Awaitable[Collection[str]]] | None = None,
+    held_up: Callable[[Collection[str]], Awaitable[None]] | None = None,
 ) -> dict[str, bool]:
     """Do the work for each node; which of those that were begun succeeded, by name.
+
+    `unavailable` tells which nodes are out of service now; those that were worked on and have succeeded do not count.
+    `held_up` is told of them, and waits a while, when none may be begun because of them and none is worked on.
 
     An answer of the server's, or none, that ends the work on one node is told to `on_error` and is that node's failure
     alone. With `stop_on_failure` no further node is begun after one failed; those under way are finished.
@@ -41,9 +51,13 @@ async def roll(
     results: dict[str, bool] = {}
     async with tasks.TaskScope("nodes") as scope:
         while waiting or active:
-            for name in rollout.startable(waiting, active, zones, limits):
+            out = set(await unavailable()) - results.keys() if unavailable is not None and waiting else set()
+            for name in rollout.startable(waiting, active, zones, limits, unavailable=out):
                 waiting.remove(name)
                 active[name] = scope.start(done(name), name=name)
+            if not active and held_up is not None and waiting:
+                await held_up(sorted(out))
+                continue
             if not active:
                 break
             await asyncio.wait(active.values(), return_when=asyncio.FIRST_COMPLETED)
@@ -52,3 +66,27 @@ async def roll(
                 if stop_on_failure and not results[name]:
                     waiting.clear()
     return results
+
+
+def looker(client: Client, nodes: Sequence[Node]) -> Callable[[], Awaitable[Collection[str]]]:
+    """Tells which of these nodes are out of service now: cordoned, not Ready, or gone."""
+
+    async def unavailable() -> Collection[str]:
+        page = await client.of(Node).list_all()
+        in_service = {node.name for node in page.items if not rollout.is_unavailable(node)}
+        return [node.name for node in nodes if node.name not in in_service]
+
+    return unavailable
+
+
+def waiter(client: Client, screen: Screen) -> Callable[[Collection[str]], Awaitable[None]]:
+    """Says which nodes hold the others back, when that changes, and waits a moment."""
+    said: list[str] = []
+
+    async def wait(names: Collection[str]) -> None:
+        if said != [*names]:
+            said[:] = names
+            screen.warn(f"waiting: cordoned or not Ready, and so counted: {', '.join(names)}")
+        await client.clock.sleep(_LOOK_SECONDS)
+
+    return wait

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fairlead.api.time import parse_time
 from fairlead.sim.clock import EPOCH
-from fairlead.sim.commits import EVENTS, LEASES, NODES, PODS, THINGS, TRANSITIONS, Commit
+from fairlead.sim.commits import EVENTS, LEASES, NODES, PODS, RECORDS, THINGS, TRANSITIONS, Commit
 
 __all__ = ["Words", "describe", "seconds"]
 
@@ -21,6 +21,7 @@ _KINDS: Final = {
     PODS: "pod",
     THINGS: "thing",
     TRANSITIONS: "transition",
+    RECORDS: "record",
 }
 # What changes with everything else, or says nothing that the rest does not.
 _BORING: Final = frozenset({"apiVersion", "kind", "managedFields", "resourceVersion", "generation", "selfLink"})
@@ -80,6 +81,8 @@ def _text(commit: Commit, subject: str) -> tuple[str, bool]:
         return f"{subject}: {_handover(before, after)}", False
     if commit.table == LEASES:
         return f"renews {subject}", True
+    if commit.table == RECORDS:
+        return f"{subject}: has {len(after.get('entries', ()))} entries", False
     changes = list(_changes(commit.table, before, after))
     told = ", ".join(text for _, text in changes) or "is written as it was"
     return f"{subject}: {told}", all(path.startswith(_PROGRESS) for path, _ in changes)
