@@ -42,6 +42,7 @@ PLAN = Plan(
     eviction_webhook=False,  # no webhook runs here; see test_eviction_webhook.py
 )
 AWAY = "node-away"
+RECORDS = "/apis/lifecycle.k8s.io/v1alpha1/nodelifecyclerecords"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/fairlead-node-lease/leases"
 
 
@@ -177,10 +178,16 @@ async def test_the_claimer_drains_a_node_that_has_no_agent(admin: RawApi, plane:
                 "spec": {"transitionName": "node-drain", "bindingNode": AWAY},
             }
             (await admin.post(EVENTS, event)).expect(201)
-            await admin.poll(f"{EVENTS}/as-claimer", lambda answer: answer.code == 404)
+            # As installed, the result stays for people to see; and what it came to is in the node's record.
+            ended = await admin.poll(
+                f"{EVENTS}/as-claimer", lambda answer: answer.json.get("status", {}).get("claimStatus") == "Succeeded"
+            )
+            recorded = await admin.poll(f"{RECORDS}/{AWAY}", lambda answer: answer.code == 200)
+            assert [entry["eventUID"] for entry in recorded.json["entries"]] == [ended.json["metadata"]["uid"]]
             (await admin.get("/api/v1/namespaces/default/pods/web-away")).expect(404)
             assert (await admin.get(f"{NODES}/{AWAY}")).expect(200)["spec"]["unschedulable"] is True
             assert all("forbidden" not in process.last_words() for process in processes)
+            (await admin.delete(f"{EVENTS}/as-claimer")).expect(200)
     finally:
         for process in processes:
             process.kill()

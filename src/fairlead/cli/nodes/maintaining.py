@@ -79,9 +79,10 @@ class MaintenancePlan:
 
 
 async def maintain(
-    client: Client, plan: MaintenancePlan, names: tuple[str, ...], selector: str, progress: Progress
+    client: Client, plan: MaintenancePlan, names: tuple[str, ...], selector: str, progress: Progress | None = None
 ) -> dict[str, bool]:
     """Maintain the nodes that are meant; whether it went well, by name. After a failure no further node is begun."""
+    progress = progress or Progress()
     nodes = await asking.chosen_nodes(client, names, selector)
     if not nodes:
         return {}

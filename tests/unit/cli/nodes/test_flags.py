@@ -40,8 +40,28 @@ def test_a_boolean_that_is_none_is_refused() -> None:
 
 
 def test_what_follows_two_dashes_is_left_alone() -> None:
-    with pytest.raises(click.BadParameter, match="'--force=false' is no name of an object"):
-        parsed(drain.command, "n", "--", "--force=false")
+    assert parsed(drain.command, "n", "--", "--force=false")["nodes"] == ("n", "--force=false")
+
+
+@pytest.mark.parametrize("text", ["n", "node/n", "nodes/n", "no/n", "NODE/n", "nodes.v1./n"])
+def test_a_node_may_be_named_as_kubectl_takes_it(text: str) -> None:
+    assert parsed(drain.command, text)["nodes"] == ("n",)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("node/a/b", "may not have more than one slash"),
+        ("node/", "must have a single resource and name"),
+        ("/n", "must have a single resource and name"),
+        ("pod/n", "expected resource of type node, got 'pod'"),
+        ("..", "invalid resource name"),
+        ("", "resource name may not be empty"),
+    ],
+)
+def test_what_names_no_node_is_refused_in_kubectls_words(text: str, problem: str) -> None:
+    with pytest.raises(click.BadParameter, match=problem):
+        parsed(drain.command, text)
 
 
 def test_the_command_has_kubectls_defaults_and_the_driver_the_proposals() -> None:
