@@ -12,7 +12,7 @@ from fairlead.testing import Access
 from fairlead.testing.control_plane import write_kubeconfig
 from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import RawApi
-from tests.contract.test_install import path_of
+from tests.contract.installed import path_of
 from tests.spec.kep5683.site import EVENTS, Site, condition, until
 
 
