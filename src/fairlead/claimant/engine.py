@@ -25,7 +25,7 @@ from fairlead.api.lifecycle_v1alpha1 import (
 from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.base import logs
 from fairlead.base.backoff import Backoff, Delays
-from fairlead.claimant import told
+from fairlead.claimant import reports
 from fairlead.claimant.contact import Contact
 from fairlead.claimant.directory import Directory
 from fairlead.claimant.execution import Execution
@@ -346,9 +346,9 @@ class Engine:
         self._progress_due[event.uid] = self._clock.monotonic() + _PROGRESS_SECONDS
         status = wire.replace(
             event.status,
-            progress=told.progress_of(said),
+            progress=reports.progress_of(said),
             message=phases.shortened(said.message),
-            pods=told.pods_of(said) or event.status.pods,
+            pods=reports.pods_of(said) or event.status.pods,
         )
         if status != event.status:
             await self._writer.write_status(event, status)
@@ -399,8 +399,8 @@ class Engine:
             drivers_known_at=by_the_clock(self._drivers_known_at),
             returning={driver: by_the_clock(moment) for driver, moment in self._returning.items()},
             runs=self._execution.runs,
-            progress={uid: told.progress_of(said) for uid, said in self._execution.progress.items()},
-            pods={uid: told.pods_of(said) for uid, said in self._execution.progress.items() if said.pods},
+            progress={uid: reports.progress_of(said) for uid, said in self._execution.progress.items()},
+            pods={uid: reports.pods_of(said) for uid, said in self._execution.progress.items() if said.pods},
             recorded=frozenset(self._recorded),
             refused=frozenset(uid for uid, refusal in self._refused.items() if refusal.is_final),
             settings=self._settings,

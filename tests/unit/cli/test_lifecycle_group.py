@@ -1,4 +1,4 @@
-"""The API group is discovered: with either one served, commands work without being told which."""
+"""The API group is discovered: with either one served, commands work without a flag."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_commands_use_the_group_that_is_served(
     _, said = say(plane, capsys, "drain", "node-1", code=1)
     assert "there is no LifecycleTransition node-drain" in said
     assert say(plane, capsys, "history") == ("No finished events are recorded.\n", "")
-    # Whoever names the wrong one is told of the right one, not to install a second set.
+    # The error for the wrong group names the right one, and does not ask for a second set.
     _, said = say(plane, capsys, "drain", "node-1", f"--lifecycle-api-group={other}", code=1)
     assert f"serves LifecycleEvents in {served}, not in {other}" in said
     assert "install" not in said

@@ -32,7 +32,7 @@ async def roll(
     """Do the work for each node; which of those that were begun succeeded, by name.
 
     `unavailable` tells which nodes are out of service now; those that were worked on and have succeeded do not count.
-    `held_up` is told of them, and waits a while, when none may be begun because of them and none is worked on.
+    `held_up` gets them, and waits a while, when none may be begun because of them and none is worked on.
 
     An answer of the server's, or none, that ends the work on one node is told to `on_error` and is that node's failure
     alone. With `stop_on_failure` no further node is begun after one failed; those under way are finished.

@@ -9,12 +9,12 @@ from fairlead.driverapi import messages
 __all__ = ["pods_of", "progress_of"]
 
 
-def progress_of(told: messages.Progress) -> Progress:
+def progress_of(report: messages.Progress) -> Progress:
     """How far it has come."""
-    return Progress(done=told.done, total=told.total, unit=told.unit[:63])
+    return Progress(done=report.done, total=report.total, unit=report.unit[:63])
 
 
-def pods_of(told: messages.Progress) -> tuple[PodOutcome, ...]:
+def pods_of(report: messages.Progress) -> tuple[PodOutcome, ...]:
     """The pods that it has to move."""
     return tuple(
         PodOutcome(
@@ -25,5 +25,5 @@ def pods_of(told: messages.Progress) -> tuple[PodOutcome, ...]:
             attempts=one.attempts,
             blocked_by=one.blocked_by[:BLOCKED_BY_MAX_LENGTH],
         )
-        for one in told.pods[:PODS_MAX]
+        for one in report.pods[:PODS_MAX]
     )
