@@ -9,6 +9,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 KUBE_VERSIONS ?= 1.36 1.34:kubectl
 PYTEST_ARGS ?=
+FUZZ_SECONDS ?= 30
 SIM_FOR ?= 3m
 SIM_FLAGS ?= --shrink
 VENV := .venv
@@ -78,6 +79,13 @@ e2e-long: $(READY) kube ## Take two real nodes down twenty times for each failur
 .PHONY: test-windows
 test-windows: $(READY) ## Run the agent as a Windows service, under Wine (fetched by apt; skipped with the reason)
 	@hack/windows/run.sh $(BIN)/pytest -q -rs tests/windows $(PYTEST_ARGS)
+
+.PHONY: fuzz
+fuzz: $(READY) ## Fuzz what reads bytes of clients, guided by coverage (FUZZ_SECONDS=600 for each target; Linux)
+	@$(BIN)/uv pip install -q --require-hashes --only-binary :all: --python $(BIN)/python --target build/fuzz -r hack/fuzz/requirements.txt
+	@for target in $$($(BIN)/python -c 'from tests.fuzz.targets import TARGETS; print(*TARGETS)'); do \
+		echo "fuzzing $$target"; PYTHONPATH=build/fuzz $(BIN)/python hack/fuzz/run.py $$target $(FUZZ_SECONDS) || exit 1; \
+	done
 
 .PHONY: lint
 lint: $(READY) ## Check format, lint and types
