@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from bench.apiserver_load import Endpoint
-from fairlead.testing import EmbeddedControlPlane, KubeControlPlane, KubeOptions
+from fairlead.testing import EmbeddedControlPlane, EmbeddedOptions, KubeControlPlane, KubeOptions
 from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import RawApi
 
@@ -62,6 +62,10 @@ class Plane:
             process.kill()
         asyncio.run(self._plane.stop())
 
+    def thaw(self) -> None:
+        for process in self._processes:
+            process.thaw()
+
     def freeze(self) -> None:
         for process in self._processes:
             process.freeze()
@@ -69,8 +73,7 @@ class Plane:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Runs inside, is frozen outside."""
-        for process in self._processes:
-            process.thaw()
+        self.thaw()
         time.sleep(0.5)  # timers that came due while it was frozen fire first
         yield
         self.freeze()
@@ -94,12 +97,12 @@ class Plane:
         return sum(cpu_seconds(process.pid) for process in self._processes)
 
 
-def embedded(folder: pathlib.Path) -> Plane:
+def embedded(folder: pathlib.Path, *flags: str) -> Plane:
     folder.mkdir()
     # As after an installation: byte code is there from the second start on, whatever this shell has set.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
-    plane = EmbeddedControlPlane(folder)
+    plane = EmbeddedControlPlane(folder, EmbeddedOptions(flags=flags))
     return Plane(plane, [plane.apiserver], [folder / "data", folder / "server-ca.crt", plane.kubeconfig])
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fairlead.apiserver.http.newcomers import NEWCOMERS
 from fairlead.base.tasks import TaskScope
 from fairlead.testing import EmbeddedControlPlane, EmbeddedOptions
 from fairlead.testing.control_plane import Access
@@ -216,3 +217,19 @@ async def test_a_large_body_is_not_read_before_its_turn(
     await hang_up(writer)
     before = await metric(admin, "fairlead_apiserver_inflight_bytes", priority_level="mutating")
     assert before < 3_000_000
+
+
+async def test_connections_that_say_nothing_make_room(plane: EmbeddedControlPlane) -> None:
+    """More of them than one address may have wait; a client that comes after them is slowed, not refused."""
+    host, _, port = plane.access().url.removeprefix("https://").partition(":")
+    async with contextlib.AsyncExitStack() as stack:
+        silent = []
+        for _ in range(NEWCOMERS // 2 + 20):
+            reader, writer = await asyncio.open_connection(host, int(port))
+            stack.push_async_callback(hang_up, writer)
+            silent.append(reader)
+        async with RawApi(plane.access("bob"), timeout_seconds=60) as bob:
+            assert (await bob.get("/readyz")).text == "ok"
+        with contextlib.suppress(ConnectionError):
+            assert await silent[0].read() == b"", "the oldest one was cut off"
+        assert not silent[-1].at_eof()

@@ -89,6 +89,7 @@ class Application(msgspec.Struct):
         try:
             info = read_request(request)
         except errors.ApiError as error:
+            await self.flow.take_turn(request.client_address)
             return status_response(error)
         tokens = [observer.begin(request, info) for observer in self.observers]
         try:
@@ -136,6 +137,8 @@ class Application(msgspec.Struct):
             user = self.impersonate(request, caller)
         except errors.ApiError as error:
             return caller, error
+        if request.on_identified is not None and caller is not ANONYMOUS:
+            request.on_identified()
         for observer, token in zip(self.observers, tokens, strict=True):
             observer.identified(token, caller, user)
         return user, None

@@ -76,7 +76,7 @@ class Dispatcher:
 
     async def answer(self, request: Request, info: RequestInfo, user: UserInfo) -> Response:
         """Run the verb."""
-        begin_request()
+        begin_request(user.name)
         resource = self.find(info)
         call = Call(self._core, request, info, resource, user, self._require)
         deprecation = resource.strategy.deprecation if resource.custom is None else resource.custom.warning

@@ -70,6 +70,7 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
             controllers=settings.runs_controller,
             compaction_seconds=settings.compaction_seconds,
             budgets=Budgets(
+                enforced=settings.share_between_users,
                 reading=settings.max_requests_inflight,
                 mutating=settings.max_mutating_requests_inflight,
                 queue_seconds=settings.request_queue_seconds,
@@ -80,7 +81,7 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         server.open()
         client_ca = settings.client_ca_file or keys.authority
         context = tls_context(keys.certificate, keys.key, [keys.authority, client_ca])
-        http = HttpServer(server.handle, listener, context, world.clock)
+        http = HttpServer(server.handle, listener, context, world.clock, server.flow)
         with _flag("--kubeconfig-out", path):
             kubeconfig.write()
         beside = {"files": _watch_files(disk, world.clock), "kubeconfig": kubeconfig.keep(world.clock)}

@@ -1,19 +1,20 @@
-"""Work on large objects, done beside the event loop, so that everybody else is answered meanwhile.
+"""Work on large objects, done beside the event loop, so that all other requests are answered meanwhile.
 
 What is done to an object of megabytes (reading, checking, tracking, encoding) takes up to seconds. Such a step is a
 plain function over values that only its request holds, so it can run in a thread; the interpreter lets the event loop
-in between every few instructions. There is one thread: more would not be faster, and would hold more at once. Small
-requests, nearly all, never leave the event loop.
+in between every few instructions. There is one thread: more would not be faster, and would hold more at once. The
+steps of different users run in turn. Small requests, nearly all, never leave the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+import collections
 import concurrent.futures
 import contextvars
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 __all__ = ["LARGE_BYTES", "Offload", "begin_request", "weigh"]
 
@@ -23,11 +24,13 @@ LARGE_BYTES = 64 * 1024
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _weight: contextvars.ContextVar[int] = contextvars.ContextVar("weight", default=0)
+_user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
 
 
-def begin_request() -> None:
-    """Nothing is known yet of the request at hand."""
+def begin_request(user: str) -> None:
+    """Nothing is known yet of the request at hand but its user."""
     _weight.set(0)
+    _user.set(user)
 
 
 def weigh(size: int) -> None:
@@ -36,21 +39,69 @@ def weigh(size: int) -> None:
         _weight.set(size)
 
 
+class _Step(NamedTuple):
+    call: Callable[[], Any]
+    done: asyncio.Future[Any]
+
+
 class Offload:
-    """The thread, started when the first large request needs it."""
+    """The thread, started when the first large request needs it.
+
+    1. One step runs at a time.
+    2. The steps of one user run in the order in which they were asked for.
+    3. Users take turns: between two steps of one user, each other user who waits has one.
+    4. A step whose request is cancelled while it waits does not run.
+    """
 
     def __init__(self) -> None:
         self._executor: concurrent.futures.ThreadPoolExecutor | None = None
+        self._waiting: collections.OrderedDict[str, collections.deque[_Step]] = collections.OrderedDict()
+        self._busy = False
 
     async def run(self, function: Callable[_P, _T], /, *arguments: _P.args, **named: _P.kwargs) -> _T:
         """Call it here, or in the thread when the request is large.
 
-        The function must touch nothing that others hold. Who is cancelled does not wait for its end: what it makes is
-        dropped.
+        The function must touch nothing that others hold. A caller that is cancelled does not wait for the end of the
+        step: what it makes is dropped.
         """
         if _weight.get() < LARGE_BYTES:
             return function(*arguments, **named)
+        done: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        step = _Step(functools.partial(function, *arguments, **named), done)
+        self._waiting.setdefault(_user.get(), collections.deque()).append(step)
+        if not self._busy:
+            self._next()
+        return await done
+
+    def _next(self) -> None:
+        """Begin the next step, if there is one."""
+        while self._waiting:
+            user, steps = next(iter(self._waiting.items()))
+            step = steps.popleft()
+            if steps:
+                self._waiting.move_to_end(user)
+            else:
+                del self._waiting[user]
+            if not step.done.done():
+                self._begin(step)
+                return
+
+    def _begin(self, step: _Step) -> None:
         if self._executor is None:
             self._executor = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="large-objects")
-        call = functools.partial(function, *arguments, **named)
-        return await asyncio.get_running_loop().run_in_executor(self._executor, call)
+        self._busy = True
+        running = asyncio.get_running_loop().run_in_executor(self._executor, step.call)
+        running.add_done_callback(functools.partial(self._ended, step))
+
+    def _ended(self, step: _Step, ran: asyncio.Future[Any]) -> None:
+        self._busy = False
+        self._next()  # before its caller goes on: the thread need not wait for that
+        failure = None if ran.cancelled() else ran.exception()
+        if step.done.done():
+            return
+        if ran.cancelled():
+            step.done.cancel()
+        elif failure is not None:
+            step.done.set_exception(failure)
+        else:
+            step.done.set_result(ran.result())

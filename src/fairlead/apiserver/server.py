@@ -118,7 +118,7 @@ class ApiServer:
         ]
         self._ready = asyncio.Event()
         self._requests = RequestMetrics(world.clock, self.catalog)
-        self._flow = FlowControl(budgets or Budgets(), world.clock)
+        self.flow = FlowControl(budgets or Budgets(), world.clock)
         self._observers = (self._requests, *observers)
         self.handle = self._application().handle
         self.app = AsgiApp(self.handle)  # for clients in this process
@@ -154,7 +154,7 @@ class ApiServer:
             paths,
             prefixes,
             self.world.ids,
-            self._flow,
+            self.flow,
             self._guard.impersonate,
             self._observers,
         )
@@ -168,7 +168,7 @@ class ApiServer:
         return self.store.shortage if self._ready.is_set() else "starting or stopping"
 
     async def _metrics(self, _request: Request, _user: UserInfo) -> Response:
-        ours = self._requests.exposition() + self._admission_metrics.exposition() + self._flow.exposition()
+        ours = self._requests.exposition() + self._admission_metrics.exposition() + self.flow.exposition()
         text = ours + self.world.metrics.exposition()
         return Response(200, text, CONTENT_TYPE)
 

@@ -53,6 +53,7 @@ class Settings(msgspec.Struct, frozen=True):
     controllers: Sequence[str] = ("*",)  # as kube-controller-manager's flag: names, -names, * for all
     compaction_seconds: float = COMPACTION_SECONDS
     accept_loss_since: int | None = None  # a revision: what was acknowledged after it may be lost
+    share_between_users: bool = True  # users take turns, and are held to the limits below
     max_requests_inflight: int = MAX_REQUESTS_INFLIGHT  # 0: no limit
     max_mutating_requests_inflight: int = MAX_MUTATING_REQUESTS_INFLIGHT
     request_queue_seconds: float = REQUEST_QUEUE_SECONDS

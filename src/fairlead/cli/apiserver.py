@@ -92,6 +92,13 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     help="Start although acknowledged writes are lost: those after REVISION, which the refused start named.",
 )
 @click.option(
+    "--enable-priority-and-fairness",
+    type=click.BOOL,
+    default=True,
+    show_default=True,
+    help="Let users take turns and hold them to the three limits below. false: requests run as they come.",
+)
+@click.option(
     "--max-requests-inflight",
     type=click.IntRange(min=0),
     default=400,
@@ -132,6 +139,7 @@ def command(
     controllers: str,
     compaction_interval: float,
     accept_data_loss_since: int | None,
+    enable_priority_and_fairness: bool,
     max_requests_inflight: int,
     max_mutating_requests_inflight: int,
     request_queue_timeout: float,
@@ -165,6 +173,7 @@ def command(
         controllers=[name.strip() for name in controllers.split(",") if name.strip()],
         compaction_seconds=compaction_interval,
         accept_loss_since=accept_data_loss_since,
+        share_between_users=enable_priority_and_fairness,
         max_requests_inflight=max_requests_inflight,
         max_mutating_requests_inflight=max_mutating_requests_inflight,
         request_queue_seconds=request_queue_timeout,

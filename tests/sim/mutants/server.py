@@ -11,6 +11,7 @@ import pytest
 
 from fairlead.apiserver.operations import update
 from fairlead.apiserver.storage import interface, store, table, watching
+from fairlead.apiserver.storage.pending import Pending
 from fairlead.cloud import ownership
 from fairlead.election import StopReason, candidate, leadership, lease
 from fairlead.lifecycle import deletion
@@ -188,7 +189,7 @@ def says_stored_before_it_is(patch: pytest.MonkeyPatch) -> None:
         value = None if change.after is None else change.after.value
         row = interface.Row(change.revision, table.name, change.last.key, value)
         done = asyncio.get_running_loop().create_future()
-        pending = store._Pending(table, change, row, done, freeing)
+        pending = Pending(table, change, row, done, freeing)
         self._in_flight[table.name, change.last.key] = pending
         self._queue.append(pending)
         self._wake.set()

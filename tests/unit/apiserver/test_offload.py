@@ -6,16 +6,17 @@ import threading
 import pytest
 
 from fairlead.apiserver.offload import LARGE_BYTES, Offload, begin_request, weigh
+from fairlead.base.tasks import TaskScope
 
 
 async def test_a_small_request_stays_on_the_event_loop() -> None:
-    begin_request()
+    begin_request("alice")
     weigh(LARGE_BYTES - 1)
     assert await Offload().run(threading.get_ident) == threading.get_ident()
 
 
 async def test_a_large_request_leaves_it() -> None:
-    begin_request()
+    begin_request("alice")
     weigh(LARGE_BYTES)
     weigh(1)  # the largest of what it works on counts
     offload = Offload()
@@ -26,7 +27,7 @@ async def test_a_large_request_leaves_it() -> None:
 
 async def test_the_next_request_is_small_again() -> None:
     weigh(LARGE_BYTES)
-    begin_request()
+    begin_request("alice")
     assert await Offload().run(threading.get_ident) == threading.get_ident()
 
 
@@ -59,3 +60,41 @@ async def test_who_is_cancelled_does_not_wait() -> None:
             await offload.run(may_end.wait, 60)
     may_end.set()
     assert await offload.run(lambda: 1) == 1
+
+
+async def test_users_take_turns() -> None:
+    """One user's many steps stand before another user's as one step, not as all of them."""
+    weigh(LARGE_BYTES)
+    offload = Offload()
+    order: list[str] = []
+    may_end = threading.Event()
+
+    async def ask(user: str, number: int) -> None:
+        begin_request(user)
+        weigh(LARGE_BYTES)
+        await offload.run(order.append, f"{user}-{number}")
+
+    async with TaskScope("test") as scope:
+        scope.start(offload.run(may_end.wait, 60), name="first")
+        for number in range(5):
+            scope.start(ask("loud", number), name="loud")
+        for number in range(2):
+            scope.start(ask("quiet", number), name="quiet")
+        await asyncio.sleep(0)
+        may_end.set()
+    assert order == ["loud-0", "quiet-0", "loud-1", "quiet-1", "loud-2", "loud-3", "loud-4"]
+
+
+async def test_a_step_whose_request_is_cancelled_while_it_waits_does_not_run() -> None:
+    weigh(LARGE_BYTES)
+    offload = Offload()
+    ran: list[int] = []
+    may_end = threading.Event()
+    async with TaskScope("test") as scope:
+        first = scope.start(offload.run(may_end.wait, 60), name="first")
+        steps = [scope.start(offload.run(ran.append, number), name="step") for number in range(3)]
+        await asyncio.sleep(0)
+        steps[1].cancel()
+        may_end.set()
+        await first
+    assert ran == [0, 2]

@@ -1,18 +1,20 @@
-"""The filter that carries out what `queues` decides: requests wait here for their turn, and are refused here."""
+"""The filter that carries out what `queues` and `turns` decide: requests wait here, and are refused here."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
 from fairlead.api import errors
 from fairlead.apiserver.attributes import UserInfo
+from fairlead.apiserver.flowcontrol.metrics import FlowMetrics
+from fairlead.apiserver.flowcontrol.pacing import Pacer, Step, UserShare
 from fairlead.apiserver.flowcontrol.queues import Limits, Phase, Queues, Ticket
 from fairlead.apiserver.http.messages import MAX_BODY_BYTES, Request, Response
-from fairlead.apiserver.observing.flowcontrol import FlowMetrics
 from fairlead.apiserver.routing import RequestInfo
 from fairlead.apiserver.settings import MAX_MUTATING_REQUESTS_INFLIGHT, MAX_REQUESTS_INFLIGHT, REQUEST_QUEUE_SECONDS
 from fairlead.base.clock import Clock
@@ -21,13 +23,21 @@ __all__ = ["Budgets", "FlowControl"]
 
 # One request's body is 3 MiB at most, and becomes objects of several times its size.
 _BYTES_IN_FLIGHT = 64 << 20
+# A user whose clients have not read so much of their answers starts nothing until they have.
+_UNSENT_BYTES = 32 << 20
 # So many may wait for each one that may run. A request that waits holds its head and 64 KiB of its body at most.
 _PLACES_PER_SEAT = 2
 _MIN_PLACES = 16
 _PLACES_WITHOUT_LIMIT = 1024
 _STREAMS = 16_384
 _RETRY_AFTER_SECONDS = 1
+# What the server computes for one (measured: TLS 1.3 with the keys that the server makes).
+_HANDSHAKE_SECONDS = 0.0005
+# It is the user of the connection who stays.
+_HANDSHAKE_PRESENT_SECONDS = 0.1
 _TOO_MANY = "Too many requests, please try again later."
+
+_NO_LIMITS = Limits(seats=0, size=0, unsent=0, places=0, streams=0)
 
 _MASTERS = "system:masters"
 _READING = frozenset({"get", "list", "watch", "head"})
@@ -39,6 +49,7 @@ class Budgets(msgspec.Struct, frozen=True):
 
     reading: int = MAX_REQUESTS_INFLIGHT  # of all users, between start and answer; 0: no limit
     mutating: int = MAX_MUTATING_REQUESTS_INFLIGHT
+    enforced: bool = True  # False: requests run as they come
     queue_seconds: float = REQUEST_QUEUE_SECONDS  # so long a request waits for its start before it is refused
 
 
@@ -49,75 +60,59 @@ class _Level:
         self, name: str, limits: Limits, metrics: FlowMetrics, clock: Clock, queue_seconds: float | None
     ) -> None:
         self._clock = clock
-        self._queue_seconds = queue_seconds  # None: requests wait for as long as it takes
+        self._queue_seconds = queue_seconds
         self.queues = Queues(limits)
         self.metrics = metrics.level(name, self.queues)
         self._sleepers: dict[Ticket, asyncio.Future[None]] = {}
-        self._next_turn: asyncio.Handle | None = None
 
     async def wait(self, ticket: Ticket) -> None:
-        """Return when the request runs or is refused."""
-        began = self._clock.monotonic()
-        self.begin_turn()
+        """Return when the request may start, or is refused."""
+        sleeper = self._sleepers[ticket] = asyncio.get_running_loop().create_future()
         try:
-            try:
-                async with self._clock.timeout(self._queue_seconds if ticket.phase is Phase.QUEUED else None):
-                    await self._sleep(ticket)
-            except TimeoutError:
-                # It may have been decided in the same moment; then that holds.
-                if ticket.phase is Phase.QUEUED and not self.queues.expire(ticket):
-                    self.begin_turn()
-                    await self._sleep(ticket)
+            async with self._clock.timeout(self._queue_seconds):
+                await sleeper
+        except TimeoutError:
+            # It may have been decided in the same moment; then that holds.
+            self._wake(self.queues.expire(ticket))
         except asyncio.CancelledError:
             self.leave(ticket)
             raise
         finally:
-            self.metrics.waited(self._clock.monotonic() - began, ran=ticket.phase is Phase.RUNNING)
-
-    async def _sleep(self, ticket: Ticket) -> None:
-        sleeper = self._sleepers[ticket] = asyncio.get_running_loop().create_future()
-        try:
-            await sleeper
-        finally:
             del self._sleepers[ticket]
 
-    def begin_turn(self) -> None:
-        """Have the next turn begin in the next pass of the event loop.
-
-        It is called by requests that begin, not by the turn before: what a turn starts runs in the pass after it. So
-        between two requests of a flood the loop looks twice for what arrived, and another user's request runs first.
-        """
-        if self._next_turn is None:
-            self._next_turn = asyncio.get_running_loop().call_soon(self._turn)
+    def answered(self, ticket: Ticket, size: int, *, stream: bool) -> None:
+        """A request has its answer."""
+        self._wake(self.queues.answer(ticket, size, stream=stream))
 
     def leave(self, ticket: Ticket) -> None:
         """A request ends."""
-        self.queues.leave(ticket)
-        if self.queues.waiting or self.queues.refused:
-            self.begin_turn()
+        self._wake(self.queues.leave(ticket))
 
-    def _turn(self) -> None:
-        self._next_turn = None
-        for ticket in self.queues.turn():
-            sleeper = self._sleepers.get(ticket)
-            if sleeper is not None and not sleeper.done():
+    def _wake(self, started: list[Ticket]) -> None:
+        for ticket in started:
+            sleeper = self._sleepers[ticket]
+            if not sleeper.done():
                 sleeper.set_result(None)
 
 
 class FlowControl:
     """Request budgets per user.
 
-    Not held to them: clients in this process and members of `system:masters`. Health checks are never refused and take
-    no seat; those of one address take turns, because they need no credentials. Every other request needs a seat, room
-    for its body, and its user's turn. A caller without credentials, or with bad ones, is `system:anonymous`.
+    Not held to them: clients in this process and members of `system:masters`. Health checks, and what cannot be read as
+    a request for anything, take no seat and are never refused; those of one address take turns, because they need no
+    credentials. Every other request needs a seat, room for its body, and its user's turn. A caller without credentials,
+    or with bad ones, is `system:anonymous`.
     """
 
     def __init__(self, budgets: Budgets, clock: Clock) -> None:
         self._metrics = FlowMetrics()
+        self._clock = clock
+        self._enforced = budgets.enforced
+        self._pacer = Pacer(clock)
         seconds = budgets.queue_seconds
         self._reading = _Level("readOnly", _limits(budgets.reading), self._metrics, clock, seconds)
         self._mutating = _Level("mutating", _limits(budgets.mutating), self._metrics, clock, seconds)
-        self._probes = _Level("probes", Limits(seats=0, size=0, places=0, streams=0), self._metrics, clock, None)
+        self._probes = _Level("probes", _NO_LIMITS, self._metrics, clock, None)
 
     def exposition(self) -> bytes:
         """Its metrics as scrapers read them."""
@@ -129,51 +124,106 @@ class FlowControl:
         return self._reading.queues.streams.total
 
     async def run(
-        self, request: Request, info: RequestInfo, user: UserInfo, answer: Callable[[], Awaitable[Response]]
+        self, request: Request, info: RequestInfo, user: UserInfo, answer: Callable[[], Coroutine[Any, Any, Response]]
     ) -> Response:
         """Answer a request in its turn.
 
         Raises:
             TooManyRequests: too many of the user's requests wait, or this one waited too long.
         """
-        if request.trusted_user is not None or _MASTERS in user.groups:
+        if request.trusted_user is not None or _MASTERS in user.groups or not self._enforced:
             return await answer()
         if info.is_resource or info.path[1:].partition("/")[0] not in _PROBES:
             level = self._reading if info.verb in _READING else self._mutating
             ticket = Ticket(user.name, _body_bytes(request), stream=info.verb == "watch")
+            share = self._pacer.share(user.name)
         else:
             level, ticket = self._probes, Ticket(request.client_address, 0, stream=False)
+            share = self._pacer.share(_of_address(request.client_address))
+        # The connection may have waited for the turn already, if it has carried requests of this user before.
+        set_aside = request.set_aside if request.lane is share else 0.0
+        request.lane = share
         if not level.queues.arrive(ticket):
-            await level.wait(ticket)
-        level.begin_turn()
+            set_aside = await self._wait(level, ticket, share)
+        elif not set_aside:
+            set_aside = self._pacer.take(share) or await self._wait(level, ticket, share)
         if ticket.refusal is not None:
             level.metrics.refused(ticket.refusal)
+            self._pacer.ran(share, 0.0, set_aside)
             raise errors.too_many_requests(_TOO_MANY, _RETRY_AFTER_SECONDS)
-        return await self._run(level, ticket, answer)
+        return await self._run(level, ticket, share, answer, set_aside)
 
-    async def _run(self, level: _Level, ticket: Ticket, answer: Callable[[], Awaitable[Response]]) -> Response:
-        level.metrics.dispatched.value += 1
+    def take_turn_of(self, lane: Any, step: Step) -> float:
+        """What is set aside if it is the turn of a connection's user; else 0, and ``step`` is called when it is."""
+        set_aside = self._pacer.take(lane)
+        if not set_aside:
+            self._pacer.call_in_turn(lane, step)
+        return set_aside
+
+    def withdraw(self, lane: Any, step: Step) -> None:
+        """Do not call it any more: the connection is gone."""
+        self._pacer.withdraw(lane, step)
+
+    async def take_turn(self, address: str) -> None:
+        """Return when it is an address's turn to be refused a request that cannot be understood."""
+        if self._enforced:
+            await self._take_turn(self._pacer.share(_of_address(address)), 0.0)
+
+    async def begin_handshake(self, address: str) -> None:
+        """Return when it is an address's turn to begin a TLS handshake."""
+        if self._enforced:
+            share = self._pacer.share(("handshake", address), _HANDSHAKE_PRESENT_SECONDS)
+            await self._take_turn(share, _HANDSHAKE_SECONDS)
+
+    async def _take_turn(self, share: UserShare, seconds: float) -> None:
+        set_aside = self._pacer.take(share) or await self._pacer.wait(share)
+        self._pacer.ran(share, seconds, set_aside)
+
+    async def _wait(self, level: _Level, ticket: Ticket, share: UserShare) -> float:
+        began = self._clock.monotonic()
+        if ticket.phase is Phase.QUEUED:
+            await level.wait(ticket)
         try:
-            response = await answer()
-            body = response.body
-            if isinstance(body, bytes):
-                level.queues.answer(ticket, len(body), stream=False)
-            elif isinstance(body, list):
-                level.queues.answer(ticket, sum(map(len, body)), stream=False)
-            else:
-                level.queues.answer(ticket, 0, stream=True)
+            set_aside = self._pacer.take(share) or await self._pacer.wait(share)
         except BaseException:
             level.leave(ticket)
             raise
-        if level.queues.waiting:
-            level.begin_turn()  # its seat is free
+        level.metrics.waited(self._clock.monotonic() - began, ran=ticket.phase is Phase.RUNNING)
+        return set_aside
+
+    async def _run(
+        self,
+        level: _Level,
+        ticket: Ticket,
+        share: UserShare,
+        answer: Callable[[], Coroutine[Any, Any, Response]],
+        set_aside: float,
+    ) -> Response:
+        level.metrics.dispatched.value += 1
+        try:
+            response: Response = await self._pacer.run(share, answer(), set_aside)
+            body = response.body
+            if isinstance(body, bytes):
+                level.answered(ticket, len(body), stream=False)
+            elif isinstance(body, list):
+                level.answered(ticket, sum(map(len, body)), stream=False)
+            else:
+                level.answered(ticket, 0, stream=True)
+        except BaseException:
+            level.leave(ticket)
+            raise
         response.on_sent = functools.partial(level.leave, ticket)
         return response
 
 
 def _limits(seats: int) -> Limits:
     places = max(_MIN_PLACES, seats * _PLACES_PER_SEAT) if seats else _PLACES_WITHOUT_LIMIT
-    return Limits(seats=seats, size=_BYTES_IN_FLIGHT, places=places, streams=_STREAMS)
+    return Limits(seats=seats, size=_BYTES_IN_FLIGHT, unsent=_UNSENT_BYTES, places=places, streams=_STREAMS)
+
+
+def _of_address(address: str) -> tuple[str, str]:
+    """Under which key those without credentials take turns; it is no user's name."""
+    return ("address", address)
 
 
 def _body_bytes(request: Request) -> int:

@@ -1,9 +1,8 @@
-"""Which request starts, which one waits and which one is refused. Pure: no clock, no event loop.
+"""Which request starts, which one waits for room and which one is refused. Pure: no clock, no event loop.
 
-The server answers on one event loop, and most requests run from start to end without waiting once. A limit on
-concurrent requests alone would never see a flood of them: each is finished before the next one begins. So a request
-also needs a place in a *turn*, which is one pass of the event loop. A user starts one request per turn, and so one
-user's hundred connections delay another user's request by one request, not by a hundred.
+What is shared out here is what requests hold: seats, bytes, places in the queue, open watches. The time of the event
+loop is shared out in `turns`: most requests run from start to end without waiting once, and a limit on concurrent
+requests alone would never see a flood of them.
 """
 
 from __future__ import annotations
@@ -11,12 +10,9 @@ from __future__ import annotations
 import collections
 import enum
 
-from fairlead.apiserver.flowcontrol.shares import Ledger
+from fairlead.apiserver.shares import Allowance, Ledger
 
-__all__ = ["STARTS_PER_TURN", "Limits", "Phase", "Queues", "Refusal", "Ticket"]
-
-# Starts of different users in one turn, and refusals beside them. More users than that wait for the next turn.
-STARTS_PER_TURN = 8
+__all__ = ["Limits", "Phase", "Queues", "Refusal", "Ticket"]
 
 
 class Phase(enum.Enum):
@@ -25,8 +21,11 @@ class Phase(enum.Enum):
     QUEUED = "queued"  # holds a place in its user's queue
     RUNNING = "running"  # holds a seat, and the bytes of its body
     ANSWERED = "answered"  # holds the bytes of its answer until they are sent, a watch its stream
-    REFUSED = "refused"  # holds nothing; its turn to be answered has not come
     GONE = "gone"  # holds nothing
+
+
+# An attribute of an enum is looked up in Python code, and these are needed for every request.
+_QUEUED, _RUNNING, _ANSWERED, _GONE = Phase
 
 
 class Refusal(enum.StrEnum):
@@ -38,15 +37,16 @@ class Refusal(enum.StrEnum):
 
 
 class Limits:
-    """What all users together may hold; 0 is no limit."""
+    """What users may hold; 0 is no limit."""
 
-    __slots__ = ("places", "seats", "size", "streams")
+    __slots__ = ("places", "seats", "size", "streams", "unsent")
 
-    def __init__(self, *, seats: int, size: int, places: int, streams: int) -> None:
-        self.seats = seats  # requests between start and answer
-        self.size = size  # bytes of bodies and of answers that are not sent
-        self.places = places  # requests that wait
-        self.streams = streams  # watches, from arrival to end
+    def __init__(self, *, seats: int, size: int, unsent: int, places: int, streams: int) -> None:
+        self.seats = seats  # requests between start and answer, of all users
+        self.size = size  # bytes of bodies, of all users
+        self.unsent = unsent  # bytes of answers that are not sent, of each user
+        self.places = places  # requests that wait, of all users
+        self.streams = streams  # watches, from arrival to end, of all users
 
 
 class Ticket:
@@ -59,11 +59,8 @@ class Ticket:
         self.size = size  # bytes that it holds, or will hold when it starts
         self.stream = stream  # it is a watch
         self.holds_stream = False
-        self.phase = Phase.QUEUED
+        self.phase = _QUEUED
         self.refusal: Refusal | None = None
-
-
-_Line = collections.OrderedDict[Ticket, None]
 
 
 class Queues:
@@ -72,36 +69,31 @@ class Queues:
     Invariants:
     1. No more requests run than there are seats, no more wait than there are places, no more streams are open than
        allowed.
-    2. Bytes held are exactly those of running requests' bodies and of unsent answers. A start never lifts them above
-       the limit; an answer, whose size is known only when it is there, may.
+    2. `bodies` holds exactly the bytes of running requests' bodies, and a start never lifts them above the limit.
+       `answers` holds exactly the bytes of unsent answers. A user whose unsent answers reach the limit starts nothing;
+       no other user is held up by them.
     3. The requests of one user start in the order in which they arrived.
-    4. In one turn a user starts one request at most, and all users together start STARTS_PER_TURN at most. The same
-       holds for refusals.
-    5. Users take turns: a user who has just started one comes after every other user who waits.
-    6. After a turn that could have started more, no first request of any user fits: no seat is idle while a request
-       that may have it waits. A request that arrives later in the turn starts at once only if that is still so, or
-       if all who wait have started one in this turn.
-    7. A request that is gone holds nothing, whichever phase it left from.
+    4. Users take turns: a user who has just started one comes after every other user who waits.
+    5. Nothing waits that could start: what is returned goes to those who wait in the same call. So a request that
+       arrives takes nothing from them.
+    6. A request that is gone holds nothing, whichever phase it left from.
     """
 
     def __init__(self, limits: Limits) -> None:
         self.seats = Ledger(limits.seats)
-        self.bytes = Ledger(limits.size)
+        self.bodies = Ledger(limits.size)
+        self.answers = Allowance(limits.unsent)
         self.places = Ledger(limits.places)
         self.streams = Ledger(limits.streams)
         # Users in the order in which their next turn comes, each with its requests in order.
-        self.waiting: collections.OrderedDict[str, _Line] = collections.OrderedDict()
-        self.refused: collections.OrderedDict[str, _Line] = collections.OrderedDict()
-        self.started: set[str] = set()  # users who started one in this turn
-        self.answered: set[str] = set()  # users who were refused one in this turn
-        self._settled = True  # nothing was returned since the last turn
+        self.waiting: collections.OrderedDict[str, collections.OrderedDict[Ticket, None]] = collections.OrderedDict()
 
     def arrive(self, ticket: Ticket) -> bool:
         """A request is there. Returns whether its fate is decided now: it runs or is refused. Else it waits."""
         user = ticket.user
         if ticket.stream and not self.streams.fits(user, 1):
             return self._refuse(ticket, Refusal.CONCURRENCY_LIMIT)
-        if user not in self.waiting and self._may_pass() and self._may_start(ticket):
+        if user not in self.waiting and self._may_start(ticket):
             self._take_stream(ticket)
             self._start(ticket)
             return True
@@ -112,109 +104,83 @@ class Queues:
         self.waiting.setdefault(user, collections.OrderedDict())[ticket] = None
         return False
 
-    def turn(self) -> list[Ticket]:
-        """Begin a turn. Returns the requests that start and those that are refused now, in order."""
-        self.started.clear()
-        self.answered.clear()
-        decided: list[Ticket] = []
-        for user in list(self.waiting):
-            if len(self.started) >= STARTS_PER_TURN:
-                break
-            ticket = next(iter(self.waiting[user]))
-            if self._may_start(ticket):
-                self._leave_queue(ticket)
-                if user in self.waiting:
-                    self.waiting.move_to_end(user)
-                self._start(ticket)
-                decided.append(ticket)
-        for user in list(self.refused)[:STARTS_PER_TURN]:
-            ticket, _ = self.refused[user].popitem(last=False)
-            if self.refused[user]:
-                self.refused.move_to_end(user)
-            else:
-                del self.refused[user]
-            self._answer_refused(ticket)
-            decided.append(ticket)
-        self._settled = True
-        return decided
-
-    def expire(self, ticket: Ticket) -> bool:
-        """A request has waited long enough. Returns whether it is refused now; else in a turn to come."""
-        if ticket.phase is not Phase.QUEUED:
-            return False
-        self._settled = False  # the next one may ask for less
+    def expire(self, ticket: Ticket) -> list[Ticket]:
+        """A request has waited long enough and is refused, unless it was decided already. Returns who starts now."""
+        if ticket.phase is not _QUEUED:
+            return []
         self._leave_queue(ticket)
         self._give_stream(ticket)
-        return self._refuse(ticket, Refusal.TIME_OUT)
+        self._refuse(ticket, Refusal.TIME_OUT)
+        return self._admit()  # the next one may ask for less
 
-    def answer(self, ticket: Ticket, size: int, *, stream: bool) -> None:
-        """A running request has its answer: its seat is free, and its body is replaced by the answer's bytes."""
-        self._settled = False
-        self.seats.give(ticket.user, 1)
-        self.bytes.give(ticket.user, ticket.size)
+    def answer(self, ticket: Ticket, size: int, *, stream: bool) -> list[Ticket]:
+        """A running request has its answer: its seat and its body's bytes are free. Returns who starts now."""
+        user = ticket.user
+        self.seats.give(user, 1)
+        self.bodies.give(user, ticket.size)
         if not stream:
             self._give_stream(ticket)
         ticket.size = size
-        self.bytes.take(ticket.user, size)
-        ticket.phase = Phase.ANSWERED
+        self.answers.take(user, size)
+        ticket.phase = _ANSWERED
+        return self._admit() if self.waiting else []
 
-    def leave(self, ticket: Ticket) -> None:
-        """A request ends: its answer is sent, its client hung up, or it failed. May be called again."""
-        self._settled = False
+    def leave(self, ticket: Ticket) -> list[Ticket]:
+        """A request ends: its answer is sent, its client hung up, or it failed. Returns who starts now.
+
+        It may be called again.
+        """
         match ticket.phase:
+            case Phase.ANSWERED:
+                self.answers.give(ticket.user, ticket.size)
             case Phase.QUEUED:
                 self._leave_queue(ticket)
             case Phase.RUNNING:
                 self.seats.give(ticket.user, 1)
-                self.bytes.give(ticket.user, ticket.size)
-            case Phase.ANSWERED:
-                self.bytes.give(ticket.user, ticket.size)
-            case Phase.REFUSED:
-                _drop(self.refused, ticket)
+                self.bodies.give(ticket.user, ticket.size)
             case Phase.GONE:
-                return
+                return []
         self._give_stream(ticket)
-        ticket.phase = Phase.GONE
+        ticket.phase = _GONE
+        return self._admit() if self.waiting else []
 
-    def _may_pass(self) -> bool:
-        """Whether a request that arrives takes nothing from those who wait.
-
-        It does not when they have had their turn, or when what they wait for is still not there.
-        """
-        return self._settled or self.waiting.keys() <= self.started
+    def _admit(self) -> list[Ticket]:
+        """Start what can be started, one request of each user after another."""
+        started: list[Ticket] = []
+        before = -1
+        while before < len(started):
+            before = len(started)
+            for user in list(self.waiting):
+                ticket = next(iter(self.waiting[user]))
+                if not self._may_start(ticket):
+                    continue
+                self._leave_queue(ticket)
+                if user in self.waiting:
+                    self.waiting.move_to_end(user)
+                self._start(ticket)
+                started.append(ticket)
+        return started
 
     def _may_start(self, ticket: Ticket) -> bool:
         user = ticket.user
-        return (
-            user not in self.started
-            and len(self.started) < STARTS_PER_TURN
-            and self.seats.fits(user, 1)
-            and self.bytes.fits(user, ticket.size)
-        )
+        return self.seats.fits(user, 1) and self.bodies.fits(user, ticket.size) and self.answers.has_room(user)
 
     def _start(self, ticket: Ticket) -> None:
-        self.started.add(ticket.user)
         self.seats.take(ticket.user, 1)
-        self.bytes.take(ticket.user, ticket.size)
-        ticket.phase = Phase.RUNNING
+        self.bodies.take(ticket.user, ticket.size)
+        ticket.phase = _RUNNING
 
     def _refuse(self, ticket: Ticket, why: Refusal) -> bool:
         ticket.refusal = why
-        if self.refused or ticket.user in self.answered or len(self.answered) >= STARTS_PER_TURN:
-            # Answering a refusal costs as much as a small request: those of a flood take turns too.
-            ticket.phase = Phase.REFUSED
-            self.refused.setdefault(ticket.user, collections.OrderedDict())[ticket] = None
-            return False
-        self._answer_refused(ticket)
+        ticket.phase = _GONE
         return True
-
-    def _answer_refused(self, ticket: Ticket) -> None:
-        self.answered.add(ticket.user)
-        ticket.phase = Phase.GONE
 
     def _leave_queue(self, ticket: Ticket) -> None:
         self.places.give(ticket.user, 1)
-        _drop(self.waiting, ticket)
+        line = self.waiting[ticket.user]
+        del line[ticket]
+        if not line:
+            del self.waiting[ticket.user]
 
     def _take_stream(self, ticket: Ticket) -> None:
         if ticket.stream:
@@ -225,10 +191,3 @@ class Queues:
         if ticket.holds_stream:
             ticket.holds_stream = False
             self.streams.give(ticket.user, 1)
-
-
-def _drop(lines: collections.OrderedDict[str, _Line], ticket: Ticket) -> None:
-    line = lines[ticket.user]
-    del line[ticket]
-    if not line:
-        del lines[ticket.user]

@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import functools
 from typing import Any
 
 import httptools
 
 from fairlead.apiserver.http import head, headers
-from fairlead.apiserver.http.flow import MAX_HEAD_BYTES, Answer, Flow, Phase, Wait
+from fairlead.apiserver.http.flow import AHEAD_BYTES, MAX_HEAD_BYTES, Answer, Flow, Phase, Wait
 from fairlead.apiserver.http.incoming import Incoming
-from fairlead.apiserver.http.messages import Query, Request, Response
+from fairlead.apiserver.http.lane import Lane
+from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.http.outgoing import GONE, Held, Outgoing, reset_when_closed
 from fairlead.apiserver.http.site import Site
 from fairlead.apiserver.http.streams import Stream, size_of
-from fairlead.apiserver.http.target import decode_path, is_well_formed, path_and_query, read_query
+from fairlead.apiserver.http.target import is_well_formed
 from fairlead.base import commitment, sockets
 
 __all__ = ["Connection"]
@@ -41,7 +43,6 @@ _UNSENT_BYTES = 16 * 1024
 # The parser cannot be stopped between two requests, so it gets no more than this at once.
 _SLICE_BYTES = 4 * 1024
 _BODY_SLICE_BYTES = 64 * 1024
-_NO_QUERY = Query({})
 
 
 class Connection(asyncio.Protocol):
@@ -68,6 +69,7 @@ class Connection(asyncio.Protocol):
         self._commitment = commitment.Commitment()  # of the request that is being answered
         self._waits_since = site.now
         self._lost = False
+        self._lane = Lane(site.pace, self._follow)
         self._certificate: bytes | None = None
         self._address = ""
 
@@ -86,6 +88,8 @@ class Connection(asyncio.Protocol):
         self._site.empty.clear()
         tls = transport.get_extra_info("ssl_object")
         self._certificate = tls.getpeercert(binary_form=True) if tls is not None else None
+        if self._certificate is not None:
+            self._site.known(self)
         peer = transport.get_extra_info("peername")
         self._address = peer[0] if peer else ""
         self._task = self._site.tasks.start(self._serve(), name="connection")
@@ -102,6 +106,7 @@ class Connection(asyncio.Protocol):
         writes = self._flow.answer is Answer.HANDLING and self._commitment.begun
         self._flow.end()
         self._unparsed = b""
+        self._lane.leave()
         if self._task is None:
             self._forget()
         elif writes:
@@ -116,6 +121,11 @@ class Connection(asyncio.Protocol):
             self._unparsed += data
         elif not self._flow.deaf:
             self._unparsed = data
+        if self._flow.idle and not self._lane.is_open():
+            if self._reading and len(self._unparsed) > AHEAD_BYTES:
+                self._reading = False
+                self._transport.pause_reading()
+            return
         self._follow()
 
     def pause_writing(self) -> None:
@@ -296,7 +306,7 @@ class Connection(asyncio.Protocol):
 
     def shut_down(self) -> None:
         """Close now when nothing is being answered, else after the answer."""
-        if self._arrival is None or self._waiting or self._task is None:
+        if self._lane.deferred or self._arrival is None or self._waiting or self._task is None:
             return
         if not self._transport.get_write_buffer_size():
             # Nothing is on its way. A client that only keeps the connection need not be waited for to say goodbye.
@@ -331,7 +341,9 @@ class Connection(asyncio.Protocol):
                     self._transport.write(incoming.refusal)
                     return
                 self._commitment = commitment.undertake()
-                response = await self._site.handler(self._request(incoming))
+                request = self._request(incoming)
+                response = await self._site.handler(request)
+                self._lane.known = request.lane
                 try:
                     if self._lost:
                         _discard(response)
@@ -365,20 +377,12 @@ class Connection(asyncio.Protocol):
         return incoming
 
     def _request(self, incoming: Incoming) -> Request:
-        target = path_and_query(incoming.target.decode("latin-1"))
-        path, _, query = target.partition("?")
         incoming.begin(self._send_continue, self._want_body)
-        return Request(
-            method=incoming.method,
-            path=decode_path(path),
-            query=Query(read_query(query)) if query else _NO_QUERY,
-            target=target,
-            headers=headers.first_values(incoming.headers),
-            read_body=incoming.read,
-            peer_certificate=self._certificate,
-            client_address=self._address,
-            header_list=incoming.headers,
-        )
+        request = incoming.request(self._certificate, self._address)
+        self._lane.enter(request)
+        if self in self._site.newcomers:
+            request.on_identified = functools.partial(self._site.known, self)
+        return request
 
     def _send_continue(self) -> None:
         self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")

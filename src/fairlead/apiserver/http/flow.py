@@ -53,7 +53,7 @@ class Wait(enum.IntEnum):
 
 # An attribute of an enum is looked up in Python code, and these are needed several times for every request.
 _HEAD, _BODY, _NEXT = Phase.HEAD, Phase.BODY, Phase.NEXT
-_HANDLING, _RESPONDING = Answer.HANDLING, Answer.RESPONDING
+_NONE, _HANDLING, _RESPONDING = Answer
 _SERVER, _ROOM, _GOODBYE = Wait.SERVER, Wait.ROOM, Wait.GOODBYE
 _FOR_HEAD, _FOR_BODY, _FOR_NEXT = Wait.HEAD, Wait.BODY, Wait.NEXT
 
@@ -153,6 +153,11 @@ class Flow:
         if self.waiting:
             return reading, _FOR_BODY if self.phase is _BODY and self.waiting == 1 else _SERVER
         return reading, _FOR_NEXT if self.phase is _NEXT else _FOR_HEAD
+
+    @property
+    def idle(self) -> bool:
+        """Every request is answered, and none has begun."""
+        return self.phase is _NEXT and self.answer is _NONE and not (self.waiting or self.broken or self.ended)
 
     @property
     def handling(self) -> int:

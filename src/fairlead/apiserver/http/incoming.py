@@ -6,9 +6,13 @@ import asyncio
 from collections.abc import Callable
 
 from fairlead.api import errors
-from fairlead.apiserver.http.messages import MAX_BODY_BYTES
+from fairlead.apiserver.http import headers
+from fairlead.apiserver.http.messages import MAX_BODY_BYTES, Query, Request
+from fairlead.apiserver.http.target import decode_path, path_and_query, read_query
 
 __all__ = ["Incoming"]
+
+_NO_QUERY = Query({})
 
 
 class Incoming:
@@ -78,6 +82,22 @@ class Incoming:
     def begin(self, ask: Callable[[], None], want: Callable[[], None]) -> None:
         """The handler is about to be called. ``ask`` sends 100 Continue, ``want`` has the rest of the body taken in."""
         self._ask, self._want = ask, want
+
+    def request(self, certificate: bytes | None, address: str) -> Request:
+        """The request for the handler, with what is known of the client."""
+        target = path_and_query(self.target.decode("latin-1"))
+        path, _, query = target.partition("?")
+        return Request(
+            method=self.method,
+            path=decode_path(path),
+            query=Query(read_query(query)) if query else _NO_QUERY,
+            target=target,
+            headers=headers.first_values(self.headers),
+            read_body=self.read,
+            peer_certificate=certificate,
+            client_address=address,
+            header_list=self.headers,
+        )
 
     async def read(self) -> bytes:
         """The whole body; 413 when it is larger than anything may be."""

@@ -85,6 +85,12 @@ class Request(msgspec.Struct, eq=False):
     audit_annotations: dict[str, str] = {}  # what admission leaves in that log
     # Every header as it came, for those that may come several times.
     header_list: Sequence[tuple[str, str]] = ()
+    # In which lane requests of this user wait for their turn, and what is set aside if this one has had its turn. The
+    # connection says what it knows; the handler replaces it.
+    lane: Any = None
+    set_aside: float = 0.0
+    # Called when the caller is known by its credentials.
+    on_identified: Callable[[], None] | None = None
     # Lets code above (in-process clients, tests) speak as a user without credentials on the wire.
     trusted_user: Any = None
 

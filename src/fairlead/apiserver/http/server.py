@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fairlead.apiserver.http.connection import Connection
-from fairlead.apiserver.http.site import Handler, Site
+from fairlead.apiserver.http.newcomers import Newcomer
+from fairlead.apiserver.http.site import Handler, Pace, Site
 from fairlead.base import logs, memory, sockets
 from fairlead.base.clock import Clock
 from fairlead.base.tasks import OnExit, TaskScope
@@ -20,7 +21,11 @@ _log = logs.get_logger(__name__)
 
 _BACKLOG = 4096
 _CROWD = 50
-_HANDSHAKE_SECONDS = 30.0
+_TRIM_SECONDS = 10.0
+_HANDSHAKE_SECONDS = 10.0
+# Connections that were accepted and have not begun; more of them wait in the kernel.
+_ACCEPTED = 1024
+_RETRY_SECONDS = 0.1
 _GOODBYE_SECONDS = 5.0
 _UNSENT_LIMIT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _UNSENT_BYTES = 64 * 1024
@@ -32,14 +37,24 @@ _PATIENCE_SECONDS = 30
 class HttpServer:
     """Serves one handler on one listening socket; a client's verified certificate comes with its requests."""
 
-    def __init__(self, handler: Handler, listener: socket.socket, context: ssl.SSLContext | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        handler: Handler,
+        listener: socket.socket,
+        context: ssl.SSLContext | None,
+        clock: Clock,
+        pace: Pace | None = None,
+    ) -> None:
         self._listener = listener
         self._context = context
         self._clock = clock
-        self._site = Site(handler)
+        self._site = Site(handler, pace)
+        self._fewer = asyncio.Event()  # not too many are accepted and wait
+        self._accepted = 0
         self._started = asyncio.Event()
         self._most = 0  # connections at one time since memory was given back
         self._last = 0  # connections a second ago
+        self._trimmed_at = 0.0
 
     async def wait_started(self) -> None:
         """Return once connections are answered."""
@@ -51,22 +66,75 @@ class HttpServer:
         ``on_stop`` is called when that begins: it ends what would never finish by itself.
         """
         self._tick()
-        server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(self._site),
-            sock=self._listener,
-            ssl=self._context,
-            backlog=_BACKLOG,
-            ssl_handshake_timeout=None if self._context is None else _HANDSHAKE_SECONDS,
-            ssl_shutdown_timeout=None if self._context is None else _GOODBYE_SECONDS,
-        )
         try:
             async with TaskScope("http", on_exit=OnExit.CANCEL) as scope:
                 self._started.set()
+                scope.start(self._accept(), name="accept")
                 await scope.start(self._keep_time(), name="time")
         finally:
-            server.close()
+            self._listener.close()
             on_stop()
             await self._finish()
+
+    async def _accept(self) -> None:
+        """Accept connections, one in each pass of the event loop."""
+        loop = asyncio.get_running_loop()
+        while True:
+            if self._accepted >= _ACCEPTED:
+                self._fewer.clear()
+                await self._fewer.wait()
+            try:
+                accepted, peer = await loop.sock_accept(self._listener)
+            except OSError as error:
+                # The client may be gone already; or there are no file descriptors left, and that does not end at once.
+                _log.warning("a connection could not be accepted", error=str(error))
+                await self._clock.sleep(_RETRY_SECONDS)
+                continue
+            self._accepted += 1
+            self._site.tasks.start(self._begin(accepted, peer[0] if peer else ""), name="newcomer")
+
+    async def _begin(self, accepted: socket.socket, address: str) -> None:
+        """Let a connection begin when it may: its handshake, then its requests."""
+        loop = asyncio.get_running_loop()
+        may_begin: asyncio.Future[None] = loop.create_future()
+        connection = Connection(self._site)
+        handshake = asyncio.current_task()
+
+        def begin() -> None:
+            if not may_begin.done():
+                may_begin.set_result(None)
+
+        def cut() -> None:
+            if connection in self._site.connections:
+                connection.shut_down()
+            elif handshake is not None:
+                handshake.cancel()
+
+        newcomer = Newcomer(address, begin=begin, cut=cut)
+        self._site.newcomers[connection] = newcomer
+        try:
+            self._site.arriving.arrive(newcomer, self._site.now)
+            await may_begin
+            if self._site.pace is not None:
+                await self._site.pace.begin_handshake(address)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await loop.connect_accepted_socket(
+                lambda: connection,
+                accepted,
+                ssl=self._context,
+                ssl_handshake_timeout=None if self._context is None else _HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=None if self._context is None else _GOODBYE_SECONDS,
+            )
+        except OSError:
+            accepted.close()  # the client hung up, or cannot speak TLS
+        except BaseException:
+            accepted.close()
+            raise
+        finally:
+            self._accepted -= 1
+            self._fewer.set()
+            if connection not in self._site.connections:
+                self._site.known(connection)
 
     async def _keep_time(self) -> None:
         """One timer for all connections: the date they send, and the end of those that take too long."""
@@ -74,13 +142,20 @@ class HttpServer:
             await self._clock.sleep(1)
             self._tick()
             self._site.cut_overdue()
+            self._site.arriving.make_room(self._site.now)
             self._give_back_memory()
 
     def _give_back_memory(self) -> None:
-        """When a crowd has gone, so should its memory. It takes milliseconds, which few clients are not worth."""
+        """When a crowd has gone, so should its memory.
+
+        It takes milliseconds, in which no request is answered: few clients are not worth it, and a crowd that comes and
+        goes all the time must not bring it about each time.
+        """
         there = len(self._site.connections)
         self._most = max(self._most, there)
-        if there == self._last and self._most - there >= _CROWD:
+        rested = self._site.now - self._trimmed_at >= _TRIM_SECONDS
+        if there == self._last and self._most - there >= _CROWD and rested:
+            self._trimmed_at = self._site.now
             self._most = there
             memory.give_back()
         self._last = there

@@ -4,20 +4,37 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from fairlead.apiserver.http.messages import Request, Response
+from fairlead.apiserver.http.newcomers import Newcomer, Newcomers
 from fairlead.apiserver.http.outgoing import Held, chosen_to_cut
 from fairlead.base import logs
 from fairlead.base.tasks import TaskSet
 
-__all__ = ["Handler", "Kept", "Site"]
+__all__ = ["Handler", "Kept", "Pace", "Site"]
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 _CUT_AT_ONCE = 50
 _UNCHECKED_BYTES = 16 << 20
 _log = logs.get_logger(__name__)
+
+
+class Pace(Protocol):
+    """Says when the requests of a user, and the connections of an address, have their turn."""
+
+    def take_turn_of(self, lane: Any, step: Callable[[float], None]) -> float:
+        """What is set aside if it is the turn of a connection's user; else 0, and ``step`` is called when it is."""
+        ...
+
+    def withdraw(self, lane: Any, step: Callable[[float], None]) -> None:
+        """Do not call it any more: the connection is gone."""
+        ...
+
+    async def begin_handshake(self, address: str) -> None:
+        """Return when it is an address's turn to begin a TLS handshake."""
+        ...
 
 
 class Kept(Protocol):
@@ -48,10 +65,13 @@ def _log_failure(failure: BaseException) -> None:
 class Site:
     """What all connections of a server share."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: Handler, pace: Pace | None = None) -> None:
         self.handler = handler
+        self.pace = pace  # None: everything has its turn at once
         self.tasks = TaskSet("http", on_failure=_log_failure)
         self.connections: set[Kept] = set()
+        self.arriving = Newcomers()
+        self.newcomers: dict[Kept, Newcomer] = {}  # of whose users nothing is known yet
         self.empty = asyncio.Event()
         self.empty.set()
         self.stopping = False
@@ -62,8 +82,15 @@ class Site:
     def forget(self, connection: Kept) -> None:
         """A connection is gone, and what it asked for has ended."""
         self.connections.discard(connection)
+        self.known(connection)
         if not self.connections:
             self.empty.set()
+
+    def known(self, connection: Kept) -> None:
+        """The user of a connection is known, or the connection is gone."""
+        newcomer = self.newcomers.pop(connection, None)
+        if newcomer is not None:
+            self.arriving.leave(newcomer, self.now)
 
     def cut_overdue(self) -> None:
         """Hang up on those who take too long, not on too many at a time: the others wait meanwhile."""

@@ -154,7 +154,7 @@ class WatchStream(Stream):
         """Make the lines that are next: in the thread, for large objects."""
         notices, self._unmade = self._unmade, []
         if notices:
-            begin_request()  # one large object does not make those after it large
+            begin_request(self._call.user.name)  # one large object does not make those after it large
             weigh(sum(size_of_notice(notice) for notice in notices))
             for line in await self._call.core.offload.run(self._made, notices):
                 if not self._closed:

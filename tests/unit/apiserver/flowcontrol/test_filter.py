@@ -18,6 +18,7 @@ from fairlead.base.clock import VirtualClock
 from fairlead.base.tasks import TaskSet
 
 ALICE, BOB = UserInfo("alice"), UserInfo("bob")
+CAROL = UserInfo("carol")  # is there, so that others have short passes
 ADMIN = UserInfo("admin", groups=("system:masters",))
 
 
@@ -125,7 +126,7 @@ async def test_one_users_slow_requests_leave_seats_for_others(server: Server) ->
 
 
 async def test_a_request_past_the_queue_is_refused(server: Server) -> None:
-    tasks = [server.send() for _ in range(10)]  # one runs in the first turn, eight wait
+    tasks = [server.send() for _ in range(11)]  # two run, eight wait
     error = await refusal(tasks[-1])
     assert error.details == {"retryAfterSeconds": 1}
     assert server.sample("apiserver_flowcontrol_rejected_requests_total", "queue-full", "mutating") == 1
@@ -157,12 +158,51 @@ async def test_who_is_not_held_to_it(server: Server) -> None:
 
 
 async def test_health_checks_of_one_address_take_turns(server: Server) -> None:
-    for _ in range(3):
+    server.send(CAROL, verb="get")
+    for _ in range(50):
         server.send(ANONYMOUS, request("/healthz"), verb="get")
+    server.send(BOB, verb="get")
     await asyncio.sleep(0)
-    assert len(server.running) == 1
-    await server.settled()
-    assert len(server.running) == 3
+    assert 1 < len(server.running) < 30
+    assert "bob" in server.running
+    for _ in range(30):
+        await server.settled()
+    assert len(server.running) == 52
+
+
+async def test_requests_that_cannot_be_understood_take_turns_too(server: Server) -> None:
+    server.send(CAROL, verb="get")
+    refused = [server.tasks.start(server.flow.take_turn("10.0.0.1"), name="refusal") for _ in range(50)]
+    server.send(BOB, verb="get")
+    await asyncio.sleep(0)
+    assert server.running == ["carol", "bob"]
+    assert 1 < sum(task.done() for task in refused) < 30
+    await asyncio.gather(*refused)
+
+
+async def test_what_has_waited_goes_on_a_few_at_a_time() -> None:
+    """The answers to writes that became durable together resume their handlers in turns, the other user's first."""
+    async with serving(Budgets()) as server:
+        ended: list[str] = []
+
+        def send(user: UserInfo) -> None:
+            server.send(user).add_done_callback(lambda _: ended.append(user.name))
+
+        for _ in range(60):
+            send(ALICE)
+        for _ in range(30):
+            await server.settled()
+        assert len(server.running) == 60
+        send(BOB)
+        await server.settled()
+        server.gate.set()
+        await asyncio.sleep(0)  # their handlers could go on
+        await asyncio.sleep(0)
+        assert 40 < len(server.running) <= 60
+        for _ in range(30):
+            await server.settled()
+        assert ended.index("bob") < 20
+        assert len(ended) == 61
 
 
 async def test_callers_without_credentials_share_one_budget(server: Server) -> None:
@@ -225,6 +265,27 @@ async def test_bytes_are_held_until_the_answer_is_sent(server: Server) -> None:
     assert held() == 0
 
 
+async def test_answers_that_one_user_does_not_read_hold_up_that_user_only() -> None:
+    async with serving(Budgets()) as server:
+        server.gate.set()
+        unread = await server.send(size=70 << 20)  # more than all bodies together may hold
+        later = server.send()
+        large = request(headers={"content-length": str(MAX_BODY_BYTES)})
+        assert (await server.send(BOB, large)).status == 200
+        await server.settled()
+        assert not later.done()
+        unread.sent()
+        assert (await later).status == 200
+
+
+async def test_without_fairness_requests_run_as_they_come() -> None:
+    async with serving(Budgets(reading=1, mutating=1, enforced=False)) as server:
+        for _ in range(300):
+            server.send()
+        await asyncio.sleep(0)
+        assert len(server.running) == 300
+
+
 @pytest.mark.parametrize(
     ("headers", "size"),
     [
@@ -266,21 +327,43 @@ async def test_a_watch_holds_a_seat_while_it_opens_only(server: Server) -> None:
 
 async def test_without_limits_users_take_turns_all_the_same() -> None:
     async with serving(Budgets(reading=0, mutating=0)) as server:
+        server.send(CAROL)
         for _ in range(300):
             server.send()
         server.send(BOB)
         await asyncio.sleep(0)
-        assert server.running == ["alice", "bob"]
-        for _ in range(10):
+        assert "bob" in server.running
+        assert server.running.count("alice") < 30
+        for _ in range(200):
             await server.settled()
-        assert len(server.running) == 301
+        assert len(server.running) == 302
 
 
 async def test_a_cancelled_refusal_does_not_stop_the_others(server: Server) -> None:
-    tasks = [server.send() for _ in range(14)]
+    server.send(CAROL, verb="get")
+    tasks = [server.send() for _ in range(60)]
     await asyncio.sleep(0)
-    tasks[11].cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await tasks[11]
-    await refusal(tasks[12])
-    await refusal(tasks[13])
+    waiting = [task for task in tasks[10:] if not task.done()]
+    for task in waiting[:8]:
+        task.cancel()
+    for task in waiting[8:]:
+        await refusal(task)
+
+
+async def test_a_client_that_hangs_up_before_its_first_step(server: Server) -> None:
+    """It has a seat and waits for its user's turn."""
+    server.send(CAROL, verb="get")
+    for _ in range(50):
+        server.send(ANONYMOUS, request("/healthz"), verb="get")
+    tasks = [server.send() for _ in range(2)]
+    await asyncio.sleep(0)
+    tasks += [server.send() for _ in range(2)]
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await server.settled()
+    assert executing(server) == 0
+    server.send(BOB)
+    for _ in range(30):
+        await server.settled()
+    assert "bob" in server.running

@@ -31,7 +31,7 @@ async def test_where_a_body_is_read(size: int, beside: bool, monkeypatch: pytest
     resource = types.SimpleNamespace(group="", version="v1", kind="ConfigMap", is_custom=False)
     request = types.SimpleNamespace(read_body=read_body)
     call: Any = types.SimpleNamespace(core=types.SimpleNamespace(offload=Offload()), request=request, resource=resource)
-    begin_request()
+    begin_request("alice")
     with pytest.raises(_Read):
         await body.read_object(call)
     assert (threads != [threading.get_ident()]) is beside

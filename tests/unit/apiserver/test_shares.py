@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.apiserver.flowcontrol.shares import Ledger
+from fairlead.apiserver.shares import Allowance, Ledger
 
 
 def fill(ledger: Ledger, users: list[str]) -> dict[str, int]:
@@ -59,3 +59,14 @@ def test_what_fits_never_exceeds_the_limit(asked: list[tuple[str, int]], limit: 
     for user, amount in taken:
         ledger.give(user, amount)
     assert (ledger.total, ledger.held) == (0, {})
+
+
+def test_an_allowance_is_each_users_own() -> None:
+    allowance = Allowance(10)
+    allowance.take("a", 9)
+    assert allowance.has_room("a")
+    allowance.take("a", 30)  # what has to be taken anyway may pass the limit
+    assert not allowance.has_room("a")
+    assert allowance.has_room("b")
+    allowance.give("a", 39)
+    assert (allowance.has_room("a"), allowance.total, allowance.held) == (True, 0, {})

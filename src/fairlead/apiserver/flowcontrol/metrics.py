@@ -82,6 +82,6 @@ class FlowMetrics:
         for name, queues in self._levels.items():
             self._queued.series(name, name).value = queues.places.total
             self._running.series(name, name).value = queues.seats.total
-            self._bytes.series(name, name).value = queues.bytes.total
+            self._bytes.series(name, name).value = queues.bodies.total + queues.answers.total
         families = (self.dispatched, self.rejected, self.waited, self._queued, self._running, self._bytes)
         return "".join(family.exposition() for family in families).encode()

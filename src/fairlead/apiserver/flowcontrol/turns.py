@@ -1,0 +1,174 @@
+"""Whose step runs in this pass of the event loop, and whose step waits. Pure: no clock, no event loop.
+
+The server answers on one event loop. A handler runs in *steps*: from its start, or from the end of what it waited for
+(a commit, a webhook), until it waits again or returns. What another user's request waits for is the rest of the pass
+that is under way. So the steps of one pass are bounded by the time that they take, and the user who has used least of
+that time comes first (start-time fair queuing).
+"""
+
+from __future__ import annotations
+
+import collections
+import heapq
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+__all__ = ["ALONE_SECONDS", "BESIDE_SECONDS", "PRESENT_SECONDS", "STEP_SECONDS", "Share", "Turns"]
+
+# The steps of one pass take about so long: while one user is there, and beside others.
+ALONE_SECONDS = 0.02
+BESIDE_SECONDS = 0.00025
+# A user counts as present for so long after its last request.
+PRESENT_SECONDS = 60.0
+# What belongs to a step and is not measured with it: reading and parsing the request, sending the answer.
+STEP_SECONDS = 0.00006
+# Steps of users who have not had one in this pass, beyond its time.
+_BEYOND = 4
+_KNOWN_USERS = 256  # before those who are gone are forgotten
+_SMOOTHING = 0.2
+
+S = TypeVar("S")
+
+
+class Share(Generic[S]):
+    """What one user has had, and its steps that wait, in order."""
+
+    __slots__ = ("cost", "last_seen", "present_until", "queued", "served", "served_in", "waiting")
+
+    def __init__(self, served: float) -> None:
+        self.served = served  # virtual time: seconds used since it came, counted from where the others were then
+        self.cost = STEP_SECONDS  # of its steps, lately
+        self.last_seen = self.present_until = 0.0
+        self.served_in = -1  # the last pass in which a step of it ran
+        self.queued = False  # it stands in the order of users
+        self.waiting: collections.deque[S] = collections.deque()
+
+
+class Turns(Generic[S]):
+    """The order of steps.
+
+    Invariants:
+    1. The steps of one user run in the order in which they asked.
+    2. A step that waits runs before the steps of users who have had more, whenever those asked.
+    3. The steps that are chosen for one pass take about the slice together, and are one at least. What they will take
+       is set aside beforehand, by what the user's steps took lately.
+    4. A user who comes after a pause is served as if it had used as much as the one who has had least.
+    5. While a step waits, `turn` chooses one: no step waits for ever.
+    """
+
+    def __init__(self) -> None:
+        self.waiting = 0  # steps, of all users
+        self.shares: dict[Hashable, Share[S]] = {}
+        self._order: list[tuple[float, int, Share[S]]] = []  # a heap of the users who wait
+        self._pushed = 0
+        self._virtual = 0.0
+        self._spent = 0.0  # of this pass
+        self._beyond = 0
+        self._pass = 0
+        self._others_until = 0.0  # until then more than one user is present
+        self._latest: Share[S] | None = None
+        self._forget_at = _KNOWN_USERS
+
+    @property
+    def over(self) -> bool:
+        """The time of this pass is used up."""
+        return self._spent >= self._slice
+
+    @property
+    def _slice(self) -> float:
+        latest = self._latest
+        return BESIDE_SECONDS if latest is None or latest.last_seen < self._others_until else ALONE_SECONDS
+
+    def share(self, user: Hashable, now: float, present_seconds: float = PRESENT_SECONDS) -> Share[S]:
+        """The share of a user whose request arrives, and who counts as present for so long."""
+        share = self.shares.get(user)
+        if share is None:
+            if len(self.shares) >= self._forget_at:
+                self._forget(now)
+            share = self.shares[user] = Share(self._virtual)
+        share.last_seen = now
+        share.present_until = now + present_seconds
+        if share is not self._latest:
+            if self._latest is not None:
+                both = min(share.present_until, self._latest.present_until)
+                self._others_until = max(self._others_until, both)
+            self._latest = share
+        return share
+
+    def take(self, share: Share[S]) -> float:
+        """What is set aside for a user's next step if it runs in this pass; 0 if it has to `wait`."""
+        if not self._may_run(share):
+            return 0.0
+        self._spent += share.cost
+        return share.cost
+
+    def _may_run(self, share: Share[S]) -> bool:
+        if not share.queued and share.served < self._virtual:
+            share.served = self._virtual
+        if self.waiting and (share.queued or share.served > self._order[0][0]):
+            return False
+        if self._spent < self._slice:
+            return True
+        if share.served_in == self._pass or self._beyond >= _BEYOND:
+            return False
+        self._beyond += 1
+        return True
+
+    def wait(self, share: Share[S], step: S) -> None:
+        """The step waits for its turn."""
+        share.waiting.append(step)
+        self.waiting += 1
+        self._enter(share)
+
+    def withdraw(self, share: Share[S], step: S) -> None:
+        """The step does not wait any more. It may have been chosen already."""
+        if step in share.waiting:
+            share.waiting.remove(step)
+            self.waiting -= 1
+
+    def ran(self, share: Share[S], seconds: float, set_aside: float) -> None:
+        """A step has taken so long, for which so much had been set aside."""
+        seconds += STEP_SECONDS
+        self._spent += seconds - set_aside
+        began = share.served
+        share.served += seconds
+        # While steps wait, it is where the step began; when none does, all who come are equal.
+        self._virtual = max(self._virtual, began if self.waiting else share.served)
+        share.served_in = self._pass
+        share.cost += _SMOOTHING * (seconds - share.cost)
+
+    def turn(self) -> list[tuple[S, float]]:
+        """Begin a pass. Returns the steps that run in it, in order, and what is set aside for each."""
+        self._pass += 1
+        self._spent = 0.0
+        self._beyond = 0
+        chosen: list[tuple[S, float]] = []
+        planned: dict[Share[S], float] = {}
+        while self._order and (not chosen or self._spent < self._slice):
+            entered, _, share = heapq.heappop(self._order)
+            share.queued = False
+            if not share.waiting:
+                continue
+            # What it will have had when the steps that are chosen already have run.
+            due = share.served + planned.get(share, 0.0)
+            if due > entered and self._order and due > self._order[0][0]:
+                self._enter(share, due)
+                continue
+            chosen.append((share.waiting.popleft(), share.cost))
+            self.waiting -= 1
+            planned[share] = planned.get(share, 0.0) + share.cost
+            self._spent += share.cost
+            if share.waiting:
+                self._enter(share, share.served + planned[share])
+        return chosen
+
+    def _enter(self, share: Share[S], due: float | None = None) -> None:
+        if not share.queued:
+            share.queued = True
+            self._pushed += 1
+            heapq.heappush(self._order, (share.served if due is None else due, self._pushed, share))
+
+    def _forget(self, now: float) -> None:
+        """Drop the users who are gone. A user who comes back is served as one who comes for the first time."""
+        self.shares = {user: share for user, share in self.shares.items() if share.queued or share.present_until >= now}
+        self._forget_at = max(_KNOWN_USERS, 2 * len(self.shares))

@@ -1,0 +1,75 @@
+"""Sharing one limit between users, so that a user who takes much leaves room for those who come later."""
+
+from __future__ import annotations
+
+__all__ = ["Allowance", "Ledger"]
+
+
+class _Holdings:
+    """What each user holds.
+
+    `total` is the sum of it; a user who holds nothing is not listed.
+    """
+
+    __slots__ = ("held", "limit", "total")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit  # 0: no limit
+        self.held: dict[str, int] = {}
+        self.total = 0
+
+    def take(self, user: str, amount: int) -> None:
+        """A user takes that much. Not checked: what has to be taken anyway may exceed the limit."""
+        if amount:
+            self.held[user] = self.held.get(user, 0) + amount
+            self.total += amount
+
+    def give(self, user: str, amount: int) -> None:
+        """A user returns that much."""
+        if not amount:
+            return
+        left = self.held[user] - amount
+        self.total -= amount
+        if left:
+            self.held[user] = left
+        else:
+            del self.held[user]
+
+
+class Ledger(_Holdings):
+    """How much of one limit each user holds.
+
+    A user who holds nothing may take what is free. A user who holds something may take more while that does not
+    exceed what is free. So one user alone gets half of the limit, two get a third each, and there is always room for
+    one more user, without a list of users or a fixed number of them.
+
+    Invariants:
+    1. `total` is the sum of what the users hold; a user who holds nothing is not listed.
+    2. What was taken after `fits` agreed never lifts `total` above the limit.
+    """
+
+    __slots__ = ()
+
+    def fits(self, user: str, amount: int) -> bool:
+        """Whether a user may take that much."""
+        if not self.limit:
+            return True
+        free = self.limit - self.total
+        held = self.held.get(user, 0)
+        if not held:
+            return amount <= free or not amount
+        return held + amount <= free
+
+
+class Allowance(_Holdings):
+    """How much each user holds of a limit that every user has for itself.
+
+    What is counted here has to be taken anyway, so it may pass the limit; the user who did that takes nothing more
+    until it is below it again, and no other user is held up.
+    """
+
+    __slots__ = ()
+
+    def has_room(self, user: str) -> bool:
+        """Whether a user is below its limit."""
+        return not self.limit or self.held.get(user, 0) < self.limit
