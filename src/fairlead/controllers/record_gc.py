@@ -48,7 +48,14 @@ class _RecordCollector:
         self._nodes = Informer(context.client.of(Node, keep=False), transform=_name_only)
 
     async def run(self) -> None:
-        self._records.add_handler(Handler(on_add=self._added, on_update=lambda _old, new: self._changed(new)))
+        # A record that is gone is counted again: what was decided while the watch still had it may have missed another.
+        self._records.add_handler(
+            Handler(
+                on_add=self._added,
+                on_update=lambda _old, new: self._changed(new),
+                on_delete=lambda _record: self._queue.add(_COUNT),
+            )
+        )
         self._nodes.add_handler(Handler(on_delete=lambda _node: self._queue.add(_COUNT)))
         async with self._nodes.running(), self._records.running():
             # Without all nodes, every record would look like one of a node that is gone.

@@ -8,9 +8,7 @@ import datetime as dt
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import (
-    LifecycleEvent,
-)
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, NodeLifecycleRecord
 from fairlead.base import tasks
 from fairlead.base.gates import FeatureGates
 from fairlead.base.metrics import PrometheusMetrics
@@ -33,6 +31,14 @@ async def state(world: World, name: str) -> str:
         return "gone"
 
 
+async def recorded(world: World, node: str) -> list[tuple[str, str, str]]:
+    try:
+        record = await world.admin.of(NodeLifecycleRecord).get(node)
+    except api_errors.NotFound:
+        return []
+    return [(entry.event_name, entry.result, entry.node_uid) for entry in record.entries]
+
+
 async def test_events_of_a_node_that_goes_away_fail_and_are_collected(world: World) -> None:
     await a_transition(world)
     gone, stays = await a_node(world, "gone"), await a_node(world, "stays")
@@ -51,6 +57,8 @@ async def test_events_of_a_node_that_goes_away_fail_and_are_collected(world: Wor
         assert await state(world, "e1") == "Failed"
         await world.clock.advance(3)
         assert [await state(world, name) for name in ("e1", "e2")] == ["gone", "Claimed"]
+        assert await recorded(world, "gone") == [("e1", "Failed", gone.uid)]
+        assert await recorded(world, "stays") == []
     assert 'fairlead_events_collected_total{action="Delete"} 1.0' in metrics.exposition().decode()
 
 
@@ -73,6 +81,8 @@ async def test_an_event_for_a_node_that_never_comes_fails(world: World) -> None:
         assert await state(world, "e") == "Pending"
         await world.clock.advance(20)
         assert await state(world, "e") == "Failed"
+        # A user may delete an event that nothing holds at any moment: its entry is there already.
+        assert await recorded(world, "nowhere") == [("e", "Failed", "")]
         await world.clock.advance(70)
         assert await state(world, "e") == "gone"
 

@@ -17,7 +17,7 @@ from fairlead.driverapi import contracts, errors, http2, server
 from fairlead.driverapi.channel import DriverChannel
 from fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
 from fairlead.driverapi.memory import MemoryChannel
-from fairlead.driverapi.messages import PluginInfo, Progress, Reached
+from fairlead.driverapi.messages import PluginInfo, PodReport, Progress, Reached
 from tests.unit.driverapi.scripted import OFFERED, WORK, ScriptedDriver
 
 Serve = Callable[[ScriptedDriver], contextlib.AbstractAsyncContextManager[DriverChannel]]
@@ -52,7 +52,8 @@ async def test_a_start_carries_everything(serve: Serve) -> None:
 
 
 async def test_an_end_tells_of_its_progress_in_order(serve: Serve) -> None:
-    steps = [Progress(done=done, total=3, unit="pods", message=f"pod {done}") for done in range(3)]
+    pods = (PodReport(namespace="shop", name="web", uid="1", state="Blocked", attempts=2, blocked_by="a budget"),)
+    steps = [Progress(done=done, total=3, unit="pods", message=f"pod {done}", pods=pods) for done in range(3)]
     seen: list[Progress] = []
     async with serve(ScriptedDriver(progress=steps)) as channel:
         assert (await channel.end(WORK, seen.append)).state == "Rebooted"

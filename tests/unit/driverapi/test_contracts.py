@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from fairlead.driverapi import codec, contracts, errors
-from fairlead.driverapi.messages import OfferedTransition, PluginInfo, Progress, Reached, Work
+from fairlead.driverapi.messages import OfferedTransition, PluginInfo, PodReport, Progress, Reached, Work
 
 PROTO = pathlib.Path(__file__).parents[3] / "proto"
 FIELD = re.compile(r"^\s*(?:repeated\s+)?[\w.<>, ]+\s+(\w+)\s*=\s*(\d+);", re.MULTILINE)
@@ -121,8 +121,17 @@ def test_progress_that_is_none(done: int, total: int) -> None:
         codec.decode_progress(message)
 
 
+@pytest.mark.parametrize("pod", [{"uid": "1"}, {"name": "web"}, {"name": "web", "uid": "1", "attempts": -1}])
+def test_a_pod_that_is_none(pod: dict[str, object]) -> None:
+    message = contracts.message("fairlead.lifecycle.v1alpha1.Progress")()
+    message.pods.add(**pod)
+    with pytest.raises(errors.DriverMisbehaved):
+        codec.decode_progress(message)
+
+
 def test_the_rest_survives_the_wire() -> None:
-    progress = Progress(done=1, total=2, unit="pods", message="m")
+    pods = (PodReport(namespace="shop", name="web", uid="1", state="Blocked", attempts=2, blocked_by="a budget"),)
+    progress = Progress(done=1, total=2, unit="pods", message="m", pods=pods)
     assert codec.decode_progress(codec.encode_progress(progress)) == progress
     reached = Reached(state="s", node_name="n")
     assert codec.decode_reached(codec.encode_reached(reached)) == reached

@@ -75,7 +75,16 @@ async def test_progress_goes_on_where_it_was(here: World) -> None:
     assert first.counts == (3, 4)
     await first.kill()
     # What the agent wrote of it is what the next life knows.
-    status = {"claimStatus": "Claimed", "progress": {"done": 3, "total": 4, "unit": "pods"}}
+    last = {pod.name: pod for pod in first.progress[-1].pods}
+    assert {name: (pod.state, pod.attempts) for name, pod in last.items()} == {
+        **dict.fromkeys("abc", ("Gone", 1)),
+        "d": ("Leaving", 1),
+    }
+    pods = [
+        {"namespace": pod.namespace, "name": name, "uid": pod.uid, "state": pod.state, "attempts": pod.attempts + 6}
+        for name, pod in last.items()
+    ]
+    status = {"claimStatus": "Claimed", "progress": {"done": 3, "total": 4, "unit": "pods"}, "pods": pods}
     events = here.admin.of(LifecycleEvent)
     told = await events.patch("drain-1", MergePatch({"status": status}), subresource="status")
     assert told.status.progress == Progress(done=3, total=4, unit="pods")
@@ -86,6 +95,10 @@ async def test_progress_goes_on_where_it_was(here: World) -> None:
     await here.clock.advance(5)
     assert second.outcome == "done"
     assert second.counts == (4, 4)
+    # Those that the first life saw out are not forgotten, and attempts are counted across lives.
+    assert {pod.name: (pod.state, pod.attempts) for pod in second.progress[-1].pods} == dict.fromkeys(
+        "abcd", ("Gone", 7)
+    )
 
 
 async def test_a_server_that_goes_away_for_a_while(here: World) -> None:
