@@ -14,7 +14,7 @@ import pytest
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleEventSpec, NodeLifecycleRecord
 from fairlead.api.lifecycle_v1alpha1 import Progress as StoredProgress
 from fairlead.api.meta import ObjectMeta
 from fairlead.client import errors as client_errors
@@ -68,6 +68,45 @@ async def test_an_event_that_is_refused_holds_up_no_other(here: World, method: s
     assert here.seen("a") == (["Pending"] if method == "PUT" else ["Pending", "Claimed", "Succeeded"])
     assert here.seen("b") == ["Pending", "Claimed", "Succeeded", "gone"]
     assert isinstance(agent.agent.last_error, api_errors.Forbidden)
+
+
+@pytest.mark.parametrize("error", [api_errors.Forbidden("no right"), api_errors.ServiceUnavailable("busy")])
+async def test_a_record_that_is_refused_holds_its_event_only_for_a_while(
+    here: World, error: api_errors.ApiError
+) -> None:
+    """The kind or the right is missing, as after half an upgrade. A server that is only busy is waited for."""
+    refused = True
+
+    async def meet(request: Request) -> Response | None:
+        return answer(error) if refused and "/nodelifecyclerecords" in request.path else None
+
+    stand_between(here.start_agent(), meet)
+    await here.create("a")
+    await here.clock.advance(25)
+    assert here.seen("a") == ["Pending", "Claimed", "Succeeded"]
+    await here.clock.advance(35)
+    is_final = isinstance(error, api_errors.Forbidden)
+    assert here.seen("a") == ["Pending", "Claimed", "Succeeded", *(["gone"] if is_final else [])]
+    refused = False
+    await here.clock.advance(15)
+    assert here.seen("a")[-1] == "gone"
+    records = (await here.admin.of(NodeLifecycleRecord).list()).items
+    assert [entry.event_name for record in records for entry in record.entries] == ([] if is_final else ["a"])
+
+
+async def test_an_event_that_was_never_claimed_leaves_a_record_too(here: World) -> None:
+    here.start_agent()
+    await here.events.create(
+        LifecycleEvent(
+            metadata=ObjectMeta(name="e"), spec=LifecycleEventSpec(transition_name="missing", binding_node="node-1")
+        )
+    )
+    await here.clock.advance(310)
+    assert here.seen("e") == ["Pending", "Failed", "gone"]
+    record = await here.admin.of(NodeLifecycleRecord).get("node-1")
+    assert [(entry.event_name, entry.result) for entry in record.entries] == [("e", "Failed")]
+    assert record.entries[0].requested_by is not None
+    assert record.entries[0].requested_by.source == "Admission"
 
 
 async def test_a_server_that_is_only_busy_changes_nobodys_turn(here: World) -> None:
