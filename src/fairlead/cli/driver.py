@@ -82,7 +82,7 @@ def drain(invocation: Invocation, /, **flags: Any) -> None:
     async def run() -> None:
         import asyncio
 
-        async with node_flags.connect(invocation, flags, "fairlead-drain-driver") as client:
+        async with node_flags.connect_driver(invocation, flags, "fairlead-drain-driver") as client:
             recorder = EventRecorder(client, controller="fairlead.dev/drain", instance=flags["node_name"] or "drain")
             driver = DrainDriver(client, node_name=flags["node_name"], profile=profile, recorder=recorder)
             async with recorder.running(), sdk.serving(driver, serving) as served:

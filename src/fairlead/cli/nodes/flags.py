@@ -23,6 +23,7 @@ __all__ = [
     "check_choice",
     "check_waiting",
     "connect",
+    "connect_driver",
     "drain_flags",
     "drain_options",
     "go_boolean",
@@ -103,6 +104,21 @@ async def connect(invocation: Invocation, flags: Mapping[str, Any], component: s
         async with _patience_announced(connected):
             found = await lifecyclegroup.discovered(connected, flags["lifecycle_api_group"] or "")
         yield found
+
+
+def connect_driver(invocation: Invocation, flags: Mapping[str, Any], component: str) -> Client:
+    """A client for a driver, which starts whether the server answers or not and asks for the group when it needs it."""
+    from fairlead import client
+    from fairlead.api.reserved import LIFECYCLE_GROUP
+    from fairlead.api.scheme import Scheme
+
+    return client.connect(
+        kubeconfig_path=flags["kubeconfig"],
+        context=flags["kube_context"],
+        component=component,
+        environment=invocation.environment,
+        scheme=Scheme(flags["lifecycle_api_group"] or LIFECYCLE_GROUP),
+    )
 
 
 @contextlib.asynccontextmanager

@@ -14,6 +14,7 @@ from fairlead.api.core_v1 import Pod
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, PodOutcome
 from fairlead.base import logs, tasks
 from fairlead.client import errors as client_errors
+from fairlead.client import lifecyclegroup
 from fairlead.client.client import Client
 from fairlead.client.recorder import EventRecorder
 from fairlead.driverapi.messages import PodReport, Progress, Work
@@ -234,8 +235,8 @@ class Drain:
     async def _earlier_life(self) -> int:
         """What an earlier life of this driver told the event: how many pods there were in all, and since when."""
         try:
-            event = await self._client.of(LifecycleEvent).get(self._work.event_name)
-        except (api_errors.ApiError, client_errors.ClientError) as error:
+            event = await self._event()
+        except (api_errors.ApiError, client_errors.ClientError, lifecyclegroup.GroupUnknown) as error:
             _log.info("the event cannot be read, so progress starts anew", error=str(error))
             return 0
         if event.uid != self._work.event_uid:
@@ -244,6 +245,15 @@ class Drain:
         self._pods = {pod.uid: pod for pod in event.status.pods}
         self._asked = {pod.uid: pod.attempts for pod in event.status.pods}
         return event.status.progress.total if event.status.progress is not None else 0
+
+    async def _event(self) -> LifecycleEvent:
+        """The event of this drain, in whichever group the server has it."""
+        name = self._work.event_name
+        try:
+            return await self._client.of(LifecycleEvent).get(name)
+        except api_errors.NotFound:
+            elsewhere = await lifecyclegroup.discovered(self._client)
+            return await elsewhere.of(LifecycleEvent).get(name)
 
     async def _wait(self, plan: Plan) -> None:
         moments = [moment for moment in (plan.look_again, self._end) if moment is not None]
