@@ -151,7 +151,21 @@ class FlowControl:
             level.metrics.refused(ticket.refusal)
             self._pacer.ran(share, 0.0, set_aside)
             raise errors.too_many_requests(_TOO_MANY, _RETRY_AFTER_SECONDS)
-        return await self._run(level, ticket, share, answer, set_aside)
+        level.metrics.dispatched.value += 1
+        try:
+            response: Response = await self._pacer.run(share, answer(), set_aside)
+            body = response.body
+            if isinstance(body, bytes):
+                level.answered(ticket, len(body), stream=False)
+            elif isinstance(body, list):
+                level.answered(ticket, sum(map(len, body)), stream=False)
+            else:
+                level.answered(ticket, 0, stream=True)
+        except BaseException:
+            level.leave(ticket)
+            raise
+        response.on_sent = functools.partial(level.leave, ticket)
+        return response
 
     def take_turn_of(self, lane: Any, step: Step) -> float:
         """What is set aside if it is the turn of a connection's user; else 0, and ``step`` is called when it is."""
@@ -190,30 +204,6 @@ class FlowControl:
             raise
         level.metrics.waited(self._clock.monotonic() - began, ran=ticket.phase is Phase.RUNNING)
         return set_aside
-
-    async def _run(
-        self,
-        level: _Level,
-        ticket: Ticket,
-        share: UserShare,
-        answer: Callable[[], Coroutine[Any, Any, Response]],
-        set_aside: float,
-    ) -> Response:
-        level.metrics.dispatched.value += 1
-        try:
-            response: Response = await self._pacer.run(share, answer(), set_aside)
-            body = response.body
-            if isinstance(body, bytes):
-                level.answered(ticket, len(body), stream=False)
-            elif isinstance(body, list):
-                level.answered(ticket, sum(map(len, body)), stream=False)
-            else:
-                level.answered(ticket, 0, stream=True)
-        except BaseException:
-            level.leave(ticket)
-            raise
-        response.on_sent = functools.partial(level.leave, ticket)
-        return response
 
 
 def _limits(seats: int) -> Limits:

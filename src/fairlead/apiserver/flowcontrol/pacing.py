@@ -25,15 +25,12 @@ class Pacer:
     def __init__(self, clock: Clock) -> None:
         self.now = clock.monotonic
         self._turns: Turns[Step] = Turns()
+        self.take = self._turns.take  # what is set aside for a user's next step if it runs now; 0 if it has to wait
         self._planned = False
 
     def share(self, user: Hashable, present_seconds: float = PRESENT_SECONDS) -> UserShare:
         """The share of a user whose request arrives, and who counts as present for so long."""
         return self._turns.share(user, self.now(), present_seconds)
-
-    def take(self, share: UserShare) -> float:
-        """What is set aside for the user's next step if it runs now; 0 if it has to wait."""
-        return self._turns.take(share)
 
     def call_in_turn(self, share: UserShare, step: Step) -> None:
         """Call this when it is the user's turn."""
@@ -58,9 +55,7 @@ class Pacer:
 
     def ran(self, share: UserShare, seconds: float, set_aside: float) -> None:
         """A step has taken so long, for which so much had been set aside."""
-        turns = self._turns
-        turns.ran(share, seconds, set_aside)
-        if turns.over and not self._planned:
+        if self._turns.ran(share, seconds, set_aside) and not self._planned:
             self._plan()
 
     def run(self, share: UserShare, handler: Coroutine[Any, Any, _T], set_aside: float) -> Awaitable[_T]:

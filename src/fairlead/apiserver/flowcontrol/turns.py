@@ -33,12 +33,12 @@ S = TypeVar("S")
 class Share(Generic[S]):
     """What one user has had, and its steps that wait, in order."""
 
-    __slots__ = ("cost", "last_seen", "present_until", "queued", "served", "served_in", "waiting")
+    __slots__ = ("cost", "present_until", "queued", "served", "served_in", "waiting")
 
     def __init__(self, served: float) -> None:
         self.served = served  # virtual time: seconds used since it came, counted from where the others were then
         self.cost = STEP_SECONDS  # of its steps, lately
-        self.last_seen = self.present_until = 0.0
+        self.present_until = 0.0  # in seconds of the clock
         self.served_in = -1  # the last pass in which a step of it ran
         self.queued = False  # it stands in the order of users
         self.waiting: collections.deque[S] = collections.deque()
@@ -49,7 +49,8 @@ class Turns(Generic[S]):
 
     Invariants:
     1. The steps of one user run in the order in which they asked.
-    2. A step that waits runs before the steps of users who have had more, whenever those asked.
+    2. A step that waits runs before the steps of users who have had more, whenever those asked. What a user has had is
+       known to within one step: of those under way it is what is set aside for them.
     3. The steps that are chosen for one pass take about the slice together, and are one at least. What they will take
        is set aside beforehand, by what the user's steps took lately.
     4. A user who comes after a pause is served as if it had used as much as the one who has had least.
@@ -63,21 +64,12 @@ class Turns(Generic[S]):
         self._pushed = 0
         self._virtual = 0.0
         self._spent = 0.0  # of this pass
+        self._slice = ALONE_SECONDS
         self._beyond = 0
         self._pass = 0
         self._others_until = 0.0  # until then more than one user is present
         self._latest: Share[S] | None = None
         self._forget_at = _KNOWN_USERS
-
-    @property
-    def over(self) -> bool:
-        """The time of this pass is used up."""
-        return self._spent >= self._slice
-
-    @property
-    def _slice(self) -> float:
-        latest = self._latest
-        return BESIDE_SECONDS if latest is None or latest.last_seen < self._others_until else ALONE_SECONDS
 
     def share(self, user: Hashable, now: float, present_seconds: float = PRESENT_SECONDS) -> Share[S]:
         """The share of a user whose request arrives, and who counts as present for so long."""
@@ -86,19 +78,21 @@ class Turns(Generic[S]):
             if len(self.shares) >= self._forget_at:
                 self._forget(now)
             share = self.shares[user] = Share(self._virtual)
-        share.last_seen = now
         share.present_until = now + present_seconds
         if share is not self._latest:
             if self._latest is not None:
                 both = min(share.present_until, self._latest.present_until)
                 self._others_until = max(self._others_until, both)
             self._latest = share
+        self._slice = BESIDE_SECONDS if now < self._others_until else ALONE_SECONDS
         return share
 
     def take(self, share: Share[S]) -> float:
         """What is set aside for a user's next step if it runs in this pass; 0 if it has to `wait`."""
-        if not self._may_run(share):
+        if (self.waiting or self._spent >= self._slice) and not self._may_run(share):
             return 0.0
+        if share.served < self._virtual and not share.queued:
+            share.served = self._virtual
         self._spent += share.cost
         return share.cost
 
@@ -126,8 +120,8 @@ class Turns(Generic[S]):
             share.waiting.remove(step)
             self.waiting -= 1
 
-    def ran(self, share: Share[S], seconds: float, set_aside: float) -> None:
-        """A step has taken so long, for which so much had been set aside."""
+    def ran(self, share: Share[S], seconds: float, set_aside: float) -> bool:
+        """A step has taken so long, for which so much had been set aside. Whether the pass's time is used up."""
         seconds += STEP_SECONDS
         self._spent += seconds - set_aside
         began = share.served
@@ -136,6 +130,7 @@ class Turns(Generic[S]):
         self._virtual = max(self._virtual, began if self.waiting else share.served)
         share.served_in = self._pass
         share.cost += _SMOOTHING * (seconds - share.cost)
+        return self._spent >= self._slice
 
     def turn(self) -> list[tuple[S, float]]:
         """Begin a pass. Returns the steps that run in it, in order, and what is set aside for each."""
