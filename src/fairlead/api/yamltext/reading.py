@@ -83,6 +83,23 @@ class _Anchored:
         self.pairs = pairs
 
 
+class _Source:
+    """The text, handed to the parser a little at a time.
+
+    The parser in C takes a whole scalar at once, however long it is. Only here, where it asks for more, can another
+    thread have its turn.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._start = 0
+
+    def read(self, size: int) -> str:
+        """The next characters."""
+        start, self._start = self._start, self._start + size
+        return self._text[start : self._start]
+
+
 class Reading:
     """One document on its way from text to value; what follows it in the text is not looked at."""
 
@@ -108,7 +125,7 @@ class Reading:
         # The same parser in C, where the library was built with it.
         loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
-            self._parser = loader(_decoded(text))
+            self._parser = loader(_Source(_decoded(text)))
         except yaml.YAMLError as error:
             raise _translated(error) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from fairlead.api import errors, selectors
@@ -35,7 +36,9 @@ async def scale(call: Call) -> Response:
         entry = call.core.store.read(resource.table, resource.key(call.info.namespace, call.info.name))
         if entry is None:
             raise errors.not_found(resource.group_resource, call.info.name)
-        return presentation.one_object(call, form, _scale_of(resource.decode(entry), paths))
+        weigh(len(entry.tail))
+        obj = await call.core.offload.run(resource.decode, entry)
+        return presentation.one_object(call, form, _scale_of(obj, paths))
     body = await read_object(call, SCALE, schemas.node(SCALE)) if call.info.verb == "update" else None
     if body is not None:
         call.check_named(body)
@@ -44,14 +47,15 @@ async def scale(call: Call) -> Response:
 
     async def mutation(current: Json) -> Json:
         seen = _scale_of(current, paths)
-        wanted = body if body is not None else change(seen) if change is not None else seen
-        _check(call, wanted)
+        run = call.core.offload.run
+        wanted = body if body is not None else await run(change, seen) if change is not None else seen
+        await run(_check, call, wanted)
         asked = (wanted.get("metadata") or {}).get("resourceVersion")
         if asked:
             current["metadata"]["resourceVersion"] = asked
         replicas = (wanted.get("spec") or {}).get("replicas", 0)
         if applies:
-            return _applied(call, current, paths, replicas)
+            return await run(_applied, call, current, paths, replicas)
         _write(current, paths.spec_replicas, replicas)
         return current
 
@@ -111,10 +115,13 @@ def _media(call: Call) -> str:
     return call.request.header("content-type").partition(";")[0].strip()
 
 
-async def _read_patch(call: Call) -> Any:
-    media = _media(call)
+async def _read_patch(call: Call) -> Callable[[Json], Any]:
     data = await call.request.read_body()
     weigh(len(data))
+    return await call.core.offload.run(_decode_patch, _media(call), data)
+
+
+def _decode_patch(media: str, data: bytes) -> Callable[[Json], Any]:
     if media == patch_verb.JSON_PATCH:
         operations = patch_verb.decode_patch(data)
         return lambda seen: apply_json_patch(seen, operations)
