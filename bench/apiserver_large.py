@@ -1,7 +1,8 @@
-"""How long others wait while the embedded API server handles requests of 3 MB, each made to cost as much as it can.
+"""How long others wait while the embedded API server handles large requests, each made to cost as much as it can.
 
 Small requests are timed by a process of its own, first alone, then while one client sends large requests one after the
-other. Every form of body that the server takes is among them.
+other. Every form of body that the server takes is among them, and every form of list: of large objects, of many
+objects, of a moment that is past.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
+import urllib.request
 from collections.abc import Callable, Iterator
 from typing import NamedTuple, Self
 
@@ -30,6 +32,11 @@ LIMIT_MS = 100
 NAMESPACE = "default"
 MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 THINGS = f"/apis/large.example.com/v1/namespaces/{NAMESPACE}/things"
+LARGE_MAPS = "/api/v1/namespaces/large/configmaps"
+LARGE_OBJECTS = 12
+MANY_OBJECTS = 30_000
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+SCALE = f"{DEPLOYMENTS}/scaled/scale"
 SMALL = "/api/v1/namespaces/kube-system"
 APPLY = "application/apply-patch+yaml"
 YAML = "application/yaml"
@@ -38,13 +45,14 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
 class Large(NamedTuple):
-    """One request. `%d` in the path is its number."""
+    """One request. `%d` in the path is its number, and `%past` a revision that was not asked for before."""
 
     name: str
     method: str
     path: str
-    content_type: str
-    body: bytes
+    content_type: str = "application/json"
+    body: bytes = b""
+    accept: str = "application/json"
 
 
 @benchmark("apiserver-large")
@@ -58,13 +66,16 @@ def measure() -> Iterator[Measurement]:
             yield Measurement("small requests alone, p99", idle.p99_ms, "ms")
             for large in requests():
                 yield _beside(plane, large, idle)
+            past = _prepare_lists(plane.endpoint)
+            for large in lists():
+                yield _beside(plane, large, idle, past)
         finally:
             plane.close()
 
 
-def _beside(plane: Plane, large: Large, idle: Result) -> Measurement:
+def _beside(plane: Plane, large: Large, idle: Result, past: int = 0) -> Measurement:
     before = plane.resident_megabytes()
-    with _Sender(plane.endpoint, large) as sender:
+    with _Sender(plane.endpoint, large, past) as sender:
         sender.answered.wait()  # the first one has warmed up what is loaded when it is needed
         busy = _small(plane.endpoint)
     note = (
@@ -82,8 +93,8 @@ def _small(endpoint: Endpoint) -> Result:
 class _Sender:
     """Sends the same large request again and again, on one connection, from a thread."""
 
-    def __init__(self, endpoint: Endpoint, large: Large) -> None:
-        self._endpoint, self._large = endpoint, large
+    def __init__(self, endpoint: Endpoint, large: Large, past: int) -> None:
+        self._endpoint, self._large, self._past = endpoint, large, past
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.answered = threading.Event()
@@ -103,8 +114,9 @@ class _Sender:
             send = _sending(self._endpoint)
             while not self._stopped.is_set():
                 began = time.perf_counter()
-                path = self._large.path.replace("%d", str(self.number))
-                self.code = send(self._large.method, path, self._large.content_type, self._large.body)
+                large = self._large
+                path = large.path.replace("%d", str(self.number)).replace("%past", str(self._past + self.number))
+                self.code = send(large.method, path, large.content_type, large.body, large.accept)
                 self.seconds += time.perf_counter() - began
                 self.number += 1
                 self.answered.set()
@@ -112,16 +124,17 @@ class _Sender:
             self.answered.set()
 
 
-def _sending(endpoint: Endpoint) -> Callable[[str, str, str, bytes], int]:
+def _sending(endpoint: Endpoint) -> Callable[..., int]:
     parts = urllib.parse.urlsplit(endpoint.url)
     context = ssl.create_default_context(cafile=endpoint.ca_file)
     connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, context=context, timeout=120)
 
-    def send(method: str, path: str, content_type: str, body: bytes) -> int:
-        headers = {"Authorization": f"Bearer {endpoint.token}", "Content-Type": content_type}
-        connection.request(method, path, body, headers)
+    def send(method: str, path: str, content_type: str, body: bytes, accept: str = JSON) -> int:
+        headers = {"Authorization": f"Bearer {endpoint.token}", "Content-Type": content_type, "Accept": accept}
+        connection.request(method, path, body or None, headers)
         answer = connection.getresponse()
-        answer.read()
+        while answer.read(1 << 16):
+            pass
         return answer.status
 
     return send
@@ -193,6 +206,55 @@ def requests() -> Iterator[Large]:
         JSON,
         _definition(),
     )
+
+
+def _prepare_lists(endpoint: Endpoint) -> int:
+    """Twelve large objects, and many small ones. Returns a revision before the small ones."""
+    send = _sending(endpoint)
+    assert send("POST", "/api/v1/namespaces", JSON, b'{"metadata":{"name":"large"}}') == 201
+    for number in range(LARGE_OBJECTS):
+        data = {"metadata": {"name": f"l{number}"}, "data": {"k": "v" * 1_000_000}}
+        assert send("POST", LARGE_MAPS, JSON, json.dumps(data).encode()) == 201
+    past = _revision(endpoint)
+    body = json.dumps({"metadata": {"name": "m-%d", "labels": {"a": "b"}}})
+    drive(Job(endpoint, "POST", MAPS, body, requests=MANY_OBJECTS))
+    scaled = {
+        "metadata": {"name": "scaled"},
+        "spec": {
+            "selector": {"matchLabels": {"a": "b"}},
+            "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
+        },
+    }
+    assert send("POST", DEPLOYMENTS, JSON, json.dumps(scaled).encode()) == 201
+    return past
+
+
+def _revision(endpoint: Endpoint) -> int:
+    """The revision of now."""
+    context = ssl.create_default_context(cafile=endpoint.ca_file)
+    url, headers = f"{endpoint.url}/api/v1/namespaces?limit=1", {"Authorization": f"Bearer {endpoint.token}"}
+    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), context=context) as answer:
+        return int(json.load(answer)["metadata"]["resourceVersion"])
+
+
+def lists() -> Iterator[Large]:
+    """Each form of a list, of large objects and of many; and a patch of 3 MB to a scale."""
+    metadata = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    for path, objects in ((LARGE_MAPS, "large objects"), (MAPS, "many objects")):
+        for name, accept in (("", JSON), (" as metadata", metadata), (" as a Table", table), (" as YAML", YAML)):
+            yield Large(f"a list of {objects}{name}", "GET", path, accept=accept)
+        yield Large(f"a list of {objects}, indented", "GET", path + "?pretty=true")
+        yield Large(f"a Table with {objects}", "GET", path + "?includeObject=Object", accept=table)
+    yield Large("a selector that nothing matches", "GET", MAPS + "?labelSelector=no%3Dsuch")
+    yield Large("a page of the past", "GET", MAPS + "?resourceVersionMatch=Exact&resourceVersion=%past&limit=10")
+    patch = json.dumps({"spec": {"replicas": 1}, "x": ["y"] * 600_000}).encode()
+    yield Large("a patch of a scale", "PATCH", SCALE + "?dryRun=All", "application/merge-patch+json", patch)
+    applied = (
+        b"apiVersion: autoscaling/v1\nkind: Scale\nmetadata: {name: scaled}\nspec: {replicas: 1}\nx:\n"
+        + b"- y\n" * 700_000
+    )
+    yield Large("an apply to a scale", "PATCH", SCALE + "?dryRun=All&fieldManager=m", APPLY, applied)
 
 
 def _protobuf(field: bytes, times: int) -> bytes:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import enum
+import functools
 import sys
 import weakref
 from collections.abc import Callable, Coroutine
@@ -189,6 +190,12 @@ def _remember(task: asyncio.Task[Any], owner: str, name: str) -> None:
     while frame is not None and len(places) < _STACK_FRAMES:
         if frame.f_globals.get("__name__") == "asyncio.events":
             break  # from here on it is the event loop's own machinery
-        places.append(f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}")
+        places.append(_place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         frame = frame.f_back
     _alive[task] = LiveTask(owner=owner, name=name, started_at=tuple(places))
+
+
+@functools.lru_cache(1_000)
+def _place(file: str, line: int, function: str) -> str:
+    """Tasks are started at few places: a thousand of them share these texts."""
+    return f"{file}:{line} {function}"

@@ -8,8 +8,10 @@ how many more its aliases stand for.
 from __future__ import annotations
 
 import decimal
+import functools
 import math
 import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from fairlead.api import golang
@@ -113,15 +115,6 @@ class Reading:
         self._anchors: dict[str, _Anchored | None] = {}
         self._values = 0
         self._aliased = 0
-        self._handlers = {
-            yaml.ScalarEvent: self._scalar,
-            yaml.MappingStartEvent: self._start_map,
-            yaml.SequenceStartEvent: self._start_list,
-            yaml.MappingEndEvent: self._end,
-            yaml.SequenceEndEvent: self._end,
-            yaml.AliasEvent: self._alias,
-            yaml.DocumentStartEvent: self._start,
-        }
         # The same parser in C, where the library was built with it.
         loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
         try:
@@ -135,14 +128,14 @@ class Reading:
         Raises:
             YamlError: it cannot be read.
         """
-        yaml, handlers, get_event = self._yaml, self._handlers, self._parser.get_event
+        yaml, handlers, get_event = self._yaml, self._handlers(), self._parser.get_event
         event: Any = None
         try:
             for _ in range(events):
                 event = get_event()
                 handler = handlers.get(event.__class__)
                 if handler is not None:
-                    handler(event)
+                    handler(self, event)
                 elif isinstance(event, (yaml.DocumentEndEvent, yaml.StreamEndEvent)):
                     return True
         except (yaml.YAMLError, UnicodeError) as error:
@@ -164,8 +157,26 @@ class Reading:
         if isinstance(event, self._yaml.DocumentStartEvent):
             raise _at(event, "there is more than one document")
 
-    @staticmethod
-    def _start(event: Any) -> None:
+    @classmethod
+    @functools.cache
+    def _handlers(cls) -> dict[type, Callable[[Reading, Any], None]]:
+        """What is done for each event.
+
+        No methods of one reading: these would keep it, and all that it has read, in a cycle.
+        """
+        import yaml
+
+        return {
+            yaml.ScalarEvent: cls._scalar,
+            yaml.MappingStartEvent: cls._start_map,
+            yaml.SequenceStartEvent: cls._start_list,
+            yaml.MappingEndEvent: cls._end,
+            yaml.SequenceEndEvent: cls._end,
+            yaml.AliasEvent: cls._alias,
+            yaml.DocumentStartEvent: cls._start,
+        }
+
+    def _start(self, event: Any) -> None:
         if event.version not in {None, (1, 1)}:
             raise _at(event, "found incompatible YAML document")
 

@@ -123,6 +123,8 @@ class Outgoing:
     def pause(self) -> None:
         """The transport is full."""
         self.held_back = True
+        if self._source is not None:
+            self._source.mute(muted=True)
 
     def resume(self) -> None:
         """There is room again."""
@@ -130,6 +132,7 @@ class Outgoing:
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
         if self._source is not None:
+            self._source.mute(muted=False)
             self._fill()
 
     async def send(self, top: bytes, body: Text) -> None:
@@ -160,6 +163,7 @@ class Outgoing:
         """A body that is made while it is sent. Returns when it is over; hangs up when it broke off."""
         self._source, self._chunked = source, chunked
         source.listen(self._fill)
+        source.mute(muted=self.held_back)
         try:
             while not await self._fill_until_done():
                 await source.work()

@@ -154,7 +154,7 @@ class HttpServer:
         there = len(self._site.connections)
         self._most = max(self._most, there)
         rested = self._site.now - self._trimmed_at >= _TRIM_SECONDS
-        if there == self._last and self._most - there >= _CROWD and rested:
+        if rested and (memory.is_due() or (there == self._last and self._most - there >= _CROWD)):
             self._trimmed_at = self._site.now
             self._most = there
             memory.give_back()

@@ -35,7 +35,7 @@ class Unsent:
         self.own_bytes = 0  # what the texts take that are in no other reader's hands, whether begun or not
         self.shared = b""  # a long part that other readers may have, too
         self._texts: collections.deque[tuple[Text, int]] = collections.deque()
-        self._rest: collections.deque[memoryview] = collections.deque()  # of a long text whose beginning was sent
+        self._rest: list[memoryview] = []  # of a long text whose beginning was sent, the last part first
         self._begun_own = 0  # the bytes of its own of that text, all of which are kept until it is sent
 
     @property
@@ -71,7 +71,7 @@ class Unsent:
             length = size_of(text)
             if length > most_bytes:
                 parts = (text,) if isinstance(text, bytes) else text
-                self._rest.extend(memoryview(part) for part in parts if part)
+                self._rest = [memoryview(part) for part in reversed(parts) if part]
                 self._begun_own = own_bytes
             elif size + length > most_bytes:
                 break
@@ -88,11 +88,10 @@ class Unsent:
         return b"".join(piece) if piece else None
 
     def _cut(self, piece: list[bytes | memoryview], most_bytes: int) -> int:
-        part = self._rest[0][:most_bytes]
-        if len(part) < len(self._rest[0]):
-            self._rest[0] = self._rest[0][most_bytes:]
-        else:
-            self._rest.popleft()
+        rest = self._rest.pop()
+        part = rest[:most_bytes]
+        if len(part) < len(rest):
+            self._rest.append(rest[most_bytes:])
         if not self._rest:
             self.own_bytes -= self._begun_own
         piece.append(part)
@@ -149,6 +148,10 @@ class Stream(abc.ABC):
     @abc.abstractmethod
     def listen(self, listener: Callable[[], None] | None) -> None:
         """Call this when there may be another piece, or the end."""
+
+    def mute(self, *, muted: bool) -> None:
+        """While it is muted there is no room: its listener need not be called for news, only for the end."""
+        del muted
 
     async def work(self) -> None:
         """Make some of what comes next, and let others have a turn."""

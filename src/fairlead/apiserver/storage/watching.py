@@ -74,6 +74,7 @@ class Watcher:
         "_ready",
         "ended",
         "holds",
+        "muted",
         "outrun",
         "overrun",
         "selection",
@@ -93,6 +94,7 @@ class Watcher:
         self.overrun = False
         self.outrun = False  # the past that it had to tell of is gone
         self.holds: int | None = None  # the revision of a state that is still being sent
+        self.muted = False  # its reader has no room, and takes what is queued when it has some
         self._dispatcher = dispatcher
         self._limit_bytes = limit_bytes
         self._behind = since if history is not None else None
@@ -133,7 +135,7 @@ class Watcher:
                 return
             self._notices.append(notice)
             self._bytes += size_of_notice(notice)
-        if not self._due:
+        if not self._due and not self.muted:
             self._due = True
             self._dispatcher.add(self)
 

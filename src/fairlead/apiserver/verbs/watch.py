@@ -131,6 +131,10 @@ class WatchStream(Stream):
         """Call this when there may be another line, or the end."""
         self._watcher.listen(listener)
 
+    def mute(self, *, muted: bool) -> None:
+        """A thousand watchers that do not read cost a change no thousand calls."""
+        self._watcher.muted = muted
+
     def next_piece(self) -> bytes | None:
         """As many lines as are worth one write, or a part of a long one."""
         if self._watcher.outrun:
@@ -148,6 +152,8 @@ class WatchStream(Stream):
                 return line
         while self._unsent.size < PIECE_BYTES and self._read_lines():
             pass
+        if self._state is not None and self.needs_work and self._unsent.size < PIECE_BYTES:
+            return None  # each write takes memory of its own while the client does not read
         return self._unsent.take(PIECE_BYTES)
 
     async def work(self) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import subprocess
 import sys
@@ -201,3 +202,31 @@ def test_pieces_of_a_real_document_are_a_value_or_an_error() -> None:
             text[chance.randrange(len(text))] = chance.randrange(256)
         with contextlib.suppress(YamlError):
             msgspec.json.encode(read_first(bytes(text)).value)
+
+
+def test_a_long_scalar_is_handed_to_the_parser_a_little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The parser does not let other threads run while it has text to look at."""
+    sizes: list[int] = []
+    hand_over = reading._Source.read
+
+    def counted(source: reading._Source, size: int) -> str:
+        sizes.append(len(text := hand_over(source, size)))
+        return text
+
+    monkeypatch.setattr(reading._Source, "read", counted)
+    assert read("a: |\n" + "  text\n" * 150_000) == {"a": "text\n" * 150_000}
+    assert max(sizes) <= 64 * 1024
+    assert sum(sizes) > MEGABYTE
+
+
+def test_what_was_read_is_freed_without_the_collector() -> None:
+    """It may be 200,000 values, and the collector stops everything while it looks for them."""
+    for text in ("a: [1]", "a: [", "[" * (MAX_DEPTH + 1), "a: &x [*x]"):
+        gc.collect()
+        gc.disable()
+        try:
+            with contextlib.suppress(YamlError):
+                read_first(text)
+            assert not [one for one in gc.get_objects() if isinstance(one, Reading)]
+        finally:
+            gc.enable()

@@ -62,8 +62,8 @@ def test_a_part_that_others_hold_is_not_copied_before_it_is_sent() -> None:
     assert unsent.take(10) == b"{xxxxxxxxx"
     assert unsent.shared is stored
     assert unsent.own_bytes == 0
-    assert [rest.obj for rest in unsent._rest] == [stored, b"}"]
-    assert unsent._rest[0].obj is stored
+    assert [rest.obj for rest in unsent._rest] == [b"}", stored]
+    assert unsent._rest[-1].obj is stored
 
 
 def test_what_several_clients_share_is_counted_once() -> None:

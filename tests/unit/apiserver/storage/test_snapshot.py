@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -9,6 +11,7 @@ from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.storage.selection import EVERYTHING, Selection
 from fairlead.apiserver.storage.snapshot import Snapshot, SortedEntries
 from fairlead.apiserver.storage.table import Table
+from fairlead.base.tasks import TaskScope
 
 KEYS = st.builds("{}/{}".format, st.sampled_from(["a", "a-b", "ab", "b"]), st.integers(0, 120))
 
@@ -67,6 +70,48 @@ async def test_a_table_shows_every_moment_that_it_remembers(written: list[str], 
         assert shown(snapshot) == moments[revision]
     for revision in range(table.forgotten):
         assert await table.snapshot_at(revision) is None
+
+
+async def test_writes_go_on_while_a_moment_of_the_past_is_rebuilt() -> None:
+    """It shows its moment all the same, others have turns meanwhile, and readers of the same moment share it."""
+    table = Table("pods")
+    for number in range(3_000):
+        made = entry(f"ns/{number:05}", number + 1)
+        table.apply(Change(number + 1, None, made, made))
+    turns = 0
+
+    async def write() -> None:
+        nonlocal turns
+        while len(done) < 2:
+            revision = 3_001 + turns
+            before = table.entries["ns/00000"]
+            after = entry("ns/00000", revision)
+            table.apply(Change(revision, before, after, after))
+            turns += 1
+            await asyncio.sleep(0)
+
+    done: list[Snapshot | None] = []
+
+    async def look() -> None:
+        done.append(await table.snapshot_at(1_000))
+
+    async with TaskScope("test") as scope:
+        for work in (look(), look(), write()):
+            scope.start(work, name="work")
+    first, second = done
+    assert first is not None
+    assert first is second
+    assert shown(first) == [(f"ns/{number:05}", number + 1) for number in range(1_000)]
+    assert turns > 4
+
+
+def test_a_scan_lets_others_have_turns() -> None:
+    entries = SortedEntries()
+    for number in range(10_000):
+        entries.put(entry(f"ns/{number:05}", 1))
+    found = list(entries.snapshot().scan(Selection(name="00001")))
+    assert [one.key for one in found if one is not None] == ["ns/00001"]
+    assert found.count(None) >= 9
 
 
 def test_readers_of_one_moment_share_it_and_readers_of_others_share_what_is_the_same() -> None:

@@ -219,6 +219,27 @@ async def test_a_watch_resumes_where_it_was_and_sees_each_change_once() -> None:
         assert seen == [("MODIFIED", 2), ("DELETED", 3)]
 
 
+async def test_a_reader_without_room_is_called_for_the_end_only_and_misses_nothing() -> None:
+    async with running(MemoryLog()) as store:
+        watcher = store.watch("pods", EVERYTHING, since=None)
+        calls: list[int] = []
+        watcher.listen(lambda: calls.append(store.revision))
+        watcher.muted = True
+        for name in "abc":
+            await put(store, f"ns/{name}")
+        await asyncio.sleep(0)
+        assert calls == []
+        watcher.muted = False
+        await put(store, "ns/d")
+        await asyncio.sleep(0)
+        assert calls == [4]
+        assert [entry.key for _, entry, _ in watcher.take_nowait() if entry] == ["ns/a", "ns/b", "ns/c", "ns/d"]
+        watcher.muted = True
+        watcher.end()
+        await asyncio.sleep(0)
+        assert calls == [4, 4]
+
+
 async def test_an_object_that_leaves_a_selection_is_deleted_for_its_watcher() -> None:
     async with running(MemoryLog()) as store:
         red = Selection(labels=parse_label_selector("red"))
