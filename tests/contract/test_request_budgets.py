@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import ssl
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -219,7 +220,16 @@ async def test_a_large_body_is_not_read_before_its_turn(
     assert before < 3_000_000
 
 
-async def test_connections_that_say_nothing_make_room(plane: EmbeddedControlPlane) -> None:
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    """This process, and the server that it starts, may open more files than many systems let them at first."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4 * NEWCOMERS)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_connections_that_say_nothing_make_room(many_files: None, plane: EmbeddedControlPlane) -> None:
     """More of them than one address may have wait; a client that comes after them is slowed, not refused."""
     host, _, port = plane.access().url.removeprefix("https://").partition(":")
     async with contextlib.AsyncExitStack() as stack:

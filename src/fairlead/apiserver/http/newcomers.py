@@ -15,7 +15,7 @@ from fairlead.apiserver.shares import Ledger
 __all__ = ["NEWCOMERS", "PATIENCE_SECONDS", "Newcomer", "Newcomers"]
 
 # One address alone gets half of them.
-NEWCOMERS = 512
+NEWCOMERS = 2048
 # A newcomer that has stayed one for so long makes room for another one that waits.
 PATIENCE_SECONDS = 5.0
 
