@@ -26,12 +26,34 @@ __all__ = ["Execution", "Step"]
 Step = Literal["start", "end"]
 
 _RECONNECT: Final = Backoff(initial_seconds=0.1, factor=2.0, cap_seconds=5.0, jitter=0.5)
-# A call that lasts this long has reached its driver.
+# A call that lasts this long has reached its driver. After each loss of the driver it takes twice as long, so that a
+# driver that dies a little later into every call is lost for good in the end, as one that does not come back is.
 _STEADY_SECONDS: Final = 5.0
 # An answer of a driver counts for one claim, and no longer than this.
 _ANSWER_COUNTS_SECONDS: Final = 5.0
 
 _log = logs.get_logger(__name__)
+
+
+class _Trust:
+    """How long a driver must last before it counts as back, from how often it was lost for one event."""
+
+    def __init__(self) -> None:
+        self._losses = 0
+        self._furthest = 0
+
+    @property
+    def steady_seconds(self) -> float:
+        return _STEADY_SECONDS * 2.0 ** max(0, self._losses - 1)
+
+    def lost(self) -> None:
+        self._losses += 1
+
+    def progressed(self, progress: Progress) -> None:
+        """Work that gets further than ever before is not in vain, however often its driver dies on the way."""
+        if progress.done > self._furthest:
+            self._furthest = progress.done
+            self._losses = min(self._losses, 1)
 
 
 class Execution:
@@ -142,12 +164,14 @@ class Execution:
         work = _work(event)
         driver = event.status.driver
         delays = _RECONNECT.delays(self._randomness)
+        trust = _Trust()
         while True:
             for registration in self._directory.able_to(driver, work.start, work.end):
                 try:
-                    async with self._reachable_while_it_lasts(event.uid, delays):
-                        reached = await self._call_once(registration, event, step, work)
+                    async with self._reachable_while_it_lasts(event.uid, delays, trust):
+                        reached = await self._call_once(registration, event, step, work, trust)
                 except DriverGone as error:
+                    trust.lost()
                     _log.info("driver gone, calling again", event=event.name, step=step, error=str(error))
                     self._directory.silent(registration, Silence(self._clock.now(), str(error)))
                     self._unreachable(event.uid, str(error))
@@ -162,11 +186,11 @@ class Execution:
                 await self._directory_changes()
 
     @contextlib.asynccontextmanager
-    async def _reachable_while_it_lasts(self, uid: str, delays: Delays) -> AsyncIterator[None]:
+    async def _reachable_while_it_lasts(self, uid: str, delays: Delays, trust: _Trust) -> AsyncIterator[None]:
         """A call that lasts is one to a driver that is there again; one that dies at once every time is not."""
 
         async def steady() -> None:
-            await self._clock.sleep(_STEADY_SECONDS)
+            await self._clock.sleep(trust.steady_seconds)
             delays.reset()
             self.runs[uid] = Calling()
             self._on_change()
@@ -187,7 +211,9 @@ class Execution:
             self.runs[uid] = Calling(silence)
             self._on_change()
 
-    async def _call_once(self, registration: Registration, event: LifecycleEvent, step: Step, work: Work) -> Reached:
+    async def _call_once(
+        self, registration: Registration, event: LifecycleEvent, step: Step, work: Work, trust: _Trust
+    ) -> Reached:
         _log.info("calling driver", event=event.name, step=step, driver=registration.driver)
         seconds = _seconds_until(work.deadline, self._clock.now())
         if step == "start":
@@ -195,6 +221,7 @@ class Execution:
 
         def on_progress(progress: Progress) -> None:
             self.progress[event.uid] = progress
+            trust.progressed(progress)
             self._on_change()
 
         return await registration.channel.end(work, on_progress, timeout_seconds=seconds)

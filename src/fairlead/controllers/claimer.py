@@ -215,7 +215,8 @@ class _Claimer:
             identity=self._identity,
             claimant=_CLAIMANT,
             settings=self._settings,
-            succeeds=f"{self._kin}_" if self._context.lock else "",
+            # By the manager's own Lease, or by the locked file that holds this name, the earlier holder has ended.
+            succeeds=f"{self._kin}_" if self._context.lock else self._identity,
         )
         try:
             await holder.run()

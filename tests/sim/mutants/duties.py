@@ -26,10 +26,10 @@ from tests.sim.mutants.registry import mutant
 def _without_calling(step_left_out: str, patch: pytest.MonkeyPatch) -> None:
     once = execution.Execution._call_once
 
-    async def lie(self: Any, registration: Any, event: Any, step: Any, work: Any) -> Any:
+    async def lie(self: Any, registration: Any, event: Any, step: Any, work: Any, trust: Any) -> Any:
         if step == step_left_out:
             return Reached(state=getattr(work, step), node_name=work.node_name)
-        return await once(self, registration, event, step, work)
+        return await once(self, registration, event, step, work, trust)
 
     patch.setattr(execution.Execution, "_call_once", lie)
 

@@ -129,6 +129,19 @@ async def test_a_driver_that_dies_at_every_call_does_not_block_its_node_for_ever
     assert 5 < len(here.driver.calls) < 100
 
 
+async def test_a_driver_that_dies_a_while_into_every_call_does_not_block_its_node_for_ever(here: World) -> None:
+    """Each call lasts longer than it takes to count as reached, and none comes to an end."""
+    here.settings = dataclasses.replace(here.settings, driver_lost=dt.timedelta(minutes=2))
+    here.driver.hold["end"].clear()
+    here.channel.heal_after_seconds = 1.0
+    here.start_agent()
+    await here.create()
+    for _ in range(40):
+        await here.clock.advance(7)
+        here.channel.break_off()
+    assert here.seen()[-2:] == ["Failed", "gone"]
+
+
 async def test_progress_that_came_with_the_result_is_stored(here: World) -> None:
     here.settings = dataclasses.replace(here.settings, keep_finished=dt.timedelta(hours=1))
     here.driver.progress = [Progress(done=done, total=3, unit="pods") for done in (1, 2, 3)]
