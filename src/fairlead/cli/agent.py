@@ -128,6 +128,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     show_default=True,
     help="The port for health and metrics; 0: none.",
 )
+@managing.tls_flags
 @options.feature_gates
 @options.logging
 @click.pass_context
@@ -180,7 +181,6 @@ def _run(invocation: Invocation, flags: dict[str, Any], service: Service | None)
 def _settings(invocation: Invocation, flags: dict[str, Any], service: Service | None) -> LaunchSettings:
     from fairlead.agent.launch import LaunchSettings
     from fairlead.lifecycle.facts import Settings
-    from fairlead.manager import ServingOptions
 
     state = flags["state_dir"] or _state_folder(invocation, flags)
     if hasattr(socket, "AF_UNIX"):
@@ -199,7 +199,7 @@ def _settings(invocation: Invocation, flags: dict[str, Any], service: Service | 
         ),
         platform=flags["platform"],
         shutdown=_shutdown(invocation, flags, service),
-        serving=ServingOptions(bind_address=flags["bind_address"], port=flags["secure_port"] or None),
+        serving=managing.serving_options(flags, lambda: _connect(invocation, flags)),
         gates=flags["feature_gates"],
     )
 

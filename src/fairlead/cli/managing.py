@@ -14,11 +14,13 @@ from fairlead.cli import options, process, values
 if TYPE_CHECKING:
     from fairlead.client import Client
     from fairlead.election import Timing
-    from fairlead.manager import GroupPlan, Manager, ServingOptions
+    from fairlead.manager import Gatekeeper, GroupPlan, Manager, ServingOptions
 
 __all__ = [
+    "allowed_paths",
     "boolean",
     "duration_or_zero",
+    "gatekeeper",
     "listed",
     "make_identity",
     "make_manager",
@@ -26,7 +28,9 @@ __all__ = [
     "optional_socket_folder",
     "period",
     "run_manager",
+    "serving_options",
     "socket_folder",
+    "tls_flags",
     "workers",
 ]
 
@@ -129,10 +133,7 @@ def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
             show_default=True,
             help="The port for health and metrics; 0: none.",
         ),
-        click.option(
-            "--tls-cert-file", type=values.FILE, help="Serve them over TLS with this certificate; else plain HTTP."
-        ),
-        click.option("--tls-private-key-file", type=values.FILE, help="Its key."),
+        tls_flags,
         boolean("--permit-port-sharing", default=False, text="Set SO_REUSEPORT on the listening socket."),
     ]
 
@@ -142,6 +143,85 @@ def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
         return command
 
     return apply
+
+
+def tls_flags(command: _F) -> _F:
+    """How health and metrics are served, and to whom; upstream's flags."""
+    flags = [
+        click.option(
+            "--tls-cert-file",
+            type=values.FILE,
+            help="Serve health and metrics with this certificate [default: one that is made at start].",
+        ),
+        click.option("--tls-private-key-file", type=values.FILE, help="Its key."),
+        click.option(
+            "--cert-dir",
+            type=values.FOLDER,
+            help="Where a certificate that is made is kept, as fairlead.crt and fairlead.key [default: in memory].",
+        ),
+        allowed_paths,
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def allowed_paths(command: _F) -> _F:
+    """To whom what is served without a token; upstream's flag."""
+    return click.option(
+        "--authorization-always-allow-paths",
+        default="/healthz,/readyz,/livez",
+        show_default=True,
+        callback=listed,
+        help="Paths that need no token, with commas between them; a star at the end stands for the rest. For any other "
+        "path the API server is asked whose the caller's token is, and whether they may get it.",
+    )(command)
+
+
+def gatekeeper(flags: Mapping[str, Any], connect: Callable[[], Client]) -> Gatekeeper:
+    """Who asks the API server who calls, by the flag of `allowed_paths`."""
+    from fairlead.manager import Gatekeeper
+
+    allowed = flags["authorization_always_allow_paths"]
+    for path in allowed:
+        if not path.startswith("/") and path != "*":
+            raise click.UsageError(f"--authorization-always-allow-paths: {path!r} must begin with a slash, or be *")
+    return Gatekeeper(connect, always_allow=allowed)
+
+
+def serving_options(flags: Mapping[str, Any], connect: Callable[[], Client]) -> ServingOptions:
+    """What is served where, and to whom.
+
+    Args:
+        flags: those of `tls_flags`, and `bind_address`, `secure_port`.
+        connect: a way to the API server that is asked who calls.
+    """
+    import importlib.util
+
+    from fairlead.manager import ServingOptions
+
+    certificate, key = flags["tls_cert_file"], flags["tls_private_key_file"]
+    if bool(certificate) is not bool(key):
+        raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together; name both or neither")
+    if certificate:
+        values.check_key_pair(certificate, key)
+    elif flags["secure_port"] and importlib.util.find_spec("cryptography") is None:
+        raise click.UsageError(
+            "--secure-port: a certificate is needed; name one (--tls-cert-file, --tls-private-key-file), have one made "
+            "(pip install 'fairlead[tls]'), or serve nothing (--secure-port=0)"
+        )
+    if flags["cert_dir"] and not certificate:
+        values.make_folder("--cert-dir", flags["cert_dir"])
+    return ServingOptions(
+        bind_address=flags["bind_address"],
+        port=flags["secure_port"] or None,
+        certificate_file=certificate,
+        key_file=key,
+        self_signed=True,
+        folder=flags["cert_dir"],
+        gatekeeper=gatekeeper(flags, connect),
+        share_port=flags.get("permit_port_sharing", False),
+    )
 
 
 def make_identity(client: Client, environment: Environment) -> str:
@@ -170,7 +250,7 @@ def make_manager(flags: Mapping[str, Any], *, component: str, identity: str, gro
             leader_elect=flags["leader_elect"],
             timing=_timing(flags),
             shutdown_timeout_seconds=flags["controller_shutdown_timeout"],
-            serving=_serving(flags),
+            serving=serving_options(flags, groups[0].connect),
             gates=flags["feature_gates"],
         ),
         clock=RealClock(),
@@ -195,19 +275,3 @@ def _timing(flags: Mapping[str, Any]) -> Timing:
         for name in _TIMING:
             said = said.replace(f"{name}_seconds", f"--leader-elect-{name.replace('_', '-')}")
         raise click.UsageError(said) from error
-
-
-def _serving(flags: Mapping[str, Any]) -> ServingOptions:
-    from fairlead.manager import ServingOptions
-
-    if bool(flags["tls_cert_file"]) is not bool(flags["tls_private_key_file"]):
-        raise click.UsageError("--tls-cert-file and --tls-private-key-file belong together; name both or neither")
-    if flags["tls_cert_file"]:
-        values.check_key_pair(flags["tls_cert_file"], flags["tls_private_key_file"])
-    return ServingOptions(
-        bind_address=flags["bind_address"],
-        port=flags["secure_port"] or None,
-        certificate_file=flags["tls_cert_file"],
-        key_file=flags["tls_private_key_file"],
-        share_port=flags["permit_port_sharing"],
-    )

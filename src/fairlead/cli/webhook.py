@@ -16,7 +16,9 @@ from fairlead.cli import managing, options, process, values
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
+    from fairlead.client import Client
     from fairlead.webhook.keeping import Keeping
+    from fairlead.webhook.server import Settings
 
 __all__ = ["command", "manifests"]
 
@@ -82,6 +84,7 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     help="With --client-ca-file: the common name of a certificate that may call, such as kube-apiserver. May be "
     "repeated [default: any].",
 )
+@managing.allowed_paths
 @options.feature_gates
 @options.logging
 @click.pass_context
@@ -122,12 +125,18 @@ def command(
     if client_names and client_ca_file is None:
         raise click.UsageError("--client-name needs --client-ca-file: without it no certificate is asked for")
     from fairlead import client
-    from fairlead.base.metrics import PrometheusMetrics
-    from fairlead.base.tasks import OnExit, TaskScope
     from fairlead.webhook import server
-    from fairlead.webhook.keeping import CertificateKeeper
 
     invocation: Invocation = context.find_root().obj
+
+    def connect() -> client.Client:
+        return client.connect(
+            kubeconfig_path=kubeconfig,
+            context=kube_context,
+            component="fairlead-webhook",
+            environment=invocation.environment,
+        )
+
     settings = server.Settings(
         certificate=tls_cert_file,
         key=tls_private_key_file,
@@ -135,27 +144,29 @@ def command(
         port=secure_port,
         client_ca=client_ca_file,
         client_names=frozenset(client_names),
+        gatekeeper=managing.gatekeeper(own, connect),
         **({} if keeping is None else {"look_seconds": keeping.look_seconds}),
     )
 
-    async def serve() -> None:
-        async with client.connect(
-            kubeconfig_path=kubeconfig,
-            context=kube_context,
-            component="fairlead-webhook",
-            environment=invocation.environment,
-        ) as api_server:
-            metrics = PrometheusMetrics(process_metrics=True)
-            if keeping is None:
-                await server.serve(api_server, metrics, settings, _announce)
-                return
-            keeper = CertificateKeeper(api_server, keeping)
-            await keeper.begin()
-            async with TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
-                scope.start(keeper.run(), name="certificates")
-                await scope.start(server.serve(api_server, metrics, settings, _announce), name="serve")
+    process.run(lambda: _serve(connect(), settings, keeping))
 
-    process.run(serve)
+
+async def _serve(client: Client, settings: Settings, keeping: Keeping | None) -> None:
+    from fairlead.base.metrics import PrometheusMetrics
+    from fairlead.base.tasks import OnExit, TaskScope
+    from fairlead.webhook import server
+    from fairlead.webhook.keeping import CertificateKeeper
+
+    async with client:
+        metrics = PrometheusMetrics(process_metrics=True)
+        if keeping is None:
+            await server.serve(client, metrics, settings, _announce)
+            return
+        keeper = CertificateKeeper(client, keeping)
+        await keeper.begin()
+        async with TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
+            scope.start(keeper.run(), name="certificates")
+            await scope.start(server.serve(client, metrics, settings, _announce), name="serve")
 
 
 def _keeping(flags: dict[str, Any]) -> Keeping | None:

@@ -106,6 +106,9 @@ def access_manifests(manager: Manager) -> list[Json]:
         _rule("", ["nodes/status"], ["patch"]),
         _rule("", ["events"], ["create", "patch"]),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
+        # Who may see its metrics.
+        _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
+        _rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
     ]
     if manager.services:
         rules += [

@@ -63,6 +63,9 @@ def fence_manifests(
                     {**_rule(["coordination.k8s.io"], ["leases"]), "resourceNames": [lock.name]},
                     # Followers tell what they do too, and an Event changes nothing.
                     _rule(["", "events.k8s.io"], ["events"]),
+                    # Followers ask who calls them; a review is stored nowhere.
+                    _rule(["authentication.k8s.io"], ["tokenreviews"]),
+                    _rule(["authorization.k8s.io"], ["subjectaccessreviews"]),
                 ],
             },
             "matchConditions": [

@@ -12,6 +12,7 @@ Before: `election`, which says who leads. After: the components that bring contr
 """
 
 from fairlead.manager.controller import Context, Controller
+from fairlead.manager.gatekeeping import ALWAYS_ALLOWED, Gatekeeper
 from fairlead.manager.group import GroupPlan
 from fairlead.manager.health import HealthChecks, Verdict
 from fairlead.manager.manager import Manager, ManagerOptions
@@ -21,8 +22,10 @@ from fairlead.manager.selection import SelectionError, parse_groups, select
 from fairlead.manager.serving import HealthServer, ServingOptions
 
 __all__ = [
+    "ALWAYS_ALLOWED",
     "Context",
     "Controller",
+    "Gatekeeper",
     "GroupPlan",
     "HealthChecks",
     "HealthServer",

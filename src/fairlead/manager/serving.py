@@ -1,7 +1,7 @@
 """The small HTTP server of every long-running component: /healthz, /livez, /readyz and /metrics, nothing else.
 
 It answers one request per connection and closes it, so that nobody who probes leaves anything behind. Without a
-certificate it speaks plain HTTP, which is meant for the loopback address.
+certificate it makes one, or speaks plain HTTP where that was asked for. A gatekeeper judges who sees more than health.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Self
 
-from fairlead.base import logs, sockets, tasks
+from fairlead.base import logs, selfsigned, sockets, tasks
 from fairlead.base.clock import Clock
 from fairlead.base.metrics import CONTENT_TYPE, Metrics
+from fairlead.manager.gatekeeping import Gatekeeper
 from fairlead.manager.health import HealthChecks, Report
 
 __all__ = ["HealthServer", "ServingOptions"]
@@ -27,6 +28,7 @@ _TEXT = "text/plain; charset=utf-8"
 _HEAD_LIMIT = 16 * 1024
 _REQUEST_SECONDS = 10.0
 _CONNECTIONS = 64
+_STEM = "fairlead"
 
 _log = logs.get_logger(__name__)
 
@@ -39,6 +41,10 @@ class ServingOptions:
     port: int | None = 0
     certificate_file: pathlib.Path | None = None
     key_file: pathlib.Path | None = None
+    self_signed: bool = False  # without files: make a certificate, else speak plain HTTP
+    folder: pathlib.Path | None = None  # where a certificate that was made is kept; None: in memory
+    names: tuple[str, ...] = ()  # by which it is called, beside its address
+    gatekeeper: Gatekeeper | None = None  # None: every page is open
     share_port: bool = False  # let others listen on it too, e.g. the next process while this one ends
 
 
@@ -69,7 +75,7 @@ class HealthServer:
     @property
     def url(self) -> str:
         """Where it listens."""
-        scheme = "https" if self._options.certificate_file else "http"
+        scheme = "https" if self._options.certificate_file or self._options.self_signed else "http"
         host = self._options.bind_address
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.port}"
 
@@ -79,23 +85,26 @@ class HealthServer:
         if self._options.port is None:
             yield self
             return
-        server = await self._listen(self._options.port)
-        self.port = server.sockets[0].getsockname()[1]
-        _log.info("serving health and metrics", url=self.url)
-        try:
-            yield self
-        finally:
-            server.close()
-            await self._connections.close()
-            await server.wait_closed()
+        gatekeeper = self._options.gatekeeper
+        async with contextlib.nullcontext() if gatekeeper is None else gatekeeper.running():
+            server = await self._listen(self._options.port)
+            self.port = server.sockets[0].getsockname()[1]
+            _log.info("serving health and metrics", url=self.url)
+            try:
+                yield self
+            finally:
+                server.close()
+                await self._connections.close()
+                await server.wait_closed()
 
     async def _listen(self, port: int) -> asyncio.Server:
+        context = await self._tls()
         try:
             return await asyncio.start_server(
                 self._connected,
                 self._options.bind_address,
                 port,
-                ssl=self._tls(),
+                ssl=context,
                 limit=_HEAD_LIMIT,
                 reuse_port=self._options.share_port or None,
             )
@@ -104,11 +113,20 @@ class HealthServer:
         except OSError as error:
             raise sockets.cannot_listen(error, self._options.bind_address, port) from error
 
-    def _tls(self) -> ssl.SSLContext | None:
-        if self._options.certificate_file is None:
+    async def _tls(self) -> ssl.SSLContext | None:
+        options = self._options
+        if options.certificate_file is None and not options.self_signed:
             return None
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(self._options.certificate_file, self._options.key_file)
+        if options.certificate_file is not None:
+            context.load_cert_chain(options.certificate_file, options.key_file)
+            return context
+        names = tuple(dict.fromkeys((*options.names, "localhost", options.bind_address)))
+        if options.folder is None:
+            pair = await selfsigned.make(names)
+        else:
+            pair = await selfsigned.in_folder(options.folder, _STEM, names)
+        selfsigned.load(context, pair)
         return context
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -122,7 +140,8 @@ class HealthServer:
         try:
             async with self._clock.timeout(_REQUEST_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
-                writer.write(_encode(self._answer_to(head), with_body=not head.startswith(b"HEAD ")))
+                answer = await self._answer_to(head)
+                writer.write(_encode(answer, with_body=not head.startswith(b"HEAD ")))
                 await writer.drain()
         except asyncio.LimitOverrunError:
             writer.write(_encode(_Answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"")))
@@ -134,7 +153,7 @@ class HealthServer:
                 async with self._clock.timeout(1):
                     await writer.wait_closed()
 
-    def _answer_to(self, head: bytes) -> _Answer:
+    async def _answer_to(self, head: bytes) -> _Answer:
         parts = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
         if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
             return _Answer(HTTPStatus.BAD_REQUEST, b"this is not HTTP/1\n")
@@ -142,6 +161,10 @@ class HealthServer:
         if method not in {"GET", "HEAD"}:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n")
         url = urllib.parse.urlsplit(target)
+        if self._options.gatekeeper is not None:
+            refusal = await self._options.gatekeeper.check(url.path, _authorization(head))
+            if refusal is not None:
+                return _Answer(refusal.status, refusal.text.encode())
         if url.path == "/metrics":
             return _Answer(HTTPStatus.OK, self._metrics.exposition(), CONTENT_TYPE)
         page, _, one = url.path.removeprefix("/").partition("/")
@@ -155,6 +178,15 @@ class HealthServer:
     @staticmethod
     def _failed(failure: BaseException) -> None:
         _log.error("a request failed", error=f"{type(failure).__name__}: {failure}")
+
+
+def _authorization(head: bytes) -> str:
+    """The header of that name; the first, as everywhere."""
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"authorization":
+            return value.strip().decode("latin-1")
+    return ""
 
 
 def _report(checks: HealthChecks, page: str, query: Mapping[str, list[str]]) -> Report:

@@ -38,6 +38,11 @@ OWN_SECRET = "fairlead-webhook-certificates"  # noqa: S105 - its name, not its c
 _PORT = 9443
 _TLS_FOLDER = "/etc/fairlead/tls"
 _RBAC = {"apiVersion": "rbac.authorization.k8s.io/v1"}
+# Who may see its metrics.
+_DELEGATION = [
+    {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+    {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+]
 _LABELS = {"app.kubernetes.io/name": _NAME}
 # Each longer than the webhook's own patience: it answers before the API server gives up on it.
 _TIMEOUT_SECONDS = 2
@@ -51,7 +56,7 @@ _CONDITION = (
 
 
 def access_manifests(resources: Sequence[GroupResource], *, namespace: str) -> list[Json]:
-    """The service account and its rights: to read and annotate these custom resources, and nothing else."""
+    """The service account and its rights: to read and annotate these custom resources, and to ask who calls."""
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
@@ -59,7 +64,8 @@ def access_manifests(resources: Sequence[GroupResource], *, namespace: str) -> l
         "rules": [
             {"apiGroups": [group], "resources": plurals, "verbs": ["get", "patch"]}
             for group, plurals in _by_group(resources).items()
-        ],
+        ]
+        + _DELEGATION,
     }
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",

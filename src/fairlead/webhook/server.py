@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import pathlib
 import ssl
@@ -19,6 +20,7 @@ from fairlead.base.metrics import CONTENT_TYPE, Metrics
 from fairlead.base.tasks import OnExit, TaskScope
 from fairlead.client import errors
 from fairlead.client.client import Client
+from fairlead.manager import Gatekeeper
 from fairlead.webhook.evictions import EvictionJudge
 from fairlead.webhook.recorder import Recorder
 from fairlead.webhook.reviews import Malformed
@@ -45,6 +47,7 @@ class Settings:
     client_ca: pathlib.Path | None = None  # when set, only reviews from callers with its certificates are answered
     client_names: frozenset[str] = frozenset()  # and only from these common names, where any are given
     look_seconds: float = 10.0  # how often the certificate's files are looked at
+    gatekeeper: Gatekeeper | None = None  # who may see metrics; None: everybody
 
 
 async def serve(
@@ -71,7 +74,8 @@ async def serve(
         except OSError as error:
             raise sockets.cannot_listen(error, settings.bind_address, settings.port) from error
         on_listening(runner.addresses[0][1])
-        async with TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
+        gate = contextlib.nullcontext() if settings.gatekeeper is None else settings.gatekeeper.running()
+        async with gate, TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
             scope.start(_wait_for_api(client, ready), name="connect")
             await scope.start(_renew_certificate(client, settings, context), name="certificate")
     finally:
@@ -115,7 +119,11 @@ def make_application(
             return web.Response(text="ok")
         return web.Response(status=503, text="the API server has not answered yet\n")
 
-    async def measured(_request: web.Request) -> web.Response:
+    async def measured(request: web.Request) -> web.Response:
+        if settings.gatekeeper is not None:
+            refusal = await settings.gatekeeper.check(request.path, request.headers.get("Authorization", ""))
+            if refusal is not None:
+                return web.Response(status=refusal.status, text=refusal.text)
         return web.Response(body=metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     application = web.Application(client_max_size=_LARGEST_BODY)

@@ -83,6 +83,7 @@ class Replica:
             *(f"{key}={value}" for key, value in variables.items()),
             *COMPONENTS[component],
             f"--secure-port={self._port}",
+            "--authorization-always-allow-paths=*",
             *ELECTION,
             *flags,
         ]
@@ -91,12 +92,12 @@ class Replica:
 
     async def see(self) -> Seen | None:
         """Its health and metrics; None while it does not serve."""
-        base = f"http://127.0.0.1:{self._port}"
+        base = f"https://127.0.0.1:{self._port}"
         try:
             async with aiohttp.ClientSession() as session:
-                async with session.get(f"{base}/healthz?verbose") as got:
+                async with session.get(f"{base}/healthz?verbose", ssl=False) as got:
                     health = await got.text()
-                async with session.get(f"{base}/metrics") as got:
+                async with session.get(f"{base}/metrics", ssl=False) as got:
                     return Seen(health, await got.text())
         except aiohttp.ClientError:
             return None

@@ -79,6 +79,7 @@ class Webhook:
             f"--secure-port={self._port}",
             f"--tls-cert-file={certificate}",
             f"--tls-private-key-file={key}",
+            "--authorization-always-allow-paths=/metrics",
         ]
         command = [sys.executable, "-m", "fairlead.cli", "webhook", *flags]
         process = ManagedProcess("fairlead-webhook", command, folder=self._folder)

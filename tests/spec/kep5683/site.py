@@ -67,7 +67,7 @@ class Site:
         command += [f"--node-name={self.node}", f"--registry-dir={self.folder / 'registry'}"]
         if port:
             self._port.release()
-            command.append(f"--secure-port={self._port.number}")
+            command += [f"--secure-port={self._port.number}", "--authorization-always-allow-paths=*"]
         return self._start(name, [*command, *flags])
 
     def start_driver(self, name: str = "driver", *flags: str) -> ManagedProcess:
@@ -97,7 +97,7 @@ class Site:
         """A page that the agent serves for machines."""
         async with (
             aiohttp.ClientSession() as session,
-            session.get(f"http://127.0.0.1:{self._port.number}{page}") as got,
+            session.get(f"https://127.0.0.1:{self._port.number}{page}", ssl=False) as got,
         ):
             return await got.text()
 

@@ -112,3 +112,29 @@ async def test_with_a_certificate_it_speaks_tls(tmp_path: Path) -> None:
 async def test_port_none_is_off() -> None:
     async with a_server(ServingOptions(port=None)).running() as server:
         assert server.port == 0
+
+
+def trusting_nobody() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+async def test_without_a_certificate_it_makes_one_and_keeps_it_where_it_is_told(tmp_path: Path) -> None:
+    shown = []
+    for _ in range(2):
+        async with a_server(ServingOptions(self_signed=True, folder=tmp_path)).running() as server:
+            assert server.url.startswith("https://127.0.0.1:")
+            assert (await ask(server, b"GET /healthz HTTP/1.1\r\n\r\n", trusting_nobody()))[0] == 200
+        shown.append((tmp_path / "fairlead.crt").read_bytes())
+    assert shown[0] == shown[1]
+    assert (tmp_path / "fairlead.key").stat().st_mode & 0o777 == 0o600
+    # Its clients can trust it by the authority that it shows.
+    context = ssl.create_default_context(cafile=str(tmp_path / "fairlead.crt"))
+    async with a_server(ServingOptions(self_signed=True, folder=tmp_path)).running() as server:
+        assert (await ask(server, b"GET /healthz HTTP/1.1\r\n\r\n", context))[0] == 200
+
+
+async def test_a_certificate_needs_no_folder() -> None:
+    async with a_server(ServingOptions(self_signed=True)).running() as server:
+        assert (await ask(server, b"GET /readyz/cache HTTP/1.1\r\n\r\n", trusting_nobody()))[0] == 500

@@ -26,9 +26,13 @@ RESOURCES = [
 
 def test_it_may_read_and_patch_what_is_named_and_nothing_else() -> None:
     account, role, binding = manifests.access_manifests(RESOURCES, namespace="here")
-    assert role["rules"] == [
+    assert role["rules"][:2] == [
         {"apiGroups": ["vm.example.com"], "resources": ["virtualmachines", "disks"], "verbs": ["get", "patch"]},
         {"apiGroups": ["db.example.com"], "resources": ["databases"], "verbs": ["get", "patch"]},
+    ]
+    assert [(rule["resources"], rule["verbs"]) for rule in role["rules"][2:]] == [
+        (["tokenreviews"], ["create"]),
+        (["subjectaccessreviews"], ["create"]),
     ]
     assert account["metadata"] == {"name": "fairlead-webhook", "namespace": "here"}
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "fairlead-webhook", "namespace": "here"}]

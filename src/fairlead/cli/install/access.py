@@ -53,6 +53,8 @@ def access_manifests(plan: Plan) -> list[Json]:
     ]
     if plan.out_of_service_taint:
         manager.append(_rule("", ["nodes"], ["patch"]))
+    agent += _DELEGATION
+    manager += _DELEGATION
     return [
         *_account(AGENT, plan.namespace, agent),
         # A name cannot be demanded of what is about to be created; the policy on nodes sees to that.
@@ -93,6 +95,7 @@ def _claiming(plan: Plan) -> list[Json]:
         _rule("", ["nodes/status"], ["patch"]),
         # The drain driver beside it, in the same pod, and so with the same account.
         *_draining(plan),
+        *_DELEGATION,
     ]
     return [
         *_account(CLAIMER, plan.namespace, rules),
@@ -108,7 +111,7 @@ def _electing(name: str, plan: Plan) -> list[Json]:
 
 
 def user_roles(plan: Plan) -> list[Json]:
-    """For people: to look comes with the cluster's own role `view`; to act must be given by name."""
+    """For people: to look comes with the cluster's own role `view`; to act, and to scrape, must be given by name."""
     lifecycle = plan.lifecycle_group
     kinds = ["lifecycleevents", "lifecycletransitions", "nodelifecyclerecords"]
     view = {"name": "fairlead-view", "labels": {f"{_RBAC}/aggregate-to-view": "true"}}
@@ -118,7 +121,9 @@ def user_roles(plan: Plan) -> list[Json]:
         _rule("", ["nodes"], list(_READ)),
         _rule("coordination.k8s.io", ["leases"], ["list"]),
     ]
+    metrics = {"nonResourceURLs": ["/metrics"], "verbs": ["get"]}
     return [
+        _role("ClusterRole", {"name": "fairlead-metrics"}, [metrics]),
         _role("ClusterRole", view, [_rule(lifecycle, kinds, list(_READ))]),
         _role("ClusterRole", {"name": "fairlead-operator"}, operate),
     ]
@@ -158,3 +163,10 @@ def _binding(role: str, metadata: Json, account: str, namespace: str) -> Json:
         "roleRef": {"apiGroup": _RBAC, "kind": role, "name": metadata["name"]},
         "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
+
+
+# Whoever asks for metrics shows a token; the API server is asked whose it is, and whether they may.
+_DELEGATION = [
+    _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
+    _rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),
+]

@@ -29,7 +29,8 @@ _LEAST = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "ca
 def node_daemon_sets(plan: Plan) -> list[Json]:
     """On every node the agent, and the driver that drains it: each in a pod of its own, because its rights are."""
     group = f"--lifecycle-api-group={plan.lifecycle_group}"
-    agent = ["agent", "--node-name=$(NODE_NAME)", group, _keeping(plan)]
+    # The certificate that it serves with is made once per node.
+    agent = ["agent", "--node-name=$(NODE_NAME)", group, _keeping(plan), f"--cert-dir={_STATE}/pki"]
     drain = ["driver", "drain", "--node-name=$(NODE_NAME)", "--instance=$(POD_UID)", group]
     drain_set = _on_every_node(DRAIN, plan, _container("driver", plan, drain))
     if plan.shutdown is None:
@@ -225,7 +226,8 @@ def _container(name: str, plan: Plan, arguments: list[str], *, port: int = 0) ->
 
 
 def _probe(path: str, *, failures: int) -> Json:
-    return {"httpGet": {"path": path, "port": "health"}, "periodSeconds": 10, "failureThreshold": failures}
+    asked = {"path": path, "port": "health", "scheme": "HTTPS"}
+    return {"httpGet": asked, "periodSeconds": 10, "failureThreshold": failures}
 
 
 def _from_field(name: str, path: str) -> Json:
