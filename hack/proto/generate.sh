@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Compile proto/ into the descriptors that are read at run time: the drivers' by fairlead.driverapi, the container
-# runtime's by fairlead.agent.shutdown.cri. The compiler comes from PyPI, into a throw-away environment: nothing that
-# runs needs it.
+# Compile proto/ into the descriptors that are read at run time: the drivers' by fairlead.driverapi, clouds' by
+# fairlead.cloud.providers.external, the container runtime's by fairlead.agent.shutdown.cri. The compiler comes from
+# PyPI, into a throw-away environment: nothing that runs needs it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 COMPILER="grpcio-tools==1.85.1"
@@ -16,3 +16,4 @@ compile() { # TARGET FILE...
 compile src/fairlead/driverapi/contracts.binpb \
   pluginregistration/api.proto fairlead/lifecycle/v1alpha1/driver.proto grpc/health/v1/health.proto
 compile src/fairlead/agent/shutdown/cri/contract.binpb runtime/v1/api.proto
+compile src/fairlead/cloud/providers/external/contract.binpb fairlead/cloud/v1alpha1/provider.proto

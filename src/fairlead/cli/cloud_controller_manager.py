@@ -35,7 +35,11 @@ def _cluster_name(ctx: click.Context, parameter: click.Parameter, value: str) ->
 @click.command(_COMPONENT)
 @click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
-@click.option("--cloud-provider", required=True, help="The provider: aws, hcloud, static, or one that you installed.")
+@click.option(
+    "--cloud-provider",
+    required=True,
+    help="The provider: aws, hcloud, static, external-grpc (a server of your own), or one that you installed.",
+)
 @click.option("--cloud-config", type=values.FILE, help="The provider's configuration file.")
 @click.option(
     "--cloud-provider-platforms",

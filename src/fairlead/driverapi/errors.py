@@ -12,7 +12,14 @@ __all__ = ["DriverError", "DriverGone", "DriverMisbehaved", "DriverRefused"]
 
 
 class DriverError(Exception):
-    """Anything about a driver that a caller may want to handle. Its text is for people."""
+    """Anything about a driver that a caller may want to handle. Its text is for people.
+
+    `code` is the gRPC status that the call ended with; None if it ended without one.
+    """
+
+    def __init__(self, words: str, *, code: int | None = None) -> None:
+        super().__init__(words)
+        self.code = code
 
 
 class DriverGone(DriverError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import urllib.parse
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from typing import Final
@@ -22,7 +23,7 @@ import h2.exceptions
 from fairlead.driverapi.contracts import MESSAGE_BYTES_MAX
 from fairlead.driverapi.errors import DriverError, DriverGone, DriverMisbehaved, DriverRefused
 
-__all__ = ["Connect", "call"]
+__all__ = ["Connect", "Target", "call"]
 
 _FRAME_HEADER_BYTES: Final = 9
 # What HTTP/2 allows a peer that was told nothing else. The library would look only when it has the whole frame.
@@ -36,6 +37,16 @@ _GONE: Final = frozenset({1, 4, 14})
 _RESETS_OF_THE_LEAVING: Final = frozenset({h2.errors.ErrorCodes.CANCEL, h2.errors.ErrorCodes.REFUSED_STREAM})
 _STATUS_MAX: Final = 16
 
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """What a call says of its server, and takes from it."""
+
+    scheme: str = "http"
+    authority: str = "localhost"
+    message_bytes_max: int = MESSAGE_BYTES_MAX
+
+
 Connect = Callable[[str], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 """How to reach a path. Raises OSError when nobody listens there."""
 
@@ -45,11 +56,25 @@ async def _unix_socket(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamW
 
 
 async def call(
-    path: str, method: str, request: bytes, *, timeout_seconds: float | None = None, connect: Connect = _unix_socket
+    path: str,
+    method: str,
+    request: bytes,
+    *,
+    timeout_seconds: float | None = None,
+    connect: Connect = _unix_socket,
+    target: Target | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Call a method of whatever listens on a path; the messages of its answer, as they come.
 
     Close the generator to hang up. It ends when the server has ended the call with status OK.
+
+    Args:
+        path: where it listens.
+        method: with its service.
+        request: the message.
+        timeout_seconds: how long the caller will wait, for the server to know.
+        connect: how to reach the path.
+        target: what else is particular to the server; None for one on this machine.
 
     Raises:
         DriverGone: nobody listens, or the connection broke.
@@ -62,7 +87,7 @@ async def call(
         raise DriverGone(f"cannot connect to {path}: {error.strerror or error}") from error
     except ValueError as error:  # a path that is no path
         raise DriverGone(f"cannot connect to {path!r}: {error}") from error
-    exchange = _Exchange(reader, writer)
+    exchange = _Exchange(reader, writer, target or Target())
     try:
         await exchange.send(method, request, timeout_seconds)
         async for message in exchange.messages():
@@ -78,7 +103,8 @@ async def call(
 class _Exchange:
     """The one stream of one connection."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, target: Target) -> None:
+        self._target = target
         self._reader = reader
         self._writer = writer
         # Headers stay bytes: a library that decoded them would fail where a driver sends what is no UTF-8.
@@ -92,9 +118,9 @@ class _Exchange:
     async def send(self, method: str, request: bytes, timeout_seconds: float | None) -> None:
         headers = [
             (":method", "POST"),
-            (":scheme", "http"),
+            (":scheme", self._target.scheme),
             (":path", method),
-            (":authority", "localhost"),
+            (":authority", self._target.authority),
             ("te", "trailers"),
             ("content-type", "application/grpc"),
             ("user-agent", "fairlead"),
@@ -190,8 +216,8 @@ class _Exchange:
         length = int.from_bytes(self._buffer[1:_PREFIX_BYTES], "big")
         if self._buffer[0]:
             raise DriverMisbehaved("the message is compressed, which nobody asked for")
-        if length > MESSAGE_BYTES_MAX:
-            raise DriverMisbehaved(f"the message has {length} bytes, more than {MESSAGE_BYTES_MAX}")
+        if length > self._target.message_bytes_max:
+            raise DriverMisbehaved(f"the message has {length} bytes, more than {self._target.message_bytes_max}")
         end = _PREFIX_BYTES + length
         if len(self._buffer) < end:
             return None
@@ -211,10 +237,10 @@ def _raise_for_status(trailers: Mapping[str, str]) -> None:
 
 def _status_error(code: int, words: str) -> DriverError:
     if code in _GONE:
-        return DriverGone(words or f"the driver ended the call with gRPC status {code}")
+        return DriverGone(words or f"the driver ended the call with gRPC status {code}", code=code)
     if code == _UNIMPLEMENTED:
-        return DriverMisbehaved(words or "the driver does not know the method")
-    return DriverRefused(words or f"the driver ended the call with gRPC status {code}")
+        return DriverMisbehaved(words or "the driver does not know the method", code=code)
+    return DriverRefused(words or f"the driver ended the call with gRPC status {code}", code=code)
 
 
 def _texts(headers: Iterable[tuple[str | bytes, str | bytes]]) -> dict[str, str]:

@@ -22,7 +22,7 @@ def inventory(tmp_path: Path) -> Path:
     ("arguments", "words"),
     [
         ([], "Missing option '--cloud-provider'"),
-        (["--cloud-provider=nimbus"], "--cloud-provider: 'nimbus' is not known; installed are: aws, hcloud, static"),
+        (["--cloud-provider=nimbus"], "'nimbus' is not known; installed are: aws, external-grpc, hcloud, static"),
         (["--cloud-provider=static"], "cloud provider static needs --cloud-config"),
         (["--cloud-provider=aws"], "needs a region"),
         (["--cloud-provider=hcloud"], "needs HCLOUD_TOKEN"),

@@ -14,8 +14,9 @@ from fairlead.driverapi.messages import OfferedTransition, PluginInfo, PodReport
 
 PROTO = pathlib.Path(__file__).parents[3] / "proto"
 FIELD = re.compile(r"^\s*(?:repeated\s+)?[\w.<>, ]+\s+(\w+)\s*=\s*(\d+);", re.MULTILINE)
-# The container runtime's contract is compiled for the shutdown manager, which is held against it elsewhere.
-FILES = sorted(file for file in PROTO.rglob("*.proto") if PROTO / "runtime" not in file.parents)
+# These are compiled for the shutdown manager and for clouds, which are held against them elsewhere.
+ELSEWHERE = (PROTO / "runtime", PROTO / "fairlead" / "cloud")
+FILES = sorted(file for file in PROTO.rglob("*.proto") if not any(one in file.parents for one in ELSEWHERE))
 METHOD = re.compile(r"rpc (\w+)\((\w+)\) returns \((stream )?(\w+)\)")
 
 
