@@ -13,7 +13,7 @@ from fairlead.claimant.contact import Contact
 from fairlead.claimant.directory import Directory
 from fairlead.claimant.folder import SocketFolder
 from fairlead.claimant.holding import LEASE_TIMING, NodeHolder
-from fairlead.claimant.namespace import ensure_namespace
+from fairlead.claimant.namespace import LeaseNamespace
 from fairlead.claimant.plugins import Channels, PluginRegistry
 from fairlead.claimant.publishing import Publisher
 from fairlead.claimant.reporting import Reporter
@@ -50,6 +50,7 @@ class Agent:
         self.directory = Directory()
         self._client = client
         self._recorder = EventRecorder(client, controller="fairlead.dev/agent", instance=options.node_name)
+        self.lease_namespace = LeaseNamespace(client, self._recorder)
         self._transitions = Informer(client.of(LifecycleTransition, keep=False))
         self._holder = NodeHolder(
             client,
@@ -112,7 +113,7 @@ class Agent:
             self._transitions.running(),
             tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope,
         ):
-            scope.start(ensure_namespace(self._client), name="namespace")
+            scope.start(self.lease_namespace.run(), name="namespace")
             scope.start(self._contact.run(), name="contact")
             if self._registry is not None:
                 scope.start(self._publisher.run(), name="publisher")

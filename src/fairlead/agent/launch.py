@@ -75,6 +75,7 @@ async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics,
             if not claims:
                 await asyncio.Event().wait()
             checks.enter_context(ready.during("lifecycle", lambda: _verdict(agent)))
+            checks.enter_context(ready.during("lease-namespace", agent.lease_namespace.verdict))
             scope.start(presence.tell_of_absence(agent, settings.node_name, client.clock), name="presence")
             await agent.run()
 

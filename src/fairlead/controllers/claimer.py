@@ -28,7 +28,7 @@ from fairlead.claimant.directory import Directory
 from fairlead.claimant.folder import SocketFolder
 from fairlead.claimant.holding import NodeHolder
 from fairlead.claimant.identity import held_identity
-from fairlead.claimant.namespace import ensure_namespace
+from fairlead.claimant.namespace import LeaseNamespace
 from fairlead.claimant.plugins import Channels, PluginRegistry
 from fairlead.claimant.publishing import Publisher
 from fairlead.claimant.reporting import Reporter
@@ -125,13 +125,16 @@ class _Claimer:
         forget = self._directory.on_change(self._wake.set)
         try:
             async with (
+                contextlib.AsyncExitStack() as checks,
                 self._named() as self._identity,
                 self._events.running(),
                 self._transitions.running(),
                 self._nodes.running(),
                 tasks.TaskScope(CLAIMER, on_exit=tasks.OnExit.CANCEL) as scope,
             ):
-                scope.start(ensure_namespace(self._client), name="namespace")
+                namespace = LeaseNamespace(self._client, self._context.recorder)
+                checks.enter_context(self._context.ready.during(f"{CLAIMER}-namespace", namespace.verdict))
+                scope.start(namespace.run(), name="namespace")
                 scope.start(self._contact.run(), name="contact")
                 if self._registry is not None:
                     scope.start(self._publisher.run(), name="publisher")

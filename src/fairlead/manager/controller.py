@@ -44,6 +44,7 @@ class Context:
     metrics: Metrics
     gates: FeatureGates
     health: HealthChecks
+    ready: HealthChecks = dataclasses.field(default_factory=HealthChecks)
     workers: int = 1
     lock: str = ""
     check: Callable[[], None] = _no_lease

@@ -86,6 +86,7 @@ class Manager:
             component=options.component,
             metrics=metrics,
             health=self.live,
+            ready=self.ready,
             gates=options.gates,
             shutdown_timeout_seconds=options.shutdown_timeout_seconds,
             check_writes=options.check_writes,

@@ -40,6 +40,7 @@ class RunSettings:
     component: str
     metrics: Metrics
     health: HealthChecks
+    ready: HealthChecks
     gates: FeatureGates
     shutdown_timeout_seconds: float = 10.0
     check_writes: bool = True
@@ -123,6 +124,7 @@ class Runner:
             metrics=self._settings.metrics,
             gates=self._settings.gates,
             health=self._settings.health,
+            ready=self._settings.ready,
             workers=controller.workers,
             lock=str(term.lock) if term.is_elected else "",
             check=term.check if self._settings.check_writes else _unchecked,
