@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +58,13 @@ async def prepare(plane: ControlPlane) -> None:
 async def admin(plane: ControlPlane) -> AsyncIterator[RawApi]:
     async with RawApi(plane.access(), timeout_seconds=120) as session:
         yield session
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """One with a short path: sockets are made in it."""
+    with tempfile.TemporaryDirectory(prefix="fl-") as made:
+        yield Path(made)
 
 
 async def token_of(admin: RawApi, account: str) -> str:
@@ -123,10 +131,10 @@ async def running(admin: RawApi, name: str, folder: Path) -> AsyncIterator[int]:
 
 @pytest.mark.parametrize("name", COMPONENTS)
 async def test_probes_need_no_token_and_metrics_need_one_that_may_get_them(
-    admin: RawApi, name: str, tmp_path: Path
+    admin: RawApi, name: str, folder: Path
 ) -> None:
     scraper, stranger = await token_of(admin, SCRAPER), await token_of(admin, "default")
-    async with running(admin, name, tmp_path) as port:
+    async with running(admin, name, folder) as port:
         for page in ("/healthz", "/livez", "/readyz"):
             assert (await ask(port, page))[0] in {200, 500, 503}, page
         assert (await ask(port, "/livez"))[0] == 200
