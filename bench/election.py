@@ -13,6 +13,7 @@ import contextlib
 import os
 import pathlib
 import signal
+import ssl
 import statistics
 import sys
 import tempfile
@@ -176,7 +177,9 @@ class _Fairlead(_Pair):
     @staticmethod
     async def _is_ready(port: int) -> bool:
         with contextlib.suppress(OSError):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
             writer.write(b"GET /readyz HTTP/1.1\r\n\r\n")
             answer = await reader.read()
             writer.close()
