@@ -396,6 +396,8 @@ async def test_events_are_about_what_is_theirs(admin: RawApi, name: str) -> None
             (told(pod), not is_agent),
             (told(pod, THERE), False),
             (told(other), False),
+            (told({"apiVersion": "v1", "kind": "Namespace", "name": "fairlead-node-lease"}), is_agent),
+            (told({"apiVersion": "v1", "kind": "Namespace", "name": "default"}), False),
         ]:
             (await admin.post(EVENTS_API, body, dryRun="All")).expect(201)
             answer = await account.post(EVENTS_API, body, dryRun="All")

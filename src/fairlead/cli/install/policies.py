@@ -138,7 +138,12 @@ def _told(plan: Plan) -> str:
     agent = f"request.userInfo.username == 'system:serviceaccount:{plan.namespace}:{AGENT}'"
     kinds = f"dyn(object.regarding).?kind.orValue('') == ({agent} ? 'LifecycleEvent' : 'Pod')"
     related = f"(!has(object.related) || {_OWN_NODE_MEANT.format('related')})"
-    about = f"{_OWN_NODE_MEANT.format('regarding')} || ({kinds} && {related})"
+    # That the namespace of the nodes' Leases is missing concerns every node.
+    leases = (
+        f"({agent} && dyn(object.regarding).?kind.orValue('') == 'Namespace'"
+        f" && dyn(object.regarding).?name.orValue('') == '{NAMESPACE_NODE_LEASE}')"
+    )
+    about = f"{_OWN_NODE_MEANT.format('regarding')} || ({kinds} && {related}) || {leases}"
     return (
         "request.operation != 'DELETE' && "
         f"{_IS_SIGNED.format('object')} && (request.operation == 'CREATE' || {_IS_SIGNED.format('oldObject')})"
