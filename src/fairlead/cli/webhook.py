@@ -112,16 +112,7 @@ def command(
     if context.invoked_subcommand is not None:
         return
     keeping = _keeping(own)
-    if keeping is not None and (tls_cert_file or tls_private_key_file):
-        raise click.UsageError("--tls-secret makes the certificate, --tls-cert-file names one; give one of them")
-    if keeping is not None:
-        tls_cert_file, tls_private_key_file = keeping.certificate, keeping.key
-    elif tls_cert_file is None or tls_private_key_file is None:
-        raise click.UsageError(
-            "--tls-secret, or --tls-cert-file and --tls-private-key-file, are needed: API servers only speak HTTPS"
-        )
-    else:
-        values.check_key_pair(tls_cert_file, tls_private_key_file)
+    certificate, key = _key_pair(keeping, tls_cert_file, tls_private_key_file)
     if client_names and client_ca_file is None:
         raise click.UsageError("--client-name needs --client-ca-file: without it no certificate is asked for")
     from fairlead import client
@@ -138,8 +129,8 @@ def command(
         )
 
     settings = server.Settings(
-        certificate=tls_cert_file,
-        key=tls_private_key_file,
+        certificate=certificate,
+        key=key,
         bind_address=bind_address,
         port=secure_port,
         client_ca=client_ca_file,
@@ -149,6 +140,22 @@ def command(
     )
 
     process.run(lambda: _serve(connect(), settings, keeping))
+
+
+def _key_pair(
+    keeping: Keeping | None, cert_file: pathlib.Path | None, key_file: pathlib.Path | None
+) -> tuple[pathlib.Path, pathlib.Path]:
+    """The files of the certificate and its key: those that the webhook keeps itself, or those that were given."""
+    if keeping is not None:
+        if cert_file or key_file:
+            raise click.UsageError("--tls-secret makes the certificate, --tls-cert-file names one; give one of them")
+        return keeping.certificate, keeping.key
+    if cert_file is None or key_file is None:
+        raise click.UsageError(
+            "--tls-secret, or --tls-cert-file and --tls-private-key-file, are needed: API servers only speak HTTPS"
+        )
+    values.check_key_pair(cert_file, key_file)
+    return cert_file, key_file
 
 
 async def _serve(client: Client, settings: Settings, keeping: Keeping | None) -> None:
