@@ -184,7 +184,7 @@ def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("4", "liveness", seed=19)
 def never_wakes_for_the_deadline(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decisions, "_wait", lambda _status, why: steps.Nothing(why))
+    patch.setattr(decisions, "_wait", lambda _status, why, *_until: steps.Nothing(why))
     patch.setattr(execution, "_seconds_until", lambda *_args: None)
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
 
