@@ -5,6 +5,9 @@ A target takes bytes. Anything that it lets through besides its own errors is a 
 
 from __future__ import annotations
 
+import asyncio
+import itertools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -12,12 +15,14 @@ from fairlead.api import errors, selectors
 from fairlead.api.gvk import GroupVersionKind
 from fairlead.apiserver.cel.environment import Environment
 from fairlead.apiserver.cel.errors import CelError
+from fairlead.apiserver.http.messages import Request, Response, status_response
 from fairlead.apiserver.patch.json_patch import apply_json_patch
 from fairlead.apiserver.patch.merge_patch import apply_merge_patch
 from fairlead.apiserver.security.pki.pem import certificates_fault
 from fairlead.apiserver.types import protobuf
 from fairlead.apiserver.verbs.body import decode_json, decode_yaml
 from fairlead.apiserver.verbs.patch import decode_patch
+from tests.fuzz.conversation import converse
 
 __all__ = ["SEEDS", "TARGETS"]
 
@@ -66,6 +71,33 @@ def certificate(data: bytes) -> None:
     certificates_fault(data)
 
 
+def http_connection(data: bytes) -> None:
+    """The first byte says in which pieces the rest arrives. What is answered is whole answers and nothing else."""
+    cuts = itertools.cycle(((1,), (7, 0), (4096,), (0, 100), (4097, 1))[data[0] % 5] if data else (1,))
+    wire, _ = asyncio.run(converse(_read_and_answer, data[1:], lambda: next(cuts)))
+    rest = bytes(wire.sent)
+    while rest:
+        answer = _ANSWER.match(rest)
+        assert answer is not None, rest[:200]
+        rest = rest[answer.end() + int(answer["length"] or 0) :]
+
+
+_ANSWER = re.compile(
+    rb"HTTP/1\.1 (?:100 Continue\r\n|\d{3} [^\r\n]+\r\n(?:(?:content-length: (?P<length>\d+)|[^\r\n]+)\r\n)*)\r\n",
+    re.IGNORECASE,
+)
+
+
+async def _read_and_answer(request: Request) -> Response:
+    if "ignore" in request.path:
+        return Response(403, b"no")
+    try:
+        body = await request.read_body()
+    except errors.ApiError as error:
+        return status_response(error)
+    return Response(200, b"%d" % len(body) if request.method != "HEAD" else b"")
+
+
 def _expecting(read: Callable[[], object], expected: type[Exception]) -> None:
     try:
         read()
@@ -85,6 +117,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         field_selector,
         cel,
         certificate,
+        http_connection,
     )
 }
 
@@ -98,7 +131,12 @@ SEEDS: tuple[bytes, ...] = (
     b"metadata.name=a\\,b,spec.nodeName!=c",
     b"[1, 2].exists(x, x > 1) ? 'a' + string(2) : \"\\u00e9\"",
     b"-----BEGIN CERTIFICATE-----\na: b\n\nAAAA\n-----END CERTIFICATE-----\n",
+    b"\x00POST /a HTTP/1.1\r\nhost: h\r\ntransfer-encoding: chunked\r\n\r\n2;a=b\r\nab\r\n0\r\nx: y\r\n\r\n",
+    b"\x02PUT /ignore?b=%2f HTTP/1.1\r\nhost: h\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\nabc",
+    b"GET * HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
+    b"content-length: 4\r\n",
     *(
+        b"\r\n",
         b"{",
         b"}",
         b"[",

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairlead.api import errors
-from fairlead.apiserver.http.connection import Connection
 from fairlead.apiserver.http.flow import AHEAD_BYTES
 from fairlead.apiserver.http.messages import MAX_BODY_BYTES, Request, Response, status_response
-from fairlead.apiserver.http.site import Site
-
-READ_BYTES = 256 * 1024  # what uvloop and asyncio hand over at most
+from tests.fuzz.conversation import READ_BYTES, converse
 
 
 @dataclass(frozen=True)
@@ -39,58 +34,6 @@ class Asked:
         return top + b"transfer-encoding: chunked\r\n\r\n" + chunks + b"0\r\nauthorization: trailer\r\n\r\n"
 
 
-class Checked(Connection):
-    """It checks its invariants after every event."""
-
-    def _follow(self) -> None:
-        super()._follow()
-        self.check()
-
-    def check(self) -> None:
-        self._flow.check()
-        if not self._transport.is_closing():
-            # What follows from the state has been carried out.
-            assert (self._reading, self._wait) == self._flow.outlook()
-        assert len(self._unparsed) < AHEAD_BYTES + READ_BYTES
-
-
-class Wire(asyncio.Transport):
-    """Keeps what the server writes, and hands it bytes only while it reads."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reading = True
-        self.closed = False
-        self.sent = bytearray()
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return ("127.0.0.1", 1) if name == "peername" else default
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def write(self, data: Any) -> None:
-        self.sent += data
-
-    def is_closing(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-
-    abort = close
-
-    def pause_reading(self) -> None:
-        assert self.reading
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        assert not self.reading
-        self.reading = True
-
-
 async def handle(request: Request) -> Response:
     assert "authorization" not in request.headers, "a trailer was taken for a header"
     do = request.query.get("do")
@@ -105,41 +48,6 @@ async def handle(request: Request) -> Response:
         return status_response(error)
     assert "authorization" not in dict(request.header_list), "a trailer was taken for a header"
     return Response(200, b"%d" % len(body))
-
-
-async def turns() -> None:
-    for _ in range(12):  # more than any step of the connection or of `handle` takes
-        await asyncio.sleep(0)
-
-
-async def converse(stream: bytes, pieces: Callable[[], int]) -> tuple[Wire, int]:
-    """Send all of it, as far as the server reads; how much of it was not taken."""
-    site = Site(handle)
-    site.date = b"date: today\r\n\r\n"
-    wire = Wire()
-    connection = Checked(site)
-    connection.connection_made(wire)
-    start = 0
-    stuck = 0
-    while start < len(stream) and not wire.closed and stuck < 8:
-        if not wire.reading:
-            stuck += 1
-            await turns()
-            continue
-        stuck = 0
-        size = pieces()
-        if size == 0:
-            await turns()
-            continue
-        connection.data_received(stream[start : start + size])
-        start += size
-        connection.check()
-    for _ in range(8):  # as many requests as there can be, and two more
-        await turns()
-        connection.check()
-    connection.connection_lost(None)
-    await site.tasks.close()
-    return wire, max(0, len(stream) - start)
 
 
 LIMITS = [0, 1, AHEAD_BYTES - 1, AHEAD_BYTES, AHEAD_BYTES + 1, 2 * AHEAD_BYTES, 200_000]
@@ -163,7 +71,7 @@ def test_no_conversation_leaves_the_connection_deaf(asked: list[Asked], cuts: li
     # Small cuts of large bodies only take time.
     least = len(stream) // 1000
     steps = iter(range(10**9))
-    wire, left = asyncio.run(converse(stream, lambda: _cut(cuts, next(steps), least)))
+    wire, left = asyncio.run(converse(handle, stream, lambda: _cut(cuts, next(steps), least)))
     answers = re.findall(rb"HTTP/1.1 (\d+) [^\r]*\r\n(.*?)\r\n\r\n", bytes(wire.sent), re.DOTALL)
     last_says_close = b"connection: close" in answers[-1][1] if answers else False
     for (code, _), request in zip(answers, asked, strict=False):
