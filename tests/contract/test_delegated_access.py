@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from fairlead.cli.install import bundle
-from fairlead.cli.install.plan import AGENT, CLAIMER, MANAGER, NAMESPACE, Plan
+from fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan
 from fairlead.cloud.enforcement import Manager
 from fairlead.testing import Access, ControlPlane
 from fairlead.testing.control_plane import write_kubeconfig
@@ -29,7 +29,7 @@ Json = dict[str, Any]
 
 CLOUD = Manager(provider="static", platforms=frozenset({"on-prem"}), namespace=NAMESPACE)
 PLAN = Plan(claimer=True, clouds=(CLOUD,))
-COMPONENTS = [MANAGER, CLAIMER, AGENT, "fairlead-webhook", CLOUD.name]
+COMPONENTS = [MANAGER, CLAIMER, AGENT, DRAIN, "fairlead-webhook", CLOUD.name]
 SCRAPER = "scraper"
 
 
@@ -104,7 +104,7 @@ async def running(admin: RawApi, name: str, folder: Path) -> AsyncIterator[int]:
     arguments = [one.replace("$(NODE_NAME)", HERE) for one in arguments]
     arguments += [f"--kubeconfig={write_kubeconfig(folder / 'kc', access)}"]
     arguments += ["--bind-address=127.0.0.1", f"--secure-port={port.number}"]
-    if name == AGENT:
+    if name in {AGENT, DRAIN}:
         arguments.append(f"--registry-dir={folder / 'registry'}")
     elif name == CLAIMER:
         arguments.append(f"--claimer-registry-dir={folder / 'registry'}")

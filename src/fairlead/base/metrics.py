@@ -7,7 +7,7 @@ the same metric. `DiscardedMetrics` is for a process that serves no /metrics; it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 if TYPE_CHECKING:
@@ -100,6 +100,10 @@ class Metrics(Protocol):
         """The histogram of that name."""
         ...
 
+    def before_exposition(self, refresh: Callable[[], None]) -> None:
+        """Call this before metrics are read, for what grows with time and not with what happens."""
+        ...
+
     def exposition(self) -> bytes:
         """All metrics in Prometheus' text format (`CONTENT_TYPE`)."""
         ...
@@ -112,6 +116,7 @@ class PrometheusMetrics:
         self._process_metrics = process_metrics
         self._registry: prometheus_client.CollectorRegistry | None = None
         self._known: dict[str, tuple[tuple[str, tuple[str, ...], tuple[float, ...]], Any]] = {}
+        self._refreshing: list[Callable[[], None]] = []
 
     def counter(self, name: str, text: str, labels: Sequence[str] = ()) -> Counter:
         """The counter of that name."""
@@ -130,10 +135,16 @@ class PrometheusMetrics:
         histogram: Histogram = self._get_or_make("Histogram", name, text, labels, tuple(buckets))
         return histogram
 
+    def before_exposition(self, refresh: Callable[[], None]) -> None:
+        """Call this before metrics are read."""
+        self._refreshing.append(refresh)
+
     def exposition(self) -> bytes:
         """All metrics as text."""
         import prometheus_client
 
+        for refresh in self._refreshing:
+            refresh()
         return prometheus_client.generate_latest(_WithoutCreationTimes(self._load()))
 
     def _get_or_make(
@@ -192,6 +203,10 @@ class DiscardedMetrics:
         """A histogram that keeps nothing."""
         del name, text, labels, buckets
         return _DISCARDED
+
+    def before_exposition(self, refresh: Callable[[], None]) -> None:
+        """Nothing is ever read."""
+        del refresh
 
     def exposition(self) -> bytes:
         """Nothing."""

@@ -114,21 +114,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     + (r" [default for a service: %ProgramData%\fairlead\agent.log]." if _IS_WINDOWS else "."),
 )
 @click.option("--platform", default="", callback=values.platform, help="Say on the Node that it runs on this cloud.")
-@click.option(
-    "--bind-address",
-    default="127.0.0.1",
-    show_default=True,
-    callback=values.bind_address,
-    help="Where health and metrics are served.",
-)
-@click.option(
-    "--secure-port",
-    type=click.IntRange(0, 65535),
-    default=0,
-    show_default=True,
-    help="The port for health and metrics; 0: none.",
-)
-@managing.tls_flags
+@managing.serving_flags()
 @options.feature_gates
 @options.logging
 @click.pass_context

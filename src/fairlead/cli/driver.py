@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fairlead.cli import managing, options, process, values
 from fairlead.cli.invocation import Invocation
 from fairlead.cli.nodes import flags as node_flags
+
+if TYPE_CHECKING:
+    from fairlead.client import Client
 
 __all__ = ["command", "drain"]
 
@@ -56,6 +59,7 @@ def command() -> None:
     callback=options.duration,
     help="How long calls under way may go on when asked to stop; the next driver takes up what is left.",
 )
+@managing.serving_flags()
 @node_flags.access
 @options.logging
 @click.pass_obj
@@ -65,16 +69,20 @@ def drain(invocation: Invocation, /, **flags: Any) -> None:
     The flags of kubectl drain are the defaults for events that do not say otherwise by their annotations
     drain.fairlead.dev/<flag>.
     """
+    from fairlead.base.metrics import DiscardedMetrics, PrometheusMetrics
     from fairlead.client.recorder import EventRecorder
     from fairlead.drivers import sdk
     from fairlead.drivers.drain.driver import DrainDriver
 
     profile = node_flags.drain_options(flags)
+    pages = managing.serving_options(flags, lambda: _connect(invocation, flags))
+    metrics = DiscardedMetrics() if pages.port is None else PrometheusMetrics(process_metrics=True)
     serving = sdk.Options(
         registry=flags["registry_dir"],
         plugins=flags["plugin_dir"],
         instance=flags["instance"],
         grace_seconds=flags["shutdown_grace_period"],
+        pages=pages,
     )
     values.make_folder("--registry-dir", serving.registry)
     values.make_folder("--plugin-dir" if serving.plugins else "--registry-dir", serving.plugins_folder)
@@ -82,11 +90,17 @@ def drain(invocation: Invocation, /, **flags: Any) -> None:
     async def run() -> None:
         import asyncio
 
-        async with node_flags.connect_driver(invocation, flags, "fairlead-drain-driver") as client:
+        async with _connect(invocation, flags) as client:
             recorder = EventRecorder(client, controller="fairlead.dev/drain", instance=flags["node_name"] or "drain")
-            driver = DrainDriver(client, node_name=flags["node_name"], profile=profile, recorder=recorder)
-            async with recorder.running(), sdk.serving(driver, serving) as served:
+            driver = DrainDriver(
+                client, node_name=flags["node_name"], profile=profile, recorder=recorder, metrics=metrics
+            )
+            async with recorder.running(), sdk.serving(driver, serving, metrics=metrics) as served:
                 click.echo(f"fairlead driver drain serves {served.service_socket}")
                 await asyncio.Event().wait()
 
     process.run(run)
+
+
+def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
+    return node_flags.connect_driver(invocation, flags, "fairlead-drain-driver")

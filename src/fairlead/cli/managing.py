@@ -28,6 +28,7 @@ __all__ = [
     "optional_socket_folder",
     "period",
     "run_manager",
+    "serving_flags",
     "serving_options",
     "socket_folder",
     "tls_flags",
@@ -119,6 +120,21 @@ def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
             "10s",
             "How long controllers may take to end when asked; then the process ends without releasing its Lease.",
         ),
+        serving_flags(port=port),
+        boolean("--permit-port-sharing", default=False, text="Set SO_REUSEPORT on the listening socket."),
+    ]
+
+    def apply(command: _F) -> _F:
+        for flag in reversed(flags):
+            command = flag(command)
+        return command
+
+    return apply
+
+
+def serving_flags(*, port: int = 0) -> Callable[[_F], _F]:
+    """Where and how health and metrics are served, and to whom; `port` is this component's own, 0: none."""
+    flags = [
         click.option(
             "--bind-address",
             default="127.0.0.1",
@@ -134,7 +150,6 @@ def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
             help="The port for health and metrics; 0: none.",
         ),
         tls_flags,
-        boolean("--permit-port-sharing", default=False, text="Set SO_REUSEPORT on the listening socket."),
     ]
 
     def apply(command: _F) -> _F:

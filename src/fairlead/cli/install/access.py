@@ -77,6 +77,7 @@ def _draining(plan: Plan) -> list[Json]:
         _rule("policy", ["poddisruptionbudgets"], list(_READ)),
         _rule("apps", ["daemonsets"], ["get"]),
         _rule("events.k8s.io", ["events"], ["create", "patch"]),
+        *_DELEGATION,
     ]
     if plan.eviction_requests:
         # Kubernetes' own kind, whatever group ours are in.
@@ -95,7 +96,6 @@ def _claiming(plan: Plan) -> list[Json]:
         _rule("", ["nodes/status"], ["patch"]),
         # The drain driver beside it, in the same pod, and so with the same account.
         *_draining(plan),
-        *_DELEGATION,
     ]
     return [
         *_account(CLAIMER, plan.namespace, rules),

@@ -17,6 +17,7 @@ _STATE = "/var/lib/fairlead"
 _CONFIG = "/etc/fairlead"
 _CONFIG_FILE = "agent.yaml"
 _AGENT_PORT = 10259
+_DRAIN_PORT = 10260
 _MANAGER_PORT = 10257
 _CLOUD_PORT = 10258
 # The others read a file, the key `cloud.conf`.
@@ -29,10 +30,11 @@ _LEAST = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "ca
 def node_daemon_sets(plan: Plan) -> list[Json]:
     """On every node the agent, and the driver that drains it: each in a pod of its own, because its rights are."""
     group = f"--lifecycle-api-group={plan.lifecycle_group}"
-    # The certificate that it serves with is made once per node.
+    # The certificates that they serve with are made once per node.
     agent = ["agent", "--node-name=$(NODE_NAME)", group, _keeping(plan), f"--cert-dir={_STATE}/pki"]
     drain = ["driver", "drain", "--node-name=$(NODE_NAME)", "--instance=$(POD_UID)", group]
-    drain_set = _on_every_node(DRAIN, plan, _container("driver", plan, drain))
+    drain.append(f"--cert-dir={_STATE}/pki-drain")
+    drain_set = _on_every_node(DRAIN, plan, _container("driver", plan, drain, port=_DRAIN_PORT))
     if plan.shutdown is None:
         return [_on_every_node(AGENT, plan, _container("agent", plan, agent, port=_AGENT_PORT)), drain_set]
     # Killed while the machine waits for it, it must come back with its lock; the kubelet is stopped then.
@@ -116,7 +118,9 @@ def claimer_deployment(plan: Plan) -> list[Json]:
     ]
     deployment, budget = _manager(CLAIMER, plan, arguments, _MANAGER_PORT)
     pod = deployment["spec"]["template"]["spec"]
-    pod["containers"].append(_container("drain", plan, ["driver", "drain", "--instance=$(POD_UID)", group]))
+    drain = ["driver", "drain", "--instance=$(POD_UID)", group]
+    # Within a pod a port's name is for one container.
+    pod["containers"].append(_container("drain", plan, drain, port=_DRAIN_PORT, port_name="drain-health"))
     # Other drivers can be added as containers that mount this too.
     pod["volumes"] = [{"name": "drivers", "emptyDir": {}}]
     for container in pod["containers"]:
@@ -202,7 +206,7 @@ def _workload(kind: str, name: str, namespace: str, pod: Json, spec: Json) -> Js
     }
 
 
-def _container(name: str, plan: Plan, arguments: list[str], *, port: int = 0) -> Json:
+def _container(name: str, plan: Plan, arguments: list[str], *, port: int = 0, port_name: str = "health") -> Json:
     container: Json = {
         "name": name,
         "image": plan.image,
@@ -219,14 +223,14 @@ def _container(name: str, plan: Plan, arguments: list[str], *, port: int = 0) ->
     }
     if port:
         container["args"] += ["--bind-address=$(POD_IP)", f"--secure-port={port}"]
-        container["ports"] = [{"name": "health", "containerPort": port}]
-        container["livenessProbe"] = _probe("/healthz", failures=6)
-        container["readinessProbe"] = _probe("/readyz", failures=3)
+        container["ports"] = [{"name": port_name, "containerPort": port}]
+        container["livenessProbe"] = _probe("/healthz", port_name, failures=6)
+        container["readinessProbe"] = _probe("/readyz", port_name, failures=3)
     return container
 
 
-def _probe(path: str, *, failures: int) -> Json:
-    asked = {"path": path, "port": "health", "scheme": "HTTPS"}
+def _probe(path: str, port_name: str, *, failures: int) -> Json:
+    asked = {"path": path, "port": port_name, "scheme": "HTTPS"}
     return {"httpGet": asked, "periodSeconds": 10, "failureThreshold": failures}
 
 

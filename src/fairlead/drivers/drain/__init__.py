@@ -7,6 +7,8 @@ Before: `lifecycle.drain`, which decides. After: the agent, which tells the worl
     driver      the two transitions, node-drain and node-uncordon
     looking     the node, its pods and the disruption budgets, always up to date
     draining    the loop: look, plan, ask pods to go, tell how far it is
+    notices     what is said about pods that cannot go: logs and Events
+    metering    evictions, blocked pods and the time that they were blocked, in numbers
     asking      one request to go, by uid
     requesting  the same through EvictionRequest, where it is served
     previewing  what a drain would do, without doing it

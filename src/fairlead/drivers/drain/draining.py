@@ -20,6 +20,8 @@ from fairlead.client.recorder import EventRecorder
 from fairlead.driverapi.messages import PodReport, Progress, Work
 from fairlead.drivers.drain import looking
 from fairlead.drivers.drain.asking import Asker
+from fairlead.drivers.drain.metering import BlockedPods, Meter
+from fairlead.drivers.drain.notices import Notices
 from fairlead.drivers.sdk.driver import Refused, Report
 from fairlead.lifecycle.drain import accounts, attempts, blockers, planning
 from fairlead.lifecycle.drain.attempts import Attempt, Cause
@@ -57,6 +59,7 @@ class Drain:
         report: Report,
         recorder: EventRecorder | None = None,
         *,
+        meter: Meter,
         last_acts: tasks.TaskSet,
     ) -> None:
         self._client = client
@@ -64,7 +67,8 @@ class Drain:
         self._work = work
         self._options = options
         self._report = report
-        self._recorder = recorder
+        self._meter = meter
+        self._notices = Notices(work, recorder, client.clock)
         self._last_acts = last_acts  # what a call that was cancelled still has to do
         self._wake = asyncio.Event()
         self._watch = looking.NodeWatch(client, work.node_name, options, self._wake.set)
@@ -81,6 +85,10 @@ class Drain:
 
     async def run(self) -> None:
         """Drain."""
+        with self._meter.drain() as blocked:
+            await self._run(blocked)
+
+    async def _run(self, blocked: BlockedPods) -> None:
         before = await self._earlier_life()
         await self._asker.find_out()
         async with (
@@ -97,7 +105,7 @@ class Drain:
                     first = False
                 for held in plan.hold:
                     self._hold(held)
-                self._tell(plan)
+                self._tell(plan, blocked)
                 if plan.is_over:
                     break
                 self._check_time(plan)
@@ -178,12 +186,16 @@ class Drain:
         cover = _NO_COVER if heedless else self._watch.budgets.covering(pod)
         previous = self._attempts.get(pod.uid)
         number = self._number(cover, previous)
-        if not by_request or previous is None:  # to look at a request again is not to ask again
+        is_new = not by_request or previous is None  # to look at a request again is not to ask again
+        if is_new:
             self._asked[pod.uid] = self._asked.get(pod.uid, 0) + 1
         since = previous.since if previous is not None else self._clock.now()
-        self._attempts[pod.uid] = Attempt(cause=Cause.SENT, since=since, number=number, token=cover.token)
+        before = previous.cause if previous is not None else None
+        self._attempts[pod.uid] = Attempt(
+            cause=Cause.SENT, since=since, number=number, token=cover.token, before=before
+        )
         ask = functools.partial(self._asker.ask, pod, cover, previous, number, by_request=by_request)
-        scope.start(self._send(pod, ask, previous), name=f"evict/{pod.key}")
+        scope.start(self._send(pod, ask, is_new=is_new), name=f"evict/{pod.key}")
 
     def _number(self, cover: Cover, previous: Attempt | None) -> int:
         """Which attempt in a row this is. The pods of a budget that has not changed share one row."""
@@ -193,33 +205,28 @@ class Drain:
         shared = (one.number for one in self._attempts.values() if one.token == cover.token)
         return max(shared, default=own) + 1
 
-    async def _send(self, pod: Pod, ask: Callable[[], Awaitable[Attempt]], previous: Attempt | None) -> None:
+    async def _send(self, pod: Pod, ask: Callable[[], Awaitable[Attempt]], *, is_new: bool) -> None:
         async with self._slots:
             attempt = await ask()
         self._attempts[pod.uid] = attempt
-        self._record(pod, attempt, previous)
-        self._wake.set()
-
-    def _record(self, pod: Pod, attempt: Attempt, previous: Attempt | None) -> None:
-        name = self._work.event_name
+        if is_new or attempt.cause is not Cause.REQUESTED:
+            self._meter.answered(attempt.cause)
         if attempt.cause is Cause.ACCEPTED:
-            _log.info("pod goes", pod=pod.key, uid=pod.uid, event=name)
+            _log.info("pod goes", pod=pod.key, uid=pod.uid, event=self._work.event_name)
         elif attempt.cause is Cause.REQUESTED:
-            _log.debug("pod is asked for", pod=pod.key, uid=pod.uid, event=name)
-        elif previous is None or previous.message != attempt.message:
-            _log.info("pod cannot go", pod=pod.key, uid=pod.uid, event=name, why=attempt.message)
-            if self._recorder is not None:
-                note = f"Cannot leave node {self._work.node_name}, which is drained ({name}): {attempt.message}"
-                self._recorder.event(pod, reason="DrainBlocked", note=note, type="Warning", action="Evicting")
+            _log.debug("pod is asked for", pod=pod.key, uid=pod.uid, event=self._work.event_name)
+        self._wake.set()
 
     def _describe(self, plan: Plan) -> str:
         return blockers.describe(plan, self._attempts, self._watch.budgets, self._watch.node, self._clock.now())
 
-    def _tell(self, plan: Plan) -> None:
+    def _tell(self, plan: Plan, blocked: BlockedPods) -> None:
         left = [*plan.remaining, *(one.pod for one in plan.stranded)]
         self._counted.update(dict.fromkeys(pod.uid for pod in left))
         total = self._done_before + len(self._counted)
         now, node, budgets = self._clock.now(), self._watch.node, self._watch.budgets
+        blocked.are(blockers.blockers(plan, self._attempts, budgets, now))
+        self._notices.tell(plan, self._attempts)
         self._pods = accounts.account(self._pods, plan, self._attempts, self._asked, budgets, node, now)
         progress = Progress(
             done=total - len(left),

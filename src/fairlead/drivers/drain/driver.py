@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from fairlead.api import errors as api_errors
 from fairlead.api.reserved import DRIVER_DRAIN, NODE_DRAIN, NODE_UNCORDON
 from fairlead.base import logs, tasks
+from fairlead.base.metrics import DiscardedMetrics, Metrics
 from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
 from fairlead.client.recorder import EventRecorder
@@ -15,6 +16,7 @@ from fairlead.driverapi.errors import DriverGone
 from fairlead.driverapi.messages import OfferedTransition, Work
 from fairlead.drivers.drain import cordoning, looking
 from fairlead.drivers.drain.draining import Drain
+from fairlead.drivers.drain.metering import Meter
 from fairlead.drivers.sdk.driver import Driver, Refused, Report
 from fairlead.lifecycle.drain import cordons, filters, options
 from fairlead.lifecycle.drain.options import PROFILE, DrainOptions
@@ -45,11 +47,13 @@ class DrainDriver(Driver):
         node_name: str = "",
         profile: DrainOptions = PROFILE,
         recorder: EventRecorder | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         self._client = client
         self._node_name = node_name
         self._profile = profile
         self._recorder = recorder
+        self._meter = Meter(metrics or DiscardedMetrics(), client.clock)
         self._last_acts = tasks.TaskSet("drain", on_failure=_tell_failure)
 
     async def start(self, work: Work) -> None:
@@ -85,7 +89,15 @@ class DrainDriver(Driver):
             await cordoning.uncordon(self._client, work.node_name, work.node_uid, force=self._undoes_any(work))
             return
         try:
-            drain = Drain(self._client, work, self._options(work), report, self._recorder, last_acts=self._last_acts)
+            drain = Drain(
+                self._client,
+                work,
+                self._options(work),
+                report,
+                self._recorder,
+                meter=self._meter,
+                last_acts=self._last_acts,
+            )
             await drain.run()
         except Refused:
             await cordoning.forget(self._client, work.node_name, work.node_uid)

@@ -10,26 +10,32 @@
 
     sdk.main(Reboot())
 
-Serving on a socket, registration, idempotence by event uid, cancellation at the deadline, progress, health, rolling
-updates and a graceful exit are the SDK's. What a transition means is the driver's, and nothing of that belongs here.
+Serving on a socket, registration, idempotence by event uid, cancellation at the deadline, progress, health, probes and
+metrics over TLS, rolling updates and a graceful exit are the SDK's. What a transition means is the driver's, and
+nothing of that belongs here.
 """
 
+from fairlead.base.metrics import Metrics, PrometheusMetrics
 from fairlead.driverapi.messages import OfferedTransition as Transition
 from fairlead.driverapi.messages import PodReport, Progress, Work
 from fairlead.drivers.sdk.driver import Driver, Refused, Report
+from fairlead.drivers.sdk.pages import pages
 from fairlead.drivers.sdk.program import main
 from fairlead.drivers.sdk.serving import Options, Serving, serving
 
 __all__ = [
     "Driver",
+    "Metrics",
     "Options",
     "PodReport",
     "Progress",
+    "PrometheusMetrics",
     "Refused",
     "Report",
     "Serving",
     "Transition",
     "Work",
     "main",
+    "pages",
     "serving",
 ]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Final
 
 from fairlead.base.clock import Clock
+from fairlead.base.metrics import DiscardedMetrics, Metrics
 from fairlead.driverapi.errors import DriverGone
 from fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Work
 from fairlead.drivers.sdk.driver import Driver
@@ -27,9 +28,10 @@ class Service:
     3. No call runs beyond the deadline of its work.
     """
 
-    def __init__(self, driver: Driver, clock: Clock) -> None:
+    def __init__(self, driver: Driver, clock: Clock, metrics: Metrics | None = None) -> None:
         self._driver = driver
         self._clock = clock
+        self._metrics = _CallMetrics(metrics or DiscardedMetrics(), driver.name)
         self._locks: dict[str, asyncio.Lock] = {}
         self._done: dict[tuple[str, str], None] = {}  # an ordered set
         self._waiting = 0
@@ -58,10 +60,11 @@ class Service:
         lock = self._locks.setdefault(work.event_uid, asyncio.Lock())
         self._waiting += 1
         try:
-            async with self._until(work), lock:
-                yield key in self._done
-                self._done[key] = None
-                self._forget()
+            with self._metrics.call(step):
+                async with self._until(work), lock:
+                    yield key in self._done
+                    self._done[key] = None
+                    self._forget()
         finally:
             self._waiting -= 1
             if not self._waiting:
@@ -87,3 +90,36 @@ class Service:
     def _forget(self) -> None:
         while len(self._done) > _REMEMBERED:
             del self._done[next(iter(self._done))]
+
+
+class _CallMetrics:
+    """How calls of the agent end. One that is broken off is made again, so it is no failure."""
+
+    def __init__(self, metrics: Metrics, driver: str) -> None:
+        self._driver = driver
+        self._calls = metrics.counter(
+            "fairlead_driver_calls_total", "Calls of the agent, by step and result.", ["driver", "step", "result"]
+        )
+        self._running = metrics.gauge("fairlead_driver_calls_running", "Calls under way.", ["driver", "step"])
+        for step in ("start", "end"):
+            self._running.labels(driver=driver, step=step).set(0)
+            for result in ("done", "failed", "interrupted"):
+                self._calls.labels(driver=driver, step=step, result=result)
+
+    @contextlib.contextmanager
+    def call(self, step: str) -> Iterator[None]:
+        """A call goes on as long as the block lasts."""
+        running = self._running.labels(driver=self._driver, step=step)
+        running.inc()
+        result = "interrupted"
+        try:
+            yield
+            result = "done"
+        except DriverGone:
+            raise
+        except Exception:
+            result = "failed"
+            raise
+        finally:
+            running.dec()
+            self._calls.labels(driver=self._driver, step=step, result=result).inc()

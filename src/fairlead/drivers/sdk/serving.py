@@ -10,11 +10,14 @@ from pathlib import Path
 
 from fairlead.base import logs
 from fairlead.base.clock import Clock, RealClock
+from fairlead.base.metrics import DiscardedMetrics, Metrics
 from fairlead.driverapi import contracts, server
 from fairlead.driverapi.messages import PluginInfo
 from fairlead.drivers.sdk import sockets
 from fairlead.drivers.sdk.driver import Driver
+from fairlead.drivers.sdk.pages import serving_pages
 from fairlead.drivers.sdk.service import Service
+from fairlead.manager import ServingOptions
 
 __all__ = ["Options", "Serving", "serving"]
 
@@ -33,6 +36,7 @@ class Options:
     plugins: Path | None = None  # the folder `plugins` beside the registry unless given
     instance: str = ""
     grace_seconds: float = 10.0  # how long calls under way may go on when the process is asked to stop
+    pages: ServingOptions | None = None  # where probes and metrics are served (`sdk.pages`); None: nowhere
 
     @property
     def plugins_folder(self) -> Path:
@@ -67,19 +71,27 @@ class Serving:
 
 @contextlib.asynccontextmanager
 async def serving(
-    driver: Driver, options: Options | None = None, *, clock: Clock | None = None
+    driver: Driver, options: Options | None = None, *, clock: Clock | None = None, metrics: Metrics | None = None
 ) -> AsyncIterator[Serving]:
     """Serve a driver as long as the block lasts.
 
     At its end the registration goes first, so that no new call comes; calls under way have their grace; what is left
     is told to come again, which an agent does, at the driver's other instance or its next life.
 
+    Args:
+        driver: what to serve.
+        options: where.
+        clock: for deadlines.
+        metrics: what `/metrics` shows; the SDK adds its own to the driver's.
+
     Raises:
         addresses.AddressTaken: another process serves this driver there already.
+        OSError: probes and metrics cannot be served where the options say.
     """
     options = options or Options()
     clock = clock or RealClock()
-    service = Service(driver, clock)
+    metrics = metrics or DiscardedMetrics()
+    service = Service(driver, clock, metrics)
     state = Serving(
         sockets.service_socket(options.plugins_folder, driver.name, options.instance),
         sockets.registration_socket(options.registry, driver.name, options.instance),
@@ -92,7 +104,10 @@ async def serving(
     )
     health = server.HealthHandler(frozenset({contracts.DRIVER_SERVICE}), lambda: driver.healthy, clock)
     handler = server.DriverHandler(service)
-    async with server.serving(state.service_socket, handler, health):
+    async with (
+        serving_pages(options.pages, driver, state, metrics=metrics, clock=clock),
+        server.serving(state.service_socket, handler, health),
+    ):
         async with server.serving(state.registration_socket, server.RegistrationHandler(info, state.hear), health):
             yield state
         with contextlib.suppress(TimeoutError):

@@ -8,7 +8,7 @@ node. Pure, as all of `lifecycle`: the driver (`drivers.drain`) looks and acts, 
     budgets     which disruption budgets cover a pod, and whether they would let it go
     attempts    what came of asking a pod to go
     planning    whom to ask to go now, and when to look again
-    blockers    what holds the drain up, in words
+    blockers    what holds the drain up, in words and in numbers
     cordons     whose cordon it is, and who may undo it
     rollout     which nodes may be taken out of service at the same time
 """

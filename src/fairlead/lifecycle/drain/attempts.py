@@ -40,6 +40,7 @@ class Attempt:
     message: str = ""
     retry_at: dt.datetime | None = None  # None: only a change makes another attempt worth it
     token: frozenset[tuple[str, str]] = frozenset()  # the budgets that covered it then, and their versions
+    before: Cause | None = None  # while there is no answer yet: what came of the attempt before
 
 
 def cause_of(error: Exception) -> Cause:

@@ -1,8 +1,10 @@
-"""What holds a drain up, in words: which pod, why, and since when."""
+"""What holds a drain up, in words and in numbers: which pod, why, and since when."""
 
 from __future__ import annotations
 
+import collections
 import datetime as dt
+import enum
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -13,10 +15,30 @@ from fairlead.lifecycle.drain.budgets import Budgets, Cover
 from fairlead.lifecycle.drain.filters import Judged
 from fairlead.lifecycle.drain.planning import OVERDUE, Plan
 
-__all__ = ["blocking", "budget_message", "describe", "failure", "timed_out"]
+__all__ = ["Blocker", "blocker", "blockers", "blocking", "budget_message", "describe", "failure", "timed_out"]
 
 # More names than this help nobody; the rest is counted.
 _NAMED: Final = 10
+
+
+class Blocker(enum.Enum):
+    """What keeps a pod on the node, as metrics count it."""
+
+    BUDGET = "budget"  # its disruption budget does not allow it now
+    SEVERAL_BUDGETS = "several_budgets"  # more than one covers it, which the server refuses
+    NAMESPACE = "namespace"  # its namespace is being deleted
+    TROUBLE = "trouble"  # a webhook denied it for now, or the server could not answer
+    DENIED = "denied"  # the server answered that it never may
+    FILTER = "filter"  # it arrived during the drain, and the options do not let it go
+    OVERDUE = "overdue"  # it was to be gone by now
+
+
+_BLOCKERS: Final = {
+    Cause.BUDGET: Blocker.BUDGET,
+    Cause.NAMESPACE: Blocker.NAMESPACE,
+    Cause.TROUBLE: Blocker.TROUBLE,
+    Cause.DENIED: Blocker.DENIED,
+}
 
 
 def describe(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, node: Node | None, now: dt.datetime) -> str:
@@ -54,6 +76,27 @@ def blocking(pod: Pod, attempt: Attempt | None, budgets: Budgets, node: Node | N
     return f"{_why(attempt, budgets.covering(pod))} since {_clock(attempt.since)}"
 
 
+def blocker(pod: Pod, attempt: Attempt | None, budgets: Budgets, now: dt.datetime) -> Blocker | None:
+    """What kind of thing blocks one pod; None when nothing does."""
+    if pod.deleting:
+        return Blocker.OVERDUE if _is_overdue(pod, now) else None
+    if attempt is None:
+        return None
+    # A pod that is asked again is blocked until the answer says otherwise.
+    cause = attempt.before if attempt.cause is Cause.SENT else attempt.cause
+    found = _BLOCKERS.get(cause) if cause is not None else None
+    if found is Blocker.TROUBLE and len(budgets.covering(pod).budgets) > 1:
+        return Blocker.SEVERAL_BUDGETS
+    return found
+
+
+def blockers(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, now: dt.datetime) -> dict[Blocker, int]:
+    """How many pods of a drain are blocked, by what."""
+    found = [blocker(pod, attempts.get(pod.uid), budgets, now) for pod in plan.remaining]
+    found += [blocker(one.pod, attempts.get(one.pod.uid), budgets, now) or Blocker.FILTER for one in plan.stranded]
+    return dict(collections.Counter(one for one in found if one is not None))
+
+
 def failure(stranded: Sequence[Judged], attempts: Mapping[str, Attempt]) -> str:
     """Why a drain that moved everything it could has failed all the same."""
     return f"pods are left on the node: {_some(_strandings(stranded, attempts), '; ')}"
@@ -89,9 +132,14 @@ def _why(attempt: Attempt, cover: Cover) -> str:
     return f"by an answer that is asked for again ({message})"
 
 
+def _is_overdue(pod: Pod, now: dt.datetime) -> bool:
+    deadline = pod.metadata.deletion_timestamp
+    return deadline is not None and now >= deadline + OVERDUE
+
+
 def _overdue(pod: Pod, node: Node | None, now: dt.datetime) -> str:
     deadline = pod.metadata.deletion_timestamp
-    if deadline is None or now < deadline + OVERDUE:
+    if deadline is None or not _is_overdue(pod, now):
         return ""
     why = f"was to be gone by {_clock(deadline)}"
     if pod.metadata.finalizers:
