@@ -31,6 +31,7 @@ CLOUD = Manager(provider="static", platforms=frozenset({"on-prem"}), namespace=N
 PLAN = Plan(claimer=True, clouds=(CLOUD,))
 COMPONENTS = [MANAGER, CLAIMER, AGENT, DRAIN, "fairlead-webhook", CLOUD.name]
 SCRAPER = "scraper"
+INSTANCE = "uid"
 
 
 @pytest.fixture(scope="module", params=BOTH)
@@ -41,8 +42,8 @@ def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield made
 
 
-async def prepare(plane: ControlPlane) -> None:
-    await install(plane, PLAN)
+async def prepare(plane: ControlPlane, plan: Plan = PLAN) -> None:
+    await install(plane, plan)
     async with RawApi(plane.access(), timeout_seconds=120) as admin:
         accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
         (await admin.post(accounts, {"metadata": {"name": SCRAPER}})).expect(201)
@@ -94,14 +95,15 @@ async def ask(port: int, path: str, token: str = "") -> tuple[int, str]:
 
 
 @contextlib.asynccontextmanager
-async def running(admin: RawApi, name: str, folder: Path) -> AsyncIterator[int]:
+async def running(admin: RawApi, name: str, folder: Path, access: Access | None = None) -> AsyncIterator[int]:
     """The component as its container would run it, on a port of this machine and in folders of this test."""
     container = container_of(name)
     port = ReservedPort()
-    access = Access(url=admin.access.url, ca_file=admin.access.ca_file, user=name, token=await token_of(admin, name))
+    token = await token_of(admin, name)
+    access = access or Access(url=admin.access.url, ca_file=admin.access.ca_file, user=name, token=token)
     mine = ("--bind-address", "--secure-port", "--cert-dir", "--cloud-config")
     arguments = [one for one in [*container["command"][1:], *container["args"]] if not one.startswith(mine)]
-    arguments = [one.replace("$(NODE_NAME)", HERE) for one in arguments]
+    arguments = [one.replace("$(NODE_NAME)", HERE).replace("$(POD_UID)", INSTANCE) for one in arguments]
     arguments += [f"--kubeconfig={write_kubeconfig(folder / 'kc', access)}"]
     arguments += ["--bind-address=127.0.0.1", f"--secure-port={port.number}"]
     if name in {AGENT, DRAIN}:

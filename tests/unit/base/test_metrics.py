@@ -80,6 +80,14 @@ def test_registries_are_separate() -> None:
     assert b"x_total 0.0\n" in two.exposition()
 
 
+def test_what_grows_with_time_is_counted_before_it_is_read() -> None:
+    metrics = PrometheusMetrics()
+    seconds = metrics.counter("seconds_total", "Seconds.")
+    metrics.before_exposition(lambda: seconds.inc(2))
+    assert "seconds_total 2.0" in metrics.exposition().decode()
+    assert "seconds_total 4.0" in metrics.exposition().decode()
+
+
 def test_process_metrics_only_when_asked() -> None:
     assert PrometheusMetrics().exposition() == b""
     assert b"python_info" in PrometheusMetrics(process_metrics=True).exposition()

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import functools
 import signal
+import ssl
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -38,8 +39,8 @@ def main(driver: Driver, arguments: Sequence[str] | None = None, *, metrics: Met
     parser = _parser(driver)
     flags = parser.parse_args(arguments)
     logs.configure(output="json" if flags.logging_format == "json" else "human")
-    if bool(flags.tls_cert_file) is not bool(flags.tls_private_key_file):
-        parser.error("--tls-cert-file and --tls-private-key-file belong together; name both or neither")
+    if flags.secure_port and (problem := _problem(flags)):
+        parser.error(problem)
     options = Options(
         registry=flags.registry_dir,
         plugins=flags.plugin_dir,
@@ -75,6 +76,7 @@ def _parser(driver: Driver) -> argparse.ArgumentParser:
     served.add_argument("--cert-dir", type=Path, help="where a certificate that is made is kept; default: in memory")
     served.add_argument(
         "--authorization-always-allow-paths",
+        type=_paths,
         default=",".join(ALWAYS_ALLOWED),
         help="paths that need no token, with commas between them; *: all, and no API server is asked",
     )
@@ -88,15 +90,40 @@ def _port(text: str) -> int:
     return int(text)
 
 
+def _paths(text: str) -> tuple[str, ...]:
+    paths = tuple(path.strip() for path in text.split(",") if path.strip())
+    for path in paths:
+        if not path.startswith("/") and path != "*":
+            raise argparse.ArgumentTypeError(f"{path!r} must begin with a slash, or be *")
+    return paths
+
+
+def _problem(flags: argparse.Namespace) -> str:
+    """Why nothing can be served by these flags; empty when it can."""
+    certificate, key, folder = flags.tls_cert_file, flags.tls_private_key_file, flags.cert_dir
+    if bool(certificate) is not bool(key):
+        return "--tls-cert-file and --tls-private-key-file belong together; name both or neither"
+    if certificate:
+        try:
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(certificate, key)
+        except OSError as error:
+            return f"--tls-cert-file {certificate}, --tls-private-key-file {key}: no certificate with its key: {error}"
+    elif folder:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            return f"--cert-dir: {folder} cannot be made: {error.strerror or error}"
+    return ""
+
+
 def _pages(flags: argparse.Namespace) -> ServingOptions:
-    allowed = [path.strip() for path in flags.authorization_always_allow_paths.split(",") if path.strip()]
     return pages(
         flags.secure_port,
         bind_address=flags.bind_address,
         certificate_file=flags.tls_cert_file,
         key_file=flags.tls_private_key_file,
         folder=flags.cert_dir,
-        always_allow=allowed,
+        always_allow=flags.authorization_always_allow_paths,
         connect=functools.partial(client.connect, kubeconfig_path=flags.kubeconfig),
     )
 

@@ -99,6 +99,12 @@ def test_a_claimer_and_its_drain_driver(capsys: pytest.CaptureFixture[str]) -> N
     assert {"--controllers=claimer", f"--leader-elect-resource-name={CLAIMER}"} < set(claimer["args"])
     assert drain["args"][:2] == ["driver", "drain"]
     assert not any("--node-name" in word for word in drain["args"])
+    # Two ports of one pod: each has its own number and name.
+    assert [one["ports"] for one in (claimer, drain)] == [
+        [{"name": "health", "containerPort": 10257}],
+        [{"name": "drain-health", "containerPort": 10260}],
+    ]
+    assert drain["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "drain-health", "scheme": "HTTPS"}
     for container in (claimer, drain):
         assert container["volumeMounts"] == [{"name": "drivers", "mountPath": "/var/lib/fairlead"}]
     assert pod["volumes"] == [{"name": "drivers", "emptyDir": {}}]

@@ -23,10 +23,12 @@ from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.server import ApiServer
 from fairlead.base import tasks
 from fairlead.base.clock import VirtualClock
+from fairlead.base.metrics import Metrics
 from fairlead.base.randomness import SeededRandomness
 from fairlead.client.client import Client
 from fairlead.client.inprocess import InProcessTransport
 from fairlead.client.patches import MergePatch
+from fairlead.client.recorder import EventRecorder
 from fairlead.client.transport import Request, Response, Transport
 from fairlead.client.watch import Change, ChangeType
 from fairlead.drivers import sdk
@@ -220,6 +222,8 @@ class World:
         fate: Callable[[Request, When], bool] | None = None,
         answer: Callable[[Request], api_errors.ApiError | None] | None = None,
         played: Callable[[Request], Response | None] | None = None,
+        recorder: EventRecorder | None = None,
+        metrics: Metrics | None = None,
     ) -> Life:
         """A new life of the driver, called for this work: start, then end."""
         transport = Mortal(self._in_process("driver"), self.clock)
@@ -232,7 +236,8 @@ class World:
             front.played = played
         client = Client(front, clock=self.clock, randomness=SeededRandomness(len(self.lives)))
         progress: list[sdk.Progress] = []
-        service = Service(DrainDriver(client, profile=profile), self.clock)
+        driver = DrainDriver(client, profile=profile, recorder=recorder, metrics=metrics)
+        service = Service(driver, self.clock, metrics)
         task = self.scope.start(_outcome(service, work, progress), name=f"driver-{len(self.lives)}")
         self.lives.append(Life(transport, front, task, progress))
         return self.lives[-1]
