@@ -7,9 +7,11 @@ from typing import Any
 
 from fairlead.api import errors as api_errors
 from fairlead.api.gvk import GroupVersionResource
+from fairlead.base.clock import VirtualClock
 from fairlead.base.metrics import PrometheusMetrics
+from fairlead.client.patches import MergePatch
 from fairlead.client.recorder import EventRecorder
-from fairlead.client.transport import Request
+from fairlead.client.transport import Request, Response, Transport
 from tests.unit.drivers.drain.world import NODE, SHOP, World
 
 EVENTS = GroupVersionResource("events.k8s.io", "v1", "events")
@@ -86,6 +88,47 @@ async def test_what_blocks_is_counted_while_it_does(here: World) -> None:
     assert blocked(metrics, "budget") == ended
     calls = 'fairlead_driver_calls_total{driver="fairlead.dev/drain",result="done",step="end"}'
     assert sample(metrics, calls) == 1
+
+
+class Slow:
+    """A transport whose server takes its time over evictions."""
+
+    def __init__(self, inner: Transport, clock: VirtualClock) -> None:
+        self._inner = inner
+        self._clock = clock
+        self.under_way = 0
+
+    async def send(self, request: Request) -> Response:
+        if not request.path.endswith("/eviction"):
+            return await self._inner.send(request)
+        self.under_way += 1
+        await self._clock.sleep(5)
+        self.under_way -= 1
+        return await self._inner.send(request)
+
+    def stream(self, request: Request) -> Any:
+        return self._inner.stream(request)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+async def test_a_pod_that_is_asked_again_is_blocked_until_the_answer(here: World) -> None:
+    await here.pod("web", labels={"app": "web"})
+    await here.budget("web", {"app": "web"}, minAvailable=1)
+    metrics = PrometheusMetrics()
+    life = here.begin(await here.work(), metrics=metrics)
+    life.front.inner = slow = Slow(life.front.inner, here.clock)
+    await here.clock.advance(1)
+    seen = 0
+    for step in range(30):
+        # A change, so that the driver looks at the node while the answer is still to come.
+        await here.pods.patch("web", MergePatch({"metadata": {"annotations": {"step": str(step)}}}), namespace=SHOP)
+        await here.clock.advance(1)
+        assert blocked(metrics, "budget")[0] == 1
+        seen += slow.under_way
+    assert seen
+    await life.kill()
 
 
 async def test_each_cause_is_counted_as_itself(here: World) -> None:

@@ -56,6 +56,46 @@ def test_two_budgets() -> None:
     assert told == "blocked: shop/p by 2 budgets at once, shop/x, shop/y (No) since 2026-03-01T11:57:00Z"
 
 
+@pytest.mark.parametrize(
+    ("known", "counted"),
+    [
+        (None, None),
+        (Attempt(cause=Cause.ACCEPTED, since=SINCE), None),
+        (Attempt(cause=Cause.REQUESTED, since=SINCE), None),
+        (Attempt(cause=Cause.SENT, since=SINCE), None),
+        (Attempt(cause=Cause.SENT, since=SINCE, before=Cause.BUDGET), "budget"),
+        (Attempt(cause=Cause.SENT, since=SINCE, before=Cause.ACCEPTED), None),
+        (Attempt(cause=Cause.BUDGET, since=SINCE), "budget"),
+        (Attempt(cause=Cause.NAMESPACE, since=SINCE), "namespace"),
+        (Attempt(cause=Cause.TROUBLE, since=SINCE), "trouble"),
+        (Attempt(cause=Cause.DENIED, since=SINCE), "denied"),
+    ],
+)
+def test_what_blocks_as_metrics_count_it(known: Attempt | None, counted: str | None) -> None:
+    found = blockers.blocker(pod(), known, Budgets([]), NOW)
+    assert (found.value if found else None) == counted
+
+
+def test_pods_are_counted_by_what_blocks_them() -> None:
+    late, ending, bare = (
+        pod("late", deleted=SINCE, grace=0),
+        pod("e", deleted=NOW, grace=0),
+        pod("b", controller="none"),
+    )
+    twice = pod("twice", labels={"app": "x"})
+    budgets = Budgets([budget("x", labels={"app": "x"}), budget("y", labels={"app": "x"})])
+    options = DrainOptions(force=False)
+    judged = [Judged(item, filters.judge(item, options, NOW)) for item in (late, ending, bare, twice)]
+    known = {twice.uid: Attempt(cause=Cause.TROUBLE, since=SINCE)}
+    made = planning.plan(judged, known, budgets, options, NOW)
+    found = blockers.blockers(made, known, budgets, NOW)
+    assert {blocker.value: count for blocker, count in found.items()} == {
+        "overdue": 1,
+        "filter": 1,
+        "several_budgets": 1,
+    }
+
+
 def test_a_stuck_pod_and_why() -> None:
     item = pod("p", deleted=SINCE, grace=0, finalizers=("example.com/held",))
     assert described([item], {}, Budgets(()), silent=True) == (
