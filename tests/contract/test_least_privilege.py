@@ -60,6 +60,9 @@ POD_STATUS: Json = {
             "image": "a",
             "imageID": "b",
             "state": {"running": {"startedAt": NOW}},
+            # What kubelets say of every container, and the agent has no model of.
+            "volumeMounts": [{"name": "token", "mountPath": "/var/run/secrets", "readOnly": True}],
+            "resources": {"requests": {"cpu": "10m"}},
         }
     ],
 }

@@ -101,7 +101,10 @@ class PodWriter:
 
     async def _write(self, pod: Pod, status: PodStatus) -> None:
         # Only what was changed: the rest is not ours to repeat, and may be newer by now.
-        before, after = wire.to_dict(pod.status), wire.to_dict(status)
+        # Only whole objects keep fields that are not modelled, and lists of containers are written whole: what the
+        # kubelet said of their mounts and resources must be in them.
+        before = wire.to_dict(pod).get("status", {})
+        after = wire.to_dict(wire.replace(pod, status=status))["status"]
         said: dict[str, Any] = {key: after[key] for key in _WRITTEN if key in after and after[key] != before.get(key)}
         if "conditions" in said:
             known = before.get("conditions", ())
