@@ -127,6 +127,8 @@ def test_configuration(tmp_path: pathlib.Path) -> None:
         provider(settings(HCLOUD_TOKEN=TOKEN, HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="yes"))
     with pytest.raises(ProviderError, match="USE_PRIVATE_IP needs HCLOUD_NETWORK"):
         provider(settings(HCLOUD_TOKEN=TOKEN, HCLOUD_LOAD_BALANCERS_USE_PRIVATE_IP="true"))
+    with pytest.raises(ProviderError, match="HCLOUD_LOAD_BALANCERS_TYPE is not supported; annotate the Services"):
+        provider(settings(HCLOUD_TOKEN=TOKEN, HCLOUD_LOAD_BALANCERS_TYPE="lb21"))
     both: dict[str, str] = {
         "HCLOUD_LOAD_BALANCERS_LOCATION": "fsn1",
         "HCLOUD_LOAD_BALANCERS_NETWORK_ZONE": "eu-central",

@@ -188,7 +188,7 @@ async def test_what_a_service_may_ask_for(hetzner: EmulatedHetzner, balancers: H
     assert listener["health_check"]["http"]["path"] == "/healthz"
     assert made["targets"][0]["use_private_ip"] is True
     # And back to what is usual.
-    usual = service(annotations={"ipv6-disabled": "true"})
+    usual = service(annotations={"ipv6-disabled": "true", "disable-public-network": "false", "type": "lb11"})
     status = await balancers.ensure_load_balancer("test", usual, [one])
     assert [ingress.ip for ingress in status.ingress] == ["198.51.100.7"]
     assert made["load_balancer_type"]["name"] == "lb11"
@@ -211,7 +211,7 @@ async def test_what_a_service_may_ask_for(hetzner: EmulatedHetzner, balancers: H
         ({}, {"ports": (ServicePort(port=53, protocol="TCP"),)}, "every port needs a node port"),
     ],
 )
-async def test_what_it_may_not_ask_for_closes_what_is_open(
+async def test_what_it_may_not_ask_for_is_refused(
     hetzner: EmulatedHetzner,
     balancers: HetznerLoadBalancers,
     annotations: dict[str, str],
@@ -227,7 +227,33 @@ async def test_what_it_may_not_ask_for_closes_what_is_open(
     await balancers.ensure_load_balancer("test", service(), [])
     with pytest.raises(CloudRefused, match=why):
         await balancers.ensure_load_balancer("test", wrong, [])
-    assert only(hetzner)["services"] == []
+    # Only what lets in clients that the Service excludes is closed. Everything else goes on as it was.
+    assert bool(only(hetzner)["services"]) is (why != "loadBalancerSourceRanges")
+
+
+async def test_what_a_service_does_not_say_stays_as_it_was_made(
+    hetzner: EmulatedHetzner, balancers: HetznerLoadBalancers
+) -> None:
+    """Another manager made it larger, or private: taking it over neither shrinks nor opens it."""
+    larger = {"type": "lb21", "algorithm-type": "least_connections", "disable-public-network": "true"}
+    await balancers.ensure_load_balancer("test", service(annotations=larger), [])
+    await balancers.ensure_load_balancer("test", service(), [])
+    made = only(hetzner)
+    assert made["load_balancer_type"]["name"] == "lb21"
+    assert made["algorithm"] == {"type": "least_connections"}
+    assert made["public_net"]["enabled"] is False
+
+
+async def test_a_load_balancer_that_is_there_needs_no_place(hetzner: EmulatedHetzner) -> None:
+    """The variable went away with an edit of a Secret: nothing may happen to what works."""
+    async with running(hetzner, HCLOUD_LOAD_BALANCERS_LOCATION="fsn1") as first:
+        await first.load_balancers.ensure_load_balancer("test", service(), [])
+    async with running(hetzner) as second:
+        await second.load_balancers.ensure_load_balancer("test", service(), [])
+        assert only(hetzner)["services"]
+        del hetzner.balancers[only(hetzner)["id"]]
+        with pytest.raises(CloudRefused, match="say where"):
+            await second.load_balancers.ensure_load_balancer("test", service(), [])
 
 
 async def test_one_server_that_cannot_be_a_target_keeps_no_other_out(

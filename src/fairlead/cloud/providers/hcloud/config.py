@@ -9,6 +9,7 @@ from fairlead.cloud.provider import ProviderSettings
 
 __all__ = ["HetznerConfig", "read_config"]
 
+_LOAD_BALANCERS = "HCLOUD_LOAD_BALANCERS_"
 _BOOLEANS = {"true": True, "false": False}
 
 
@@ -38,6 +39,12 @@ def read_config(settings: ProviderSettings) -> HetznerConfig:
 
     if not value("TOKEN"):
         raise ProviderError("cloud provider hcloud needs HCLOUD_TOKEN")
+    known = {f"{_LOAD_BALANCERS}{name}" for name in ("LOCATION", "NETWORK_ZONE", "USE_PRIVATE_IP")}
+    named = {name for name, said in settings.environment.as_dict().items() if name.startswith(_LOAD_BALANCERS) and said}
+    if unknown := sorted(named - known):
+        raise ProviderError(
+            f"{unknown[0]} is not supported; annotate the Services. Supported: {', '.join(sorted(known))}"
+        )
     if value("LOAD_BALANCERS_LOCATION") and value("LOAD_BALANCERS_NETWORK_ZONE"):
         raise ProviderError("HCLOUD_LOAD_BALANCERS_LOCATION and HCLOUD_LOAD_BALANCERS_NETWORK_ZONE: set one of them")
     private = value("LOAD_BALANCERS_USE_PRIVATE_IP") or "false"

@@ -11,13 +11,24 @@ from fairlead.cloud.errors import CloudRefused, ForeignId, NotReadyYet
 from fairlead.cloud.providers.hcloud.client import HetznerClient, Json, NotThere
 from fairlead.cloud.providers.hcloud.config import HetznerConfig
 from fairlead.cloud.providers.hcloud.servers import server_number
-from fairlead.cloud.providers.hcloud.wishes import Wishes, load_balancer_name, shown_hostname, shows_ipv6, wishes_of
+from fairlead.cloud.providers.hcloud.wishes import (
+    OpenToAll,
+    Wishes,
+    load_balancer_name,
+    place_of,
+    shown_hostname,
+    shows_ipv6,
+    wishes_of,
+)
 
 __all__ = ["HetznerLoadBalancers"]
 
 # The label of Hetzner's own manager, so that what it made is found here too.
 _LABEL: Final = "hcloud-ccm/service-uid"
 _POLL_SECONDS: Final = 5.0
+# Of new ones, unless the Service says otherwise.
+_TYPE: Final = "lb11"
+_ALGORITHM: Final = "round_robin"
 
 _log = logs.get_logger(__name__)
 
@@ -48,8 +59,8 @@ class HetznerLoadBalancers:
         made = await self._find(service)
         try:
             wishes = wishes_of(service, self._config)
-        except CloudRefused:
-            # Its wish came later: what would serve everybody must not stay open until somebody reads the Event.
+        except OpenToAll:
+            # Its ranges came later: what lets in all clients must not stay open until a person reads the Event.
             if made is not None:
                 await self._listen(made, {})
             raise
@@ -95,26 +106,27 @@ class HetznerLoadBalancers:
             "/load_balancers",
             {
                 "name": wishes.name,
-                "load_balancer_type": wishes.type,
-                "algorithm": {"type": wishes.algorithm},
+                "load_balancer_type": wishes.type or _TYPE,
+                "algorithm": {"type": wishes.algorithm or _ALGORITHM},
                 "labels": {_LABEL: service.uid},
-                "public_interface": wishes.public,
-                **wishes.place,
+                "public_interface": wishes.public is not False,
+                **place_of(service, self._config),
             },
         )
         made: Json = answer["load_balancer"]
         return made
 
     async def _change(self, made: Json, wishes: Wishes) -> None:
-        if (made.get("algorithm") or {}).get("type") != wishes.algorithm:
+        # What the Service does not say stays: another manager, or a person, may have made the load balancer.
+        if wishes.algorithm and (made.get("algorithm") or {}).get("type") != wishes.algorithm:
             await self._act(made, "change_algorithm", {"type": wishes.algorithm})
-        if (made.get("load_balancer_type") or {}).get("name") != wishes.type:
+        if wishes.type and (made.get("load_balancer_type") or {}).get("name") != wishes.type:
             await self._act(made, "change_type", {"load_balancer_type": wishes.type})
         network = await self._client.network_id()
         attached = {one["network"] for one in made.get("private_net") or ()}
-        if (wishes.private or not wishes.public) and network not in attached:
+        if (wishes.private or wishes.public is False) and network not in attached:
             await self._act(made, "attach_to_network", {"network": network})
-        if bool((made.get("public_net") or {}).get("enabled")) != wishes.public:
+        if wishes.public is not None and bool((made.get("public_net") or {}).get("enabled")) != wishes.public:
             command = "enable_public_interface" if wishes.public else "disable_public_interface"
             await self._act(made, command, None)
 

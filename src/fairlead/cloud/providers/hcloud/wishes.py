@@ -13,7 +13,7 @@ from fairlead.api.core_v1 import Service, ServicePort
 from fairlead.cloud.errors import CloudRefused
 from fairlead.cloud.providers.hcloud.config import HetznerConfig
 
-__all__ = ["Wishes", "load_balancer_name", "shown_hostname", "shows_ipv6", "wishes_of"]
+__all__ = ["OpenToAll", "Wishes", "load_balancer_name", "place_of", "shown_hostname", "shows_ipv6", "wishes_of"]
 
 Json = dict[str, Any]
 
@@ -40,16 +40,25 @@ _FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False", ""})
 _ALGORITHMS: Final = frozenset({"least_connections", "round_robin"})
 
 
+_SAY_WHERE: Final = (
+    f"say where: exactly one of the annotations {_PREFIX}location and {_PREFIX}network-zone, or "
+    "HCLOUD_LOAD_BALANCERS_LOCATION for all Services"
+)
+
+
+class OpenToAll(CloudRefused):
+    """The Service may be reached by some clients only, and a load balancer here would let in all."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What the load balancer of a Service should be."""
+    """What the load balancer of a Service should be. None: as it is, or as new ones are."""
 
     name: str
-    type: str
-    algorithm: str
+    type: str | None
+    algorithm: str | None
     private: bool  # whether it reaches servers through the network
-    public: bool  # whether it is reached from outside
-    place: Json  # location or network_zone
+    public: bool | None  # whether it is reached from outside
     services: tuple[Json, ...]
 
 
@@ -74,31 +83,28 @@ def wishes_of(service: Service, config: HetznerConfig) -> Wishes:
     Raises:
         CloudRefused: it asks for something that load balancers here do not do.
     """
-    notes = {
-        key.removeprefix(_PREFIX): value
-        for key, value in service.metadata.annotations.items()
-        if key.startswith(_PREFIX) and key.removeprefix(_PREFIX) not in _WRITTEN
-    }
+    notes = _notes(service)
+    _check_spec(service)
     if unknown := sorted(notes.keys() - _SUPPORTED):
         supported = ", ".join(sorted(_SUPPORTED))
         raise CloudRefused(f"annotation {_PREFIX}{unknown[0]} is not supported; supported are {supported}")
-    _check_spec(service)
-    algorithm = notes.get("algorithm-type") or "round_robin"
-    if algorithm not in _ALGORITHMS:
+    if notes.get("location") and notes.get("network-zone"):
+        raise CloudRefused(_SAY_WHERE)
+    algorithm = notes.get("algorithm-type") or None
+    if algorithm is not None and algorithm not in _ALGORITHMS:
         raise CloudRefused(f"annotation {_PREFIX}algorithm-type: must be {' or '.join(sorted(_ALGORITHMS))}")
     private = _boolean(notes, "use-private-ip", default=config.load_balancer_private)
-    public = not _boolean(notes, "disable-public-network")
-    if (private or not public) and not config.network:
+    public = not _boolean(notes, "disable-public-network") if "disable-public-network" in notes else None
+    if (private or public is False) and not config.network:
         raise CloudRefused("a load balancer in a private network needs HCLOUD_NETWORK")
     proxy = _boolean(notes, "uses-proxyprotocol")
     _boolean(notes, "ipv6-disabled")
     return Wishes(
         name=load_balancer_name(service),
-        type=notes.get("type") or "lb11",
+        type=notes.get("type") or None,
         algorithm=algorithm,
         private=private,
         public=public,
-        place=_place(notes, config),
         services=tuple(_listener(service, port, proxy=proxy) for port in service.spec.ports),
     )
 
@@ -112,27 +118,38 @@ def _boolean(notes: dict[str, str], name: str, *, default: bool = False) -> bool
     return value in _TRUE
 
 
-def _place(notes: dict[str, str], config: HetznerConfig) -> Json:
+def _notes(service: Service) -> dict[str, str]:
+    return {
+        key.removeprefix(_PREFIX): value
+        for key, value in service.metadata.annotations.items()
+        if key.startswith(_PREFIX) and key.removeprefix(_PREFIX) not in _WRITTEN
+    }
+
+
+def place_of(service: Service, config: HetznerConfig) -> Json:
+    """Where a new load balancer is made: location or network_zone.
+
+    Raises:
+        CloudRefused: neither the Service nor the configuration says so.
+    """
+    notes = _notes(service)
     asked = {"location": notes.get("location", ""), "network_zone": notes.get("network-zone", "")}
     if not any(asked.values()):
         asked = {"location": config.load_balancer_location, "network_zone": config.load_balancer_network_zone}
     place = {key: value for key, value in asked.items() if value}
     if len(place) != 1:
-        raise CloudRefused(
-            f"say where: exactly one of the annotations {_PREFIX}location and {_PREFIX}network-zone, or "
-            "HCLOUD_LOAD_BALANCERS_LOCATION for all Services"
-        )
+        raise CloudRefused(_SAY_WHERE)
     return place
 
 
 def _check_spec(service: Service) -> None:
     spec = service.spec
+    if limited := sorted(set(spec.load_balancer_source_ranges) - _EVERYWHERE):
+        raise OpenToAll(f"loadBalancerSourceRanges ({', '.join(limited)}) are not supported by Hetzner Cloud")
     if odd := sorted({port.protocol for port in spec.ports} - {"TCP"}):
         raise CloudRefused(f"protocol {', '.join(odd)} is not supported by load balancers of Hetzner Cloud")
     if any(not port.node_port for port in spec.ports):
         raise CloudRefused("every port needs a node port: do not set allocateLoadBalancerNodePorts to false")
-    if limited := sorted(set(spec.load_balancer_source_ranges) - _EVERYWHERE):
-        raise CloudRefused(f"loadBalancerSourceRanges ({', '.join(limited)}) are not supported by Hetzner Cloud")
     if spec.session_affinity == "ClientIP":
         raise CloudRefused("sessionAffinity ClientIP is not supported: connections are spread over all nodes")
 
