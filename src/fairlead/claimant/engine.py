@@ -88,6 +88,7 @@ class Engine:
             clock=client.clock,
             randomness=client.randomness,
             on_change=self._wake.set,
+            driver_lost=self._settings.driver_lost,
         )
         self._delays = _RETRY.delays(client.randomness)
         self._doubtful: dict[str, LifecycleEvent] = {}  # whose stored state is not known, by uid

@@ -19,7 +19,7 @@ from fairlead.claimant.directory import Directory, Registration
 from fairlead.driverapi.errors import DriverError, DriverGone
 from fairlead.driverapi.messages import Progress, Reached, Work
 from fairlead.lifecycle import invariants
-from fairlead.lifecycle.facts import IDLE, Calling, Ended, Offer, Refused, Run, Silence, Started
+from fairlead.lifecycle.facts import IDLE, Calling, Ended, Offer, Refused, Run, Settings, Silence, Started
 
 __all__ = ["Execution", "Step"]
 
@@ -32,13 +32,19 @@ _STEADY_SECONDS: Final = 5.0
 # An answer of a driver counts for one claim, and no longer than this.
 _ANSWER_COUNTS_SECONDS: Final = 5.0
 
+_DRIVER_LOST: Final = Settings().driver_lost
+
 _log = logs.get_logger(__name__)
 
 
 class _Trust:
-    """How long a driver must last before it counts as back, from how often it was lost for one event."""
+    """How long a driver must last before it counts as back, from how often it was lost for one event.
 
-    def __init__(self) -> None:
+    A driver that lasted as long as a lost one is waited for was no lost one: it starts anew.
+    """
+
+    def __init__(self, lost_seconds: float) -> None:
+        self._lost_seconds = lost_seconds
         self._losses = 0
         self._furthest = 0
 
@@ -46,8 +52,8 @@ class _Trust:
     def steady_seconds(self) -> float:
         return _STEADY_SECONDS * 2.0 ** max(0, self._losses - 1)
 
-    def lost(self) -> None:
-        self._losses += 1
+    def lost(self, lasted_seconds: float) -> None:
+        self._losses = 1 if lasted_seconds >= self._lost_seconds else self._losses + 1
 
     def progressed(self, progress: Progress) -> None:
         """Work that gets further than ever before is not in vain, however often its driver dies on the way."""
@@ -72,7 +78,9 @@ class Execution:
         clock: Clock,
         randomness: Randomness,
         on_change: Callable[[], None],
+        driver_lost: dt.timedelta = _DRIVER_LOST,
     ) -> None:
+        self._lost_seconds = driver_lost.total_seconds()
         self.runs: dict[str, Run] = {}
         self.progress: dict[str, Progress] = {}  # what was told and not yet written, by event uid
         self.asked: dict[Offer, None] = {}  # questions under way
@@ -164,14 +172,15 @@ class Execution:
         work = _work(event)
         driver = event.status.driver
         delays = _RECONNECT.delays(self._randomness)
-        trust = _Trust()
+        trust = _Trust(self._lost_seconds)
         while True:
             for registration in self._directory.able_to(driver, work.start, work.end):
+                called = self._clock.monotonic()
                 try:
                     async with self._reachable_while_it_lasts(event.uid, delays, trust):
                         reached = await self._call_once(registration, event, step, work, trust)
                 except DriverGone as error:
-                    trust.lost()
+                    trust.lost(self._clock.monotonic() - called)
                     _log.info("driver gone, calling again", event=event.name, step=step, error=str(error))
                     self._directory.silent(registration, Silence(self._clock.now(), str(error)))
                     self._unreachable(event.uid, str(error))

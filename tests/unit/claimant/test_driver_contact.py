@@ -142,6 +142,23 @@ async def test_a_driver_that_dies_a_while_into_every_call_does_not_block_its_nod
     assert here.seen()[-2:] == ["Failed", "gone"]
 
 
+async def test_a_driver_that_is_restarted_now_and_then_is_not_lost(here: World) -> None:
+    """A drain may wait for days. Its driver works for longer than a lost one is waited for, each time."""
+    here.settings = dataclasses.replace(here.settings, driver_lost=dt.timedelta(minutes=2))
+    here.driver.hold["end"].clear()
+    here.channel.heal_after_seconds = 1.0
+    here.start_agent()
+    await here.create()
+    for _ in range(12):
+        await here.clock.advance(150)
+        here.channel.break_off()
+    await here.clock.advance(30)
+    assert (await here.events.get("e")).status.claim_status == "Claimed"
+    here.driver.hold["end"].set()
+    await here.clock.advance(30)
+    assert here.seen()[-2:] == ["Succeeded", "gone"]
+
+
 async def test_progress_that_came_with_the_result_is_stored(here: World) -> None:
     here.settings = dataclasses.replace(here.settings, keep_finished=dt.timedelta(hours=1))
     here.driver.progress = [Progress(done=done, total=3, unit="pods") for done in (1, 2, 3)]
