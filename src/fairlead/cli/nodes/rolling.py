@@ -51,8 +51,16 @@ async def roll(
     results: dict[str, bool] = {}
     async with tasks.TaskScope("nodes") as scope:
         while waiting or active:
-            out = set(await unavailable()) - results.keys() if unavailable is not None and waiting else set()
-            for name in rollout.startable(waiting, active, zones, limits, unavailable=out):
+            out: set[str] = set()
+            known = True
+            if unavailable is not None and waiting:
+                try:
+                    out = set(await unavailable()) - results.keys()
+                except (ApiError, ClientError):
+                    if not active:
+                        raise
+                    known = False  # nothing is begun now; what is under way must not be broken off for this
+            for name in rollout.startable(waiting, active, zones, limits, unavailable=out) if known else ():
                 waiting.remove(name)
                 active[name] = scope.start(done(name), name=name)
             if not active and held_up is not None and waiting:

@@ -83,3 +83,29 @@ async def test_an_error_is_the_failure_of_its_node_alone(error: Exception) -> No
     results = await roll(NODES[:3], Limits(max_unavailable=3), work, on_error=on_error)
     assert results == {"a0": False, "a1": True, "a2": True}
     assert told == [("a0", error)]
+
+
+@pytest.mark.parametrize("error", [api_errors.InternalError("timed out"), client_errors.ConnectionBroken("reset")])
+async def test_a_look_at_the_nodes_that_fails_breaks_nothing_off(error: Exception) -> None:
+    """The second look fails while a node is worked on: that work is finished, and then the others are begun."""
+    looks = 0
+    finished: list[str] = []
+
+    async def unavailable() -> list[str]:
+        nonlocal looks
+        looks += 1
+        if looks == 2:
+            raise error
+        return []
+
+    async def work(name: str) -> bool:
+        for _ in range(3 if name == "a0" else 30):
+            await asyncio.sleep(0)
+        finished.append(name)
+        return True
+
+    limits = Limits(max_unavailable=2, per_zone=2)
+    results = await roll(NODES[:4], limits, work, on_error=unexpected, unavailable=unavailable)
+    assert results == dict.fromkeys(("a0", "a1", "a2", "b0"), True)
+    assert finished[:2] == ["a0", "a1"]
+    assert looks >= 3
