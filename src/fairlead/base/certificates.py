@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
-__all__ = ["BACKDATE", "Facts", "LibraryMissing", "Pair", "inspect", "make_authority", "make_serving"]
+__all__ = ["BACKDATE", "Facts", "LibraryMissing", "Pair", "as_written", "inspect", "make_authority", "make_serving"]
 
 BACKDATE: Final = dt.timedelta(hours=1)
 """How long before now a certificate begins to be valid: clients' clocks may be behind."""
@@ -57,6 +57,18 @@ def make_authority(name: str, *, now: dt.datetime, lifetime: dt.timedelta) -> Pa
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     built = _begun(subject, subject, key, now, now + lifetime, is_authority=True).add_extension(identifier, False)
     return _signed(built, key, key)
+
+
+def as_written(names: Sequence[str]) -> frozenset[str]:
+    """DNS names and addresses as a certificate shows them."""
+    return frozenset(_canonical(name) for name in names)
+
+
+def _canonical(name: str) -> str:
+    try:
+        return str(ipaddress.ip_address(name))
+    except ValueError:
+        return name
 
 
 def make_serving(authority: Pair, names: Sequence[str], *, now: dt.datetime, lifetime: dt.timedelta) -> Pair:

@@ -37,6 +37,7 @@ async def make(names: Sequence[str]) -> Pair:
     """
     child = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",  # the present folder is anybody's: nothing is imported from there
         "-m",
         __name__,
         *names,
@@ -63,11 +64,21 @@ async def in_folder(folder: Path, stem: str, names: Sequence[str]) -> Pair:
     certificate, key = folder / f"{stem}.crt", folder / f"{stem}.key"
     with contextlib.suppress(FileNotFoundError):
         if RealClock().now().timestamp() - certificate.stat().st_mtime < _LIFETIME.total_seconds() * 2 / 3:
-            return Pair(certificate.read_bytes(), key.read_bytes())
+            kept = Pair(certificate.read_bytes(), key.read_bytes())
+            if _is_usable(kept):  # a crash of the machine may have left them empty
+                return kept
     made = await make(names)
     files.write_atomically(key, made.key, durable=False)
     files.write_atomically(certificate, made.certificate, durable=False)
     return made
+
+
+def _is_usable(pair: Pair) -> bool:
+    try:
+        load(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), pair)
+    except (ssl.SSLError, OSError):
+        return False
+    return True
 
 
 def load(context: ssl.SSLContext, pair: Pair) -> None:

@@ -69,7 +69,7 @@ def decide(stored: Stored | None, names: Sequence[str], now: dt.datetime, lifeti
     if following is not None and now >= following.made_at + lifetimes.spread:
         return Change.AUTHORITY
     leaf = certificates.inspect(stored.leaf, stored.authority)
-    if leaf is None or leaf.names != frozenset(names) or _is_old(leaf, now):
+    if leaf is None or leaf.names != certificates.as_written(names) or _is_old(leaf, now):
         return Change.LEAF
     if following is None and _is_old(authority, now):
         return Change.FOLLOWING
