@@ -45,4 +45,9 @@ class RecordWriter:
             return
         changed = records.with_entry(current, entry)
         if changed is not None:
-            await self._records.update(changed)
+            try:
+                await self._records.update(changed)
+            except api_errors.NotFound as error:
+                raise api_errors.Conflict(
+                    str(error)
+                ) from error  # it was collected meanwhile; the next try makes it anew
