@@ -160,6 +160,8 @@ def _pod_spec(image: str) -> Json:
             "fsGroup": 65532,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
+        # Where there is one worker, its drain must not wait for a second one.
+        "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"}],
         "topologySpreadConstraints": [
             {
                 "maxSkew": 1,
