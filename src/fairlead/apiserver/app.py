@@ -84,6 +84,7 @@ class Application(msgspec.Struct):
     async def handle(self, request: Request) -> Response:
         """Answer one request. Never raises, except when it is cancelled."""
         if request.method == "OPTIONS" and request.path == "*":
+            await self.flow.take_turn(request.client_address)
             return Response(content_type="")  # it asks whether there is a server; nothing is authorised for that
         request.audit_id = request.header("audit-id") or self.ids.uuid()
         try:

@@ -132,6 +132,7 @@ class FlowControl:
             TooManyRequests: too many of the user's requests wait, or this one waited too long.
         """
         if request.trusted_user is not None or _MASTERS in user.groups or not self._enforced:
+            request.lane = None  # the connection may have carried requests of a user who has to wait
             return await answer()
         if info.is_resource or info.path[1:].partition("/")[0] not in _PROBES:
             level = self._reading if info.verb in _READING else self._mutating

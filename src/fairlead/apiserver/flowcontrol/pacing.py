@@ -104,11 +104,11 @@ class _Steps(Awaitable[_T], Generator[Any, Any, _T]):
 
     def send(self, value: Any) -> Any:
         """Go on: what was awaited is there."""
-        if not self._set_aside:
+        if self._waiting is None and not self._set_aside:
             self._set_aside = self._pacer.take(self._share)
-        if not self._set_aside:
-            if self._waiting is None:
+            if not self._set_aside:
                 self._waiting = self._pacer.wait(self._share)
+        if self._waiting is not None:
             try:
                 return self._waiting.send(None)
             except StopIteration as turn:

@@ -12,10 +12,12 @@ from collections.abc import Callable
 
 from fairlead.apiserver.shares import Ledger
 
-__all__ = ["NEWCOMERS", "PATIENCE_SECONDS", "Newcomer", "Newcomers"]
+__all__ = ["NEWCOMERS", "PATIENCE_SECONDS", "WAITING", "Newcomer", "Newcomers"]
 
 # One address alone gets half of them.
 NEWCOMERS = 2048
+# So many may wait. When there are more, the newest of the address that has most of them goes.
+WAITING = 4096
 # A newcomer that has stayed one for so long makes room for another one that waits.
 PATIENCE_SECONDS = 5.0
 
@@ -39,10 +41,12 @@ class Newcomers:
     1. No more are there than `limit`, and one address leaves room for others (`Ledger`).
     2. Those of one address begin in the order in which they came; addresses take turns.
     3. None waits that could begin.
+    4. No more wait than `most_waiting`: an address that has fewer of them than another one loses none.
     """
 
-    def __init__(self, limit: int = NEWCOMERS) -> None:
+    def __init__(self, limit: int = NEWCOMERS, most_waiting: int = WAITING) -> None:
         self._ledger = Ledger(limit)
+        self._most_waiting = most_waiting
         self.present: dict[Newcomer, None] = {}  # oldest first
         self._waiting: collections.OrderedDict[str, collections.OrderedDict[Newcomer, None]] = collections.OrderedDict()
         self.waiting = 0
@@ -54,6 +58,11 @@ class Newcomers:
             return
         self._waiting.setdefault(newcomer.address, collections.OrderedDict())[newcomer] = None
         self.waiting += 1
+        if self.waiting > self._most_waiting:
+            longest = max(self._waiting.values(), key=len)
+            newest = next(reversed(longest))
+            self._drop(newest)
+            newest.cut()
 
     def leave(self, newcomer: Newcomer, now: float) -> None:
         """Its user is known, or it is gone. May be called again."""

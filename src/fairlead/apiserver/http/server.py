@@ -23,8 +23,6 @@ _BACKLOG = 4096
 _CROWD = 50
 _TRIM_SECONDS = 10.0
 _HANDSHAKE_SECONDS = 10.0
-# Connections that were accepted and have not begun; more of them wait in the kernel.
-_ACCEPTED = 1024
 _RETRY_SECONDS = 0.1
 _GOODBYE_SECONDS = 5.0
 _UNSENT_LIMIT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
@@ -49,8 +47,6 @@ class HttpServer:
         self._context = context
         self._clock = clock
         self._site = Site(handler, pace)
-        self._fewer = asyncio.Event()  # not too many are accepted and wait
-        self._accepted = 0
         self._started = asyncio.Event()
         self._most = 0  # connections at one time since memory was given back
         self._last = 0  # connections a second ago
@@ -80,9 +76,6 @@ class HttpServer:
         """Accept connections, one in each pass of the event loop."""
         loop = asyncio.get_running_loop()
         while True:
-            if self._accepted >= _ACCEPTED:
-                self._fewer.clear()
-                await self._fewer.wait()
             try:
                 accepted, peer = await loop.sock_accept(self._listener)
             except OSError as error:
@@ -90,7 +83,6 @@ class HttpServer:
                 _log.warning("a connection could not be accepted", error=str(error))
                 await self._clock.sleep(_RETRY_SECONDS)
                 continue
-            self._accepted += 1
             self._site.tasks.start(self._begin(accepted, peer[0] if peer else ""), name="newcomer")
 
     async def _begin(self, accepted: socket.socket, address: str) -> None:
@@ -131,8 +123,6 @@ class HttpServer:
             accepted.close()
             raise
         finally:
-            self._accepted -= 1
-            self._fewer.set()
             if connection not in self._site.connections:
                 self._site.known(connection)
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.apiserver.http.newcomers import PATIENCE_SECONDS, Newcomer, Newcomers
+from fairlead.apiserver.http.newcomers import PATIENCE_SECONDS, WAITING, Newcomer, Newcomers
 
 
 class Door:
     """Newcomers whose beginnings and ends are noted."""
 
-    def __init__(self, limit: int) -> None:
-        self.all = Newcomers(limit)
+    def __init__(self, limit: int, most_waiting: int = WAITING) -> None:
+        self.all = Newcomers(limit, most_waiting)
         self.begun: list[Newcomer] = []
+        self.cut: list[Newcomer] = []
         self.now = 0.0
 
     def knock(self, address: str) -> Newcomer:
         def cut() -> None:
+            self.cut.append(newcomer)
             self.all.leave(newcomer, self.now)
 
         newcomer = Newcomer(address, begin=lambda: self.begun.append(newcomer), cut=cut)
@@ -31,6 +33,19 @@ def test_one_address_leaves_room_for_others() -> None:
     assert door.begun == flood[:4]
     other = door.knock("b")
     assert other in door.begun
+
+
+def test_when_too_many_wait_the_newest_of_the_largest_crowd_goes() -> None:
+    door = Door(4, most_waiting=10)
+    crowd = [door.knock("a") for _ in range(12)]
+    assert door.cut == []
+    few = [door.knock("b") for _ in range(4)]
+    begun = [one for one in few if one in door.begun]
+    assert begun == few[: len(begun)]
+    assert begun
+    waiting = len(few) - len(begun)
+    assert door.cut == crowd[::-1][:waiting]
+    assert door.all.waiting == 10
 
 
 def test_the_next_one_begins_when_one_is_known() -> None:
