@@ -40,6 +40,7 @@ def weigh(size: int) -> None:
 
 
 class _Step(NamedTuple):
+    user: str
     call: Callable[[], Any]
     done: asyncio.Future[Any]
 
@@ -67,11 +68,22 @@ class Offload:
         if _weight.get() < LARGE_BYTES:
             return function(*arguments, **named)
         done: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        step = _Step(functools.partial(function, *arguments, **named), done)
-        self._waiting.setdefault(_user.get(), collections.deque()).append(step)
+        step = _Step(_user.get(), functools.partial(function, *arguments, **named), done)
+        self._waiting.setdefault(step.user, collections.deque()).append(step)
         if not self._busy:
             self._next()
-        return await done
+        try:
+            return await done
+        except asyncio.CancelledError:
+            self._drop(step)  # its body is not kept until its turn comes
+            raise
+
+    def _drop(self, step: _Step) -> None:
+        steps = self._waiting.get(step.user)
+        if steps is not None and step in steps:
+            steps.remove(step)
+            if not steps:
+                del self._waiting[step.user]
 
     def _next(self) -> None:
         """Begin the next step, if there is one."""
@@ -84,13 +96,18 @@ class Offload:
                 del self._waiting[user]
             if not step.done.done():
                 self._begin(step)
+            if self._busy:
                 return
 
     def _begin(self, step: _Step) -> None:
         if self._executor is None:
             self._executor = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="large-objects")
+        try:
+            running = asyncio.get_running_loop().run_in_executor(self._executor, step.call)
+        except RuntimeError as error:  # no thread can be started now; the next large request tries again
+            step.done.set_exception(error)
+            return
         self._busy = True
-        running = asyncio.get_running_loop().run_in_executor(self._executor, step.call)
         running.add_done_callback(functools.partial(self._ended, step))
 
     def _ended(self, step: _Step, ran: asyncio.Future[Any]) -> None:

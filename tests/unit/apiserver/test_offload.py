@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 
 import pytest
 
 from fairlead.apiserver.offload import LARGE_BYTES, Offload, begin_request, weigh
-from fairlead.base.tasks import TaskScope
+from fairlead.base.tasks import TaskScope, cancel_and_wait
 
 
 async def test_a_small_request_stays_on_the_event_loop() -> None:
@@ -98,3 +99,38 @@ async def test_a_step_whose_request_is_cancelled_while_it_waits_does_not_run() -
         may_end.set()
         await first
     assert ran == [0, 2]
+
+
+async def test_a_step_that_is_cancelled_while_it_waits_is_let_go_at_once() -> None:
+    """It holds the body of its request, which no budget counts any more."""
+    weigh(LARGE_BYTES)
+    offload = Offload()
+    may_end = threading.Event()
+
+    class Body: ...
+
+    body = Body()
+    held = weakref.ref(body)
+    async with TaskScope("test") as scope:
+        scope.start(offload.run(may_end.wait, 60), name="first")
+        waiting = scope.start(offload.run(lambda kept: kept, body), name="second")
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await cancel_and_wait(waiting)
+        del body, waiting
+        assert held() is None
+        may_end.set()
+
+
+async def test_a_thread_that_cannot_be_started_stops_no_later_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    weigh(LARGE_BYTES)
+    offload = Offload()
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", _refuse)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            await offload.run(lambda: 1)
+    assert await offload.run(lambda: 2) == 2
+
+
+def _refuse(_thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
