@@ -15,6 +15,7 @@ from fairlead.apiserver.admission.webhooks.sender import Endpoint, Reply, Sender
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.base.clock import Clock
 from fairlead.base.identity import Ids
+from fairlead.base.tasks import TaskScope
 
 __all__ = ["CallFailed", "Caller", "denial"]
 
@@ -63,6 +64,15 @@ class Caller:
         return verdict
 
     async def _send(self, hook: Webhook, body: bytes) -> Reply:
+        """Ask in a task of its own: a request's steps wait for its user's turns, and the webhook's time must not."""
+        async with TaskScope("webhook") as scope:
+            asked = scope.start(self._post(hook, body), name=hook.name)
+        answered = asked.result()
+        if isinstance(answered, CallFailed):
+            raise answered
+        return answered
+
+    async def _post(self, hook: Webhook, body: bytes) -> Reply | CallFailed:
         url = hook.url if hook.service is None else _service_url(hook.service)
         try:
             endpoint = self._endpoint(hook, url)
@@ -71,7 +81,9 @@ class Caller:
         except (SendFailed, TimeoutError) as error:
             reason = str(error) if isinstance(error, SendFailed) else "context deadline exceeded"
             shown = golang.quote(f"{url}?timeout={hook.timeout_seconds}s")
-            raise CallFailed(hook.name, f"failed to call webhook: Post {shown}: {reason}") from error
+            failed = CallFailed(hook.name, f"failed to call webhook: Post {shown}: {reason}")
+            failed.__cause__ = error
+            return failed
 
     def _endpoint(self, hook: Webhook, url: str) -> Endpoint:
         service = hook.service
