@@ -87,6 +87,11 @@ class Table:
         newest = self._changes[-1].revision if self._changes else 0
         if revision >= newest:
             return self._sorted.snapshot()
+        if revision < self.forgotten:
+            return None
+        known = self._past.get(revision)
+        if known is not None:
+            return known
         async with self._rebuilding:
             if revision < self.forgotten:
                 return None

@@ -45,8 +45,9 @@ def _read_block(data: bytes, begun: int, end: int) -> Block | None:
         return None
     lines = data[first + len(_BEGIN) : end + 1].split(b"\n")
     kind = lines.pop(0).rstrip(_BLANKS)
-    last, _, _ = data[end + len(_END) :].partition(b"\n")
-    if not kind.endswith(_DASHES) or last.rstrip(_BLANKS) != kind:
+    last = end + len(_END)
+    stop = data.find(b"\n", last)
+    if not kind.endswith(_DASHES) or data[last : stop if stop >= 0 else None].rstrip(_BLANKS) != kind:
         return None
     has_headers = False
     while lines and b":" in lines[0]:
