@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,11 @@ from fairlead.testing import (
     require_real,
 )
 from fairlead.testing.binaries import KubeBinaries
+from fairlead.testing.manifests import custom_resource_definition
+from fairlead.testing.rawhttp import RawApi
+from tests.parity import paths
+
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 # What the embedded server writes of each request: one event, without bodies.
 AUDIT = {
@@ -63,3 +69,22 @@ def planes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planes]:
         yield Planes(kube, embedded)
     finally:
         asyncio.run(stop())
+
+
+@pytest.fixture(scope="session")
+def defined(planes: Planes) -> None:
+    """Custom resources that paths may lead to, once for all modules that a worker runs."""
+    for plane in planes:
+        asyncio.run(_define(plane))
+
+
+async def _define(plane: ControlPlane) -> None:
+    """Custom resources of both scopes."""
+    async with RawApi(plane.access()) as api:
+        for kind, scope in (("Widget", "Namespaced"), ("Region", "Cluster")):
+            version: dict[str, Any] = {"subresources": {"status": {}}}
+            plural = f"{kind.lower()}s"
+            manifest = custom_resource_definition(plural, paths.GROUP, kind=kind, scope=scope, version=version)
+            (await api.post(CRDS, manifest)).expect(201)
+        for plural in ("widgets", "regions"):
+            await api.poll(f"/apis/{paths.GROUP}/v1/{plural}", lambda answer: answer.code == 200)

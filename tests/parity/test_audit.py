@@ -15,11 +15,9 @@ from fairlead.testing.control_plane import ADMIN
 from fairlead.testing.wire import WireApi
 from tests.parity import paths
 from tests.parity.conftest import Planes
-from tests.parity.test_paths import BODIES, _defined, decided
+from tests.parity.test_paths import BODIES, decided
 
-__all__ = ["_defined"]
-
-pytestmark = pytest.mark.kube
+pytestmark = [pytest.mark.kube, pytest.mark.usefixtures("defined")]
 
 Json = dict[str, Any]
 REFERENCE = ("resource", "subresource", "namespace", "name", "apiGroup", "apiVersion")

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import re
 from collections.abc import Iterable
-from typing import Any
 
 import pytest
 
-from fairlead.testing import ControlPlane
 from fairlead.testing.control_plane import ADMIN
-from fairlead.testing.manifests import custom_resource_definition
-from fairlead.testing.rawhttp import RawApi
 from fairlead.testing.wire import WireAnswer, WireApi
 from tests.parity import paths
 from tests.parity.conftest import Planes
 
-pytestmark = pytest.mark.kube
+pytestmark = [pytest.mark.kube, pytest.mark.usefixtures("defined")]
 
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 BODIES = {"POST": "application/json", "PUT": "application/json", "PATCH": "application/merge-patch+json"}
 # Answers whose text says which object, or that there is no such path.
 TOLD = {403, 404, 405}
@@ -54,24 +48,6 @@ def decided(method: str, path: str) -> int | None:
     if method == "POST" and re.search(r"/namespaces/absent/(pods/absent/eviction|pods/absent/binding|bindings)$", path):
         return 400  # the body is looked at before the namespace
     return None
-
-
-async def define(plane: ControlPlane) -> None:
-    """Custom resources of both scopes."""
-    async with RawApi(plane.access()) as api:
-        for kind, scope in (("Widget", "Namespaced"), ("Region", "Cluster")):
-            version: dict[str, Any] = {"subresources": {"status": {}}}
-            plural = f"{kind.lower()}s"
-            manifest = custom_resource_definition(plural, paths.GROUP, kind=kind, scope=scope, version=version)
-            (await api.post(CRDS, manifest)).expect(201)
-        for plural in ("widgets", "regions"):
-            await api.poll(f"/apis/{paths.GROUP}/v1/{plural}", lambda answer: answer.code == 200)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _defined(planes: Planes) -> None:
-    for plane in planes:
-        asyncio.run(define(plane))
 
 
 def compare(planes: Planes, user: str, cases: Iterable[tuple[str, str]]) -> list[str]:
