@@ -67,7 +67,7 @@ class Manager:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class OtherManager:
-    """A cloud controller manager that somebody else installed, by its account; its rights are not ours to give."""
+    """A cloud controller manager of another vendor, by its account; Fairlead does not grant its rights."""
 
     namespace: str
     account: str

@@ -165,7 +165,7 @@ def _binding(role: str, metadata: Json, account: str, namespace: str) -> Json:
     }
 
 
-# Whoever asks for metrics shows a token; the API server is asked whose it is, and whether they may.
+# A client that asks for metrics shows a token; the component asks the API server whose it is, and if that user may.
 _DELEGATION = [
     _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
     _rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),

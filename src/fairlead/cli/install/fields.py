@@ -1,7 +1,7 @@
 """Which fields of a node, a pod or a LifecycleEvent an account may change: those that its code writes. Pure.
 
-RBAC knows nothing smaller than a subresource: whoever may patch a node to cordon it may also give it labels that
-workloads are placed by, take taints from it, or say that its machine is another one. A ValidatingAdmissionPolicy
+RBAC knows nothing smaller than a subresource: an account that may patch a node to cordon it may also give it labels
+that workloads are placed by, take taints from it, or say that its machine is another one. A ValidatingAdmissionPolicy
 compares the object before and after, key by key, so that a field that a later Kubernetes brings is closed as well.
 """
 
