@@ -88,6 +88,8 @@ class Reserve:
         """Set it aside if there is room; whether all of it is there now."""
         if self.held:
             return True
+        for path in (self._path, self._last):
+            _remove(_unfinished(path))  # of a process that was killed while it made one
         usage = shutil.disk_usage(self._path.parent)
         # What is left of an earlier one is room that a new one may take.
         free = usage.free + self.size + (self._last.stat().st_size if self._last.exists() else 0)
@@ -122,16 +124,25 @@ def _remove(path: pathlib.Path) -> bool:
     return True
 
 
+def _unfinished(path: pathlib.Path) -> pathlib.Path:
+    return path.with_name(path.name + "-unfinished")
+
+
 def _allocate(path: pathlib.Path, size: int) -> None:
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    """Make the file. It has its name only once it is whole, so that a crash leaves no half of it under that name."""
+    unfinished = _unfinished(path)
+    descriptor = os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
-        if not _set_aside(descriptor, size):
-            _fill(descriptor, size)
+        try:
+            if not _set_aside(descriptor, size):
+                _fill(descriptor, size)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        unfinished.replace(path)
     except OSError:
-        path.unlink()  # half of it would be taken for the whole
+        _remove(unfinished)
         raise
-    finally:
-        os.close(descriptor)
 
 
 def _set_aside(descriptor: int, size: int) -> bool:

@@ -6,18 +6,20 @@ import asyncio
 import bisect
 import operator
 import weakref
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Hashable, Iterator
 
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.storage.selection import Selection
 from fairlead.apiserver.storage.snapshot import Snapshot, SortedEntries
 from fairlead.apiserver.storage.watching import WatcherIndex
 
-__all__ = ["Table"]
+__all__ = ["Table", "Undo", "undo"]
 
 _FEW = 32
-_UNDONE_AT_ONCE = 400  # changes: a few milliseconds, after which others have a turn
 _revision_of = operator.attrgetter("revision")
+
+# Calls `undo` with these arguments, here or in a thread.
+Undo = Callable[[list[Change], Snapshot], Awaitable[Snapshot]]
 
 
 class Table:
@@ -30,7 +32,10 @@ class Table:
         self.forgotten = forgotten  # every change of this table after this revision is remembered
         self._sorted = SortedEntries()
         self._past: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
-        self._rebuilding = asyncio.Lock()  # readers of one past moment wait for the first of them
+        # A reader waits for the same moment that another request of its user rebuilds, never for another user.
+        self._rebuilding: weakref.WeakValueDictionary[tuple[Hashable, int], asyncio.Lock] = (
+            weakref.WeakValueDictionary()
+        )
         self._changes: list[Change] = []  # by revision
         self._dropped = 0  # how many at the front of _changes are forgotten already
 
@@ -82,49 +87,47 @@ class Table:
         """The table as it is. Readers of one moment share it."""
         return self._sorted.snapshot()
 
-    async def snapshot_at(self, revision: int) -> Snapshot | None:
-        """The table as it was at a revision; None when that is forgotten. Others have turns while it is made."""
+    async def snapshot_at(self, revision: int, run: Undo, *, user: Hashable) -> Snapshot | None:
+        """The table as it was at a revision; None when that is forgotten.
+
+        Args:
+            revision: the moment.
+            run: carries out `undo`. Writes may go on meanwhile.
+            user: who asks.
+        """
         newest = self._changes[-1].revision if self._changes else 0
         if revision >= newest:
             return self._sorted.snapshot()
         if revision < self.forgotten:
             return None
-        known = self._past.get(revision)
-        if known is not None:
-            return known
-        async with self._rebuilding:
-            if revision < self.forgotten:
-                return None
+        lock = self._rebuilding.setdefault((user, revision), asyncio.Lock())
+        async with lock:
             known = self._past.get(revision)
             if known is None:
-                known = self._past[revision] = await self._rebuild(revision)
+                if revision < self.forgotten:
+                    return None
+                known = await run(self.changes_since(revision), self._sorted.snapshot())
+                known = self._past.setdefault(revision, known)
             return known
 
     def page(self, selection: Selection) -> Iterator[Entry]:
         """The selected entries of now, in key order."""
         return self._sorted.snapshot().select(selection)
 
-    async def _rebuild(self, revision: int) -> Snapshot:
-        """Undo, in a copy that shares what has not changed, every change since a revision.
 
-        What it works on are views of this moment, so writes may go on meanwhile.
-        """
-        changes = self.changes_since(revision)
-        past = SortedEntries(self._sorted.snapshot())
-        # The first change of a key is the last one to be undone.
-        then: dict[str, Entry | None] = {}
-        for number, change in enumerate(changes, 1):
-            then.setdefault(change.last.key, change.before)
-            if not number % (10 * _UNDONE_AT_ONCE):
-                await asyncio.sleep(0)
-        for number, (key, entry) in enumerate(then.items(), 1):
-            if entry is not None:
-                past.put(entry)
-            else:
-                past.discard(key)
-            if not number % _UNDONE_AT_ONCE:
-                await asyncio.sleep(0)
-        return past.snapshot()
+def undo(changes: list[Change], snapshot: Snapshot) -> Snapshot:
+    """A snapshot as it was before these changes. The result shares every block that has not changed."""
+    past = SortedEntries(snapshot)
+    # The first change of a key is the last one to be undone.
+    then: dict[str, Entry | None] = {}
+    for change in changes:
+        then.setdefault(change.last.key, change.before)
+    for key, entry in then.items():
+        if entry is not None:
+            past.put(entry)
+        else:
+            past.discard(key)
+    return past.snapshot()
 
 
 _FORGOTTEN = Change(0, None, None, Entry("", 0, b"", {}, {}))

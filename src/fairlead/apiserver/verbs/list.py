@@ -11,7 +11,10 @@ import msgspec
 
 from fairlead.api import errors
 from fairlead.apiserver.http.messages import Response
-from fairlead.apiserver.storage.records import Entry
+from fairlead.apiserver.offload import weigh
+from fairlead.apiserver.storage.records import Change, Entry
+from fairlead.apiserver.storage.snapshot import Snapshot
+from fairlead.apiserver.storage.table import undo
 from fairlead.apiserver.verbs import collection, presentation
 from fairlead.apiserver.verbs.call import Call
 from fairlead.apiserver.verbs.options import check_list_options
@@ -20,6 +23,8 @@ from fairlead.apiserver.verbs.versions import wait_for_version
 
 __all__ = ["Page", "gather", "list_objects", "read_page"]
 
+# Undoing one change takes as long as working on so many bytes of a body.
+_UNDONE_BYTES = 160
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. "
     "Start a new list without the continue parameter, or use the continue token in this response to get the rest "
@@ -64,10 +69,15 @@ async def read_page(call: Call) -> Page:
         raise errors.BadRequest("specifying resource version is not allowed when using continue")
     asked = await wait_for_version(call.core, query.get("resourceVersion"))
     table = call.core.store.table(call.resource.table)
+
+    async def undo_in_turn(changes: list[Change], now: Snapshot) -> Snapshot:
+        weigh(len(changes) * _UNDONE_BYTES)
+        return await call.core.offload.run(undo, changes, now)
+
     snapshot = None
     while snapshot is None:
         revision = _moment(call, token, asked)  # raises when it is forgotten, as it may be by now
-        snapshot = await table.snapshot_at(revision)
+        snapshot = await table.snapshot_at(revision, undo_in_turn, user=call.user.name)
     shown = snapshot.scan(selection, after=token.start if token is not None else "")
     if not limit:
         return Page(shown, {"resourceVersion": str(revision)}, revision)

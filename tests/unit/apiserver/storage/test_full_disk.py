@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import pathlib
+import shutil
+import subprocess
+import sys
 import zlib
 from collections.abc import Iterator
 from typing import Any
@@ -197,6 +200,33 @@ def test_a_reserve_that_cannot_be_made_leaves_nothing(tmp_path: pathlib.Path, mo
     reserve = Reserve(tmp_path / "reserve")
     assert not reserve.hold(0)
     assert not (tmp_path / "reserve").exists()
+
+
+@pytest.mark.parametrize("whole", [0, 1], ids=["the last one half made", "the first one half made"])
+def test_a_reserve_that_was_half_made_at_a_crash_is_made_anew(tmp_path: pathlib.Path, whole: int) -> None:
+    """The process is killed while it makes the first or the second file: no half of a file is taken for the whole."""
+    killed = f"""
+import os, pathlib
+from fairlead.apiserver.storage.reserve import Reserve
+made = []
+allocate = os.posix_fallocate
+def half(descriptor, offset, size):
+    if len(made) == {whole}:
+        allocate(descriptor, offset, size // 2)
+        os.kill(os.getpid(), 9)
+    allocate(descriptor, offset, size)
+    made.append(descriptor)
+os.posix_fallocate = half
+Reserve(pathlib.Path({str(tmp_path / "reserve")!r})).hold(0)
+"""
+    assert subprocess.run([sys.executable, "-c", killed], check=False).returncode == -9
+    assert len(list(tmp_path.iterdir())) == whole + 1
+    reserve = Reserve(tmp_path / "reserve")
+    assert not reserve.held
+    assert reserve.hold(0)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["reserve", "reserve-last"]
+    assert reserve.size == wanted_bytes(shutil.disk_usage(tmp_path).total)
+    assert (tmp_path / "reserve-last").stat().st_size == last_bytes(reserve.size)
 
 
 @pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS])

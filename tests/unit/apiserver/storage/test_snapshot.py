@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.storage.selection import EVERYTHING, Selection
 from fairlead.apiserver.storage.snapshot import Snapshot, SortedEntries
-from fairlead.apiserver.storage.table import Table
+from fairlead.apiserver.storage.table import Table, undo
 from fairlead.base.tasks import TaskScope
 
 KEYS = st.builds("{}/{}".format, st.sampled_from(["a", "a-b", "ab", "b"]), st.integers(0, 120))
@@ -18,6 +19,10 @@ KEYS = st.builds("{}/{}".format, st.sampled_from(["a", "a-b", "ab", "b"]), st.in
 
 def entry(key: str, revision: int) -> Entry:
     return Entry(key, revision, b"x", {}, {})
+
+
+async def undo_at_once(changes: list[Change], snapshot: Snapshot) -> Snapshot:
+    return undo(changes, snapshot)
 
 
 def shown(snapshot: Snapshot, selection: Selection = EVERYTHING, after: str = "") -> list[tuple[str, int]]:
@@ -65,44 +70,80 @@ async def test_a_table_shows_every_moment_that_it_remembers(written: list[str], 
     table.forget(forgotten)
     assert table.forgotten <= len(written) - 1
     for revision in range(table.forgotten, len(moments)):
-        snapshot = await table.snapshot_at(revision)
+        snapshot = await table.snapshot_at(revision, undo_at_once, user="reader")
         assert snapshot is not None
         assert shown(snapshot) == moments[revision]
     for revision in range(table.forgotten):
-        assert await table.snapshot_at(revision) is None
+        assert await table.snapshot_at(revision, undo_at_once, user="reader") is None
+
+
+def table_of(number: int) -> Table:
+    table = Table("pods")
+    for one in range(number):
+        made = entry(f"ns/{one:05}", one + 1)
+        table.apply(Change(one + 1, None, made, made))
+    return table
+
+
+class Rebuilds:
+    """Rebuilds that end when the test says so, by the first revision that each undoes."""
+
+    def __init__(self) -> None:
+        self.begun: list[int] = []
+        self.news = asyncio.Condition()
+        self._released: dict[int, asyncio.Event] = collections.defaultdict(asyncio.Event)
+
+    async def __call__(self, changes: list[Change], snapshot: Snapshot) -> Snapshot:
+        first = changes[0].revision
+        async with self.news:
+            self.begun.append(first)
+            self.news.notify_all()
+        await self._released[first].wait()
+        return undo(changes, snapshot)
+
+    async def wait_begun(self, number: int) -> None:
+        async with self.news:
+            await self.news.wait_for(lambda: len(self.begun) >= number)
+
+    def release(self, first: int) -> None:
+        self._released[first].set()
 
 
 async def test_writes_go_on_while_a_moment_of_the_past_is_rebuilt() -> None:
-    """It shows its moment all the same, others have turns meanwhile, and readers of the same moment share it."""
-    table = Table("pods")
-    for number in range(3_000):
-        made = entry(f"ns/{number:05}", number + 1)
-        table.apply(Change(number + 1, None, made, made))
-    turns = 0
-
-    async def write() -> None:
-        nonlocal turns
-        while len(done) < 2:
-            revision = 3_001 + turns
-            before = table.entries["ns/00000"]
-            after = entry("ns/00000", revision)
-            table.apply(Change(revision, before, after, after))
-            turns += 1
-            await asyncio.sleep(0)
-
+    """It shows its moment all the same, and requests of one user for one moment share it."""
+    table, rebuilds = table_of(3_000), Rebuilds()
     done: list[Snapshot | None] = []
 
     async def look() -> None:
-        done.append(await table.snapshot_at(1_000))
+        done.append(await table.snapshot_at(1_000, rebuilds, user="reader"))
 
     async with TaskScope("test") as scope:
-        for work in (look(), look(), write()):
-            scope.start(work, name="work")
+        for _ in range(2):
+            scope.start(look(), name="look")
+        await rebuilds.wait_begun(1)
+        before = table.entries["ns/00000"]
+        after = entry("ns/00000", 3_001)
+        table.apply(Change(3_001, before, after, after))
+        rebuilds.release(1_001)
     first, second = done
     assert first is not None
     assert first is second
+    assert rebuilds.begun == [1_001]
     assert shown(first) == [(f"ns/{number:05}", number + 1) for number in range(1_000)]
-    assert turns > 4
+
+
+async def test_a_user_waits_for_no_rebuild_of_another_user() -> None:
+    table, rebuilds = table_of(100), Rebuilds()
+    async with TaskScope("test") as scope:
+        for moment in (*range(10, 60), 70):
+            scope.start(table.snapshot_at(moment, rebuilds, user="flood"), name="flood")
+        await rebuilds.wait_begun(51)
+        for moment in (70, 80):  # one that is being rebuilt for the other user, and one that is not
+            snapshot = await table.snapshot_at(moment, undo_at_once, user="reader")
+            assert snapshot is not None
+            assert len(shown(snapshot)) == moment
+        for moment in (*range(10, 60), 70):
+            rebuilds.release(moment + 1)
 
 
 def test_a_scan_lets_others_have_turns() -> None:

@@ -14,9 +14,11 @@ from fairlead.api.selectors import parse_field_selector, parse_label_selector
 from fairlead.apiserver.storage.history import HistoryLimits
 from fairlead.apiserver.storage.interface import DiskFull, Row
 from fairlead.apiserver.storage.memory import MemoryLog
-from fairlead.apiserver.storage.records import HEAD, Origin
+from fairlead.apiserver.storage.records import HEAD, Change, Origin
 from fairlead.apiserver.storage.selection import EVERYTHING, Selection
+from fairlead.apiserver.storage.snapshot import Snapshot
 from fairlead.apiserver.storage.store import HistoryGone, Store, StoreStopped, WriteConflict
+from fairlead.apiserver.storage.table import undo
 from fairlead.apiserver.storage.watching import Watcher
 from fairlead.base.tasks import TaskScope
 
@@ -290,7 +292,11 @@ async def test_a_page_shows_the_moment_of_its_revision() -> None:
         await put(store, "ns/bb")
         await put(store, "ns/c", expected=3)
         table = store.table("pods")
-        snapshot = await table.snapshot_at(moment)
+
+        async def at_once(changes: list[Change], now: Snapshot) -> Snapshot:
+            return undo(changes, now)
+
+        snapshot = await table.snapshot_at(moment, at_once, user="reader")
         assert snapshot is not None
         then = [(entry.key, entry.revision) for entry in snapshot.select(EVERYTHING, after="ns/a")]
         assert then == [("ns/b", 2), ("ns/c", 3), ("ns/d", 4)]
