@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import functools
 import socket
 import struct
 import sys
@@ -189,11 +190,14 @@ class Outgoing:
         if source is None or done is None or done.done() or self._transport.is_closing():
             return
         try:
+            if not self.held_back and (piece := source.only_piece()) is not None:
+                self._transport.write(_shared_chunk(piece) if self._chunked else piece)
+                return
             while not self.held_back and not self._transport.is_closing():
                 piece = source.next_piece()
                 if piece is None:
                     break
-                self._transport.write(b"%x\r\n%b\r\n" % (len(piece), piece) if self._chunked else piece)
+                self._transport.write(_chunk(piece) if self._chunked else piece)
         except Exception as error:  # noqa: BLE001 - it belongs to the one who awaits the stream, wherever this was called
             done.set_exception(error)
             return
@@ -210,3 +214,11 @@ class Outgoing:
     def _break_off(self) -> None:
         reset_when_closed(self._transport)
         self._transport.abort()
+
+
+def _chunk(piece: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(piece), piece)
+
+
+# The line of a change goes to all its watchers one after another.
+_shared_chunk = functools.lru_cache(1)(_chunk)

@@ -141,6 +141,10 @@ class Stream(abc.ABC):
         """A long text that is held for this stream, and perhaps for others."""
         return b""
 
+    def only_piece(self) -> bytes | None:
+        """A piece with which all is sent that there is now, if that can be said at little cost. The stream goes on."""
+        return None
+
     @abc.abstractmethod
     def next_piece(self) -> bytes | None:
         """The next piece, or None when there is none now."""

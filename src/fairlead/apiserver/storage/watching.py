@@ -174,12 +174,11 @@ class Watcher:
         else:
             self._ready.set()
 
-    def only_change(self) -> tuple[str, Entry, Change] | None:
-        """The change that is queued, if it is the only thing to take; it stays queued."""
-        if len(self._notices) != 1 or self._behind is not None:
+    def only_notice(self) -> Notice | None:
+        """The notice that is queued, if it is the only thing to take and more may come; it stays queued."""
+        if self.ended or self._behind is not None or len(self._notices) != 1:
             return None
-        kind, entry, change = self._notices[0]
-        return None if entry is None or change is None else (kind, entry, change)
+        return self._notices[0]
 
     def drop_all(self) -> None:
         """What is queued was taken."""

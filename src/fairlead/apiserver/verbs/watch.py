@@ -82,6 +82,7 @@ class WatchStream(Stream):
         super().__init__()
         self._call = call
         self._form = form
+        self._is_plain = form.plain
         self._watcher = watcher
         self._since = since  # may be yet to come, and so are the first changes to tell of
         self._state: Iterator[Entry | None] | None = None
@@ -135,6 +136,28 @@ class WatchStream(Stream):
         """A thousand watchers that do not read cost a change no thousand calls."""
         self._watcher.muted = muted
 
+    def only_piece(self) -> bytes | None:
+        """The line of the one change that is queued, if it is short and stored: all that a fast reader ever needs."""
+        watcher = self._watcher
+        if not self._is_plain or self._unsent.size or self._state is not None or self._unmade or self._others_turn:
+            return None
+        notice = watcher.only_notice()
+        if notice is None:
+            return None
+        kind, entry, change = notice
+        if change is None or entry is None or change.revision <= self._since:
+            return None
+        resource = self._call.resource
+        line = change.frames.get((kind, resource.head))  # only stored objects have such lines
+        if line is None:
+            if len(entry.tail) > PIECE_BYTES or not resource.shows_stored(entry):
+                return None
+            made = presentation.stored_event(self._call, kind, entry, change)
+            assert isinstance(made, bytes)  # noqa: S101 - it is short
+            line = made
+        watcher.drop_all()
+        return line
+
     def next_piece(self) -> bytes | None:
         """As many lines as are worth one write, or a part of a long one."""
         if self._watcher.outrun:
@@ -144,12 +167,6 @@ class WatchStream(Stream):
             if not self._unsent.begun:
                 self._unsent.clear()
             return None
-        if not self._unsent.size and self._state is None and not self.needs_work:
-            if self._watcher.idle:
-                return None
-            line = self._only_line()
-            if line is not None:
-                return line
         while self._unsent.size < PIECE_BYTES and self._read_lines():
             pass
         if self._state is not None and self.needs_work and self._unsent.size < PIECE_BYTES:
@@ -173,20 +190,6 @@ class WatchStream(Stream):
         self._unmade.clear()
         self._unsent.clear()
         self._call.core.store.unwatch(self._call.resource.table, self._watcher)
-
-    def _only_line(self) -> bytes | None:
-        """The line of the one change that is queued, if it can be sent as it is: all that a fast reader ever needs."""
-        notice = self._watcher.only_change()
-        if notice is None or not self._form.plain:
-            return None
-        kind, entry, change = notice
-        stored = self._call.resource.shows_stored(entry)
-        if not stored or len(entry.tail) > PIECE_BYTES or change.revision <= self._since:
-            return None
-        self._watcher.drop_all()
-        line = presentation.stored_event(self._call, kind, entry, change)
-        assert isinstance(line, bytes)  # noqa: S101 - it is short
-        return line
 
     def _read_lines(self) -> bool:
         """Some lines of the state, or of what has happened since; False when there are none that can be sent now."""
@@ -236,7 +239,7 @@ class WatchStream(Stream):
 
     def _are_stored(self, notices: list[Notice]) -> bool:
         shows_stored = self._call.resource.shows_stored
-        if not self._form.plain:
+        if not self._is_plain:
             return False
         return all(entry is not None and (kind == "BOOKMARK" or shows_stored(entry)) for kind, entry, _ in notices)
 
