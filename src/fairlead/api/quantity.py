@@ -42,6 +42,7 @@ _BINARY_SUFFIX: Final = ("", *_BINARY)
 _NANO: Final = -9
 _MAX_BINARY: Final = 2**63 - 1
 _MAX_DIGITS: Final = 1_000
+_COMMON_LENGTH: Final = 16
 
 
 @functools.total_ordering
@@ -66,6 +67,11 @@ class Quantity:
     @classmethod
     def parse(cls, text: str) -> Quantity:
         """Read a quantity; a QuantityError says what is wrong."""
+        # A cluster's pods ask for a few amounts over and over. Long texts are not kept in memory.
+        return _parse_common(text) if len(text) <= _COMMON_LENGTH else cls._parse(text)
+
+    @classmethod
+    def _parse(cls, text: str) -> Quantity:
         match = _SHAPE.fullmatch(text)
         if match is None or not text:
             raise QuantityError(_FORMAT_WRONG)
@@ -162,6 +168,11 @@ class Quantity:
 
     def _aligned(self, scale: int) -> int:
         return self.unscaled * _power(self.scale - scale)
+
+
+@functools.lru_cache(1_024)
+def _parse_common(text: str) -> Quantity:
+    return Quantity._parse(text)  # noqa: SLF001 - its own module
 
 
 def _power(exponent: int) -> int:

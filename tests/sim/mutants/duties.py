@@ -155,10 +155,10 @@ def a_watch_goes_deaf(patch: pytest.MonkeyPatch) -> None:
     offer = watching.Watcher.offer
     told: dict[int, int] = {}
 
-    def deaf(self: Any, notice: Any) -> None:
+    def deaf(self: Any, notice: Any, size: int) -> None:
         told[id(self)] = told.get(id(self), 0) + 1
         if told[id(self)] <= 60:
-            offer(self, notice)
+            offer(self, notice, size)
 
     patch.setattr(watching.Watcher, "offer", deaf)
 

@@ -151,9 +151,9 @@ def shows_what_was(patch: pytest.MonkeyPatch) -> None:
 def leaves_out_an_event(patch: pytest.MonkeyPatch) -> None:
     offer = watching.Watcher.offer
 
-    def forgetful(self: Any, notice: Any) -> None:
+    def forgetful(self: Any, notice: Any, size: int) -> None:
         if notice[2] is None or notice[2].revision % 50:
-            offer(self, notice)
+            offer(self, notice, size)
 
     patch.setattr(watching.Watcher, "offer", forgetful)
 

@@ -124,8 +124,8 @@ class Watcher:
         """Nothing is queued, and nothing is left to read from the history."""
         return not self._notices and self._behind is None
 
-    def offer(self, notice: Notice) -> None:
-        """Queue a notice, unless the watch has ended."""
+    def offer(self, notice: Notice, size: int) -> None:
+        """Queue a notice of this size, unless the watch has ended."""
         if self.ended:
             return
         if self._behind is None or notice[2] is None:
@@ -134,7 +134,7 @@ class Watcher:
                 self.end()
                 return
             self._notices.append(notice)
-            self._bytes += size_of_notice(notice)
+            self._bytes += size
         if not self._due and not self.muted:
             self._due = True
             self._dispatcher.add(self)
@@ -275,8 +275,9 @@ class WatcherIndex:
                 notice = notices.get(told[0])
                 if notice is None:
                     notice = notices[told[0]] = (told[0], told[1], change)
+                size = size_of_notice(notice)
                 for watcher in watchers:
-                    watcher.offer(notice)  # one that has ended takes nothing
+                    watcher.offer(notice, size)  # one that has ended takes nothing
 
 
 def size_of_notice(notice: Notice) -> int:

@@ -6,7 +6,7 @@ import msgspec
 
 from fairlead.apiserver.storage.records import Entry
 from fairlead.apiserver.storage.store import Store
-from fairlead.apiserver.storage.watching import Notice, Watcher
+from fairlead.apiserver.storage.watching import Notice, Watcher, size_of_notice
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import Randomness
 
@@ -47,7 +47,8 @@ class WatchKeeper:
             elif kept.bookmark_at is not None and kept.bookmark_at <= now:
                 last = kept.ends_at - _LAST_BOOKMARK_SECONDS
                 kept.bookmark_at = min(now + BOOKMARK_SECONDS, last) if now < last else None
-                kept.watcher.offer(bookmark(self._store.revision))
+                notice = bookmark(self._store.revision)
+                kept.watcher.offer(notice, size_of_notice(notice))
 
     def keep(self, watcher: Watcher, *, timeout_seconds: int, bookmarks: bool) -> OpenWatch:
         """Look after a watch until `release`."""

@@ -163,7 +163,7 @@ async def test_no_bookmark_is_sent_past_changes_that_were_not() -> None:
         seen = [entry.revision for _, entry, _ in watcher.take_nowait() if entry is not None]
         assert seen[-1] < 100
         newest = store.read("pods", "ns/a")
-        watcher.offer(("BOOKMARK", newest, None))
+        watcher.offer(("BOOKMARK", newest, None), 100)
         watcher.end()
         assert await watcher.take() == []
 

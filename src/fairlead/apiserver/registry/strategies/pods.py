@@ -16,7 +16,6 @@ from fairlead.apiserver.schema.defaulting import copy_json
 __all__ = ["PodStrategy", "quality_of_service"]
 
 _GUARANTEED_RESOURCES = ("cpu", "memory")
-_NOTHING = Quantity.parse("0")
 
 
 class PodStrategy(Strategy):
@@ -161,6 +160,6 @@ def _counted(amounts: Json | None) -> dict[str, Quantity]:
     for name in _GUARANTEED_RESOURCES:
         with contextlib.suppress(QuantityError):
             amount = Quantity.parse(str((amounts or {}).get(name, "0")))
-            if amount > _NOTHING:
+            if amount.unscaled > 0:
                 counted[name] = amount
     return counted
