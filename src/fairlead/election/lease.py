@@ -40,6 +40,8 @@ __all__ = [
 
 # A domain in front means somebody's own strategy; without one it is Kubernetes', whose API server picks the holder.
 _DOMAIN_SEPARATOR = "/"
+# Between what the candidates of one kind have in common and what each has for itself.
+_KIN_SEPARATOR = "_"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,8 +128,9 @@ class Candidacy:
     `renewed` is when the last successful renewal was sent; with none the candidate follows. `due` is when the next
     attempt is. `hold_off` is until when a lease that this candidate gave up is left to others. `doubtful`: the
     Lease is known to differ from the sighting, or may, and is read before anything is written. `news`: it changed
-    since the last attempt, so a leader need not wait for its next one. `succeeds`: holders whose names begin so have
-    ended, because this candidate holds another Lease that they held when they took this one; empty for none.
+    since the last attempt, so a leader need not wait for its next one. `succeeds`: the holder of this name has ended,
+    because this candidate has locked the file that keeps the name; or, where it ends with `_`, all holders whose names
+    begin so have, because this candidate holds another Lease that they held when they took this one; empty for none.
     `written`: what this candidate last wrote, stored or not yet known to be. `has_rival`: another process was seen to
     write under the same identity. `preferred_since`: since when the Lease has preferred the holder that it prefers.
     """
@@ -317,6 +320,12 @@ class Candidacy:
         """Whether another process wrote this under our name."""
         return record.holder == self.identity and record.write not in self.written
 
+    def _has_ended(self, holder: str) -> bool:
+        """Whether a holder is one that this candidate succeeds. A name that only begins like it is another process."""
+        if self.succeeds.endswith(_KIN_SEPARATOR):
+            return holder.startswith(self.succeeds)
+        return bool(holder) and holder == self.succeeds
+
     def _first_record(self, wall: dt.datetime) -> Record:
         return dataclasses.replace(Record().taken_by(self.identity, self.timing, wall), transitions=0)
 
@@ -327,7 +336,7 @@ class Candidacy:
             return before.free_from if before is not None and was_held else now
         if record.holder == self.identity and record.write in self.written:
             return now
-        if self.succeeds and record.holder.startswith(self.succeeds) and not has_rival:
+        if self._has_ended(record.holder) and not has_rival:
             return now
         free_from = now + record.lease_duration_seconds if record.holder else now
         return free_from + self._reserved_seconds(record)

@@ -59,12 +59,31 @@ class TestFollower:
             assert step(follower, now) == WaitUntil(130)
 
     def test_the_lease_of_a_holder_that_is_known_to_have_ended_is_claimed_at_once(self) -> None:
-        heir = Candidacy(identity="me", timing=Timing(), succeeds="oth")
+        heir = Candidacy(identity="me", timing=Timing(), succeeds="other")
         assert step(heir.seen(THEIRS, "7", 100), 100) == Claim(
             THEIRS.taken_by("me", Timing(), WALL), "7", contested=True
         )
         stranger = Candidacy(identity="me", timing=Timing(), succeeds="another")
         assert step(stranger.seen(THEIRS, "7", 100), 100) == WaitUntil(130)
+
+    @pytest.mark.parametrize(
+        ("succeeds", "holder", "has_ended"),
+        [
+            ("agent-1", "agent-1", True),
+            ("agent-1", "agent-1-twin", False),
+            ("agent-1", "agent-10", False),
+            ("agent-10", "agent-1", False),
+            ("claimer_", "claimer_8f3a", True),
+            ("claimer_", "claimers_8f3a", False),
+        ],
+    )
+    def test_a_name_that_only_begins_like_that_of_the_ended_holder_is_another_process(
+        self, succeeds: str, holder: str, has_ended: bool
+    ) -> None:
+        """Found by the simulation (seed 2004): an agent took the Lease from a second one that was still at work."""
+        record = dataclasses.replace(THEIRS, holder=holder)
+        heir = Candidacy(identity="me", timing=Timing(), succeeds=succeeds).seen(record, "7", 100)
+        assert isinstance(step(heir, 100), Claim if has_ended else WaitUntil)
 
     def test_times_of_other_machines_decide_nothing(self) -> None:
         future = Record(holder="other", lease_duration_seconds=30, renew_time=WALL + dt.timedelta(days=9))
