@@ -10,13 +10,15 @@ Guarantees, whatever happens in between:
 4. Time that one group did not need is not given to the next, as in the kubelet.
 5. Waiting for traffic to leave a pod never shortens its time: a pod that needs all the time that is left is asked at
    once, while the API is being updated.
+6. A pod that no process lived to ask has all its time from when it is asked, within guarantee 3: the time without an
+   agent is not taken from it.
 """
 
 from __future__ import annotations
 
 import bisect
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from fairlead.lifecycle.shutdown_config import Period
@@ -95,20 +97,37 @@ def latest_end(periods: Sequence[Period], index: int) -> int:
 
 
 def next_stage(
-    periods: Sequence[Period], groups: Sequence[Group], elapsed: float, under_way: Stage | None = None
+    periods: Sequence[Period],
+    groups: Sequence[Group],
+    elapsed: float,
+    under_way: Stage | None = None,
+    unasked: Collection[str] = (),
 ) -> Stage | None:
     """The group that ends now: the lowest that still has pods; None when none has.
 
     `under_way` is the group that a process (this one, or one before it) had begun with. As long as it has pods it goes
-    on with the time it has left, and it is never begun a second time.
+    on with the time it has left, and it is never begun a second time. `unasked` are the pods, by uid, that a process
+    before this one left unasked (guarantee 6).
     """
     first = next((group for group in groups if group.pods), None)
     if first is None:
         return None
     if under_way is not None and first.index <= under_way.index:
         # Pods of lower priority that came late end with the group under way: order never goes back.
-        return under_way
+        return _prolonged(periods, groups, elapsed, under_way, unasked)
     began = max(0.0, elapsed)
     seconds = periods[first.index].seconds
     ends = min(began + LEAD_SECONDS + seconds, float(latest_end(periods, first.index)))
     return Stage(first.index, seconds, began, ends)
+
+
+def _prolonged(
+    periods: Sequence[Period], groups: Sequence[Group], elapsed: float, under_way: Stage, unasked: Collection[str]
+) -> Stage:
+    """The group under way, for as long as those that were left unasked need."""
+    members = ((pod, group.period.seconds) for group in groups[: under_way.index + 1] for pod in group.pods)
+    needed = [under_way.allowed(pod, seconds) for pod, seconds in members if pod.uid in unasked]
+    if not needed:
+        return under_way
+    ends = min(elapsed + max(needed), float(latest_end(periods, under_way.index)))
+    return dataclasses.replace(under_way, ends=max(under_way.ends, ends))

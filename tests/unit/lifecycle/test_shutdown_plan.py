@@ -151,3 +151,25 @@ def test_order_and_budget_hold_whatever_delays_and_restarts_there_are(
                 del left[one.uid]
         under_way = stage
     assert order == sorted(order)
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "own", "ends"),
+    [
+        (1.0, None, 12.0),  # back while there is all the time that it may have
+        (4.0, None, 14.0),
+        (11.9, 5, 16.9),
+        (20.0, None, 30.0),
+        (30.0, None, 35.0),  # guarantee 3
+        (50.0, None, 35.0),
+    ],
+)
+def test_a_pod_that_was_left_unasked_has_all_its_time(elapsed: float, own: int | None, ends: float) -> None:
+    """Guarantee 6: a process began with its group, and did not live to ask it."""
+    one = pod("c", 2000000000, own)
+    groups = group_pods(PERIODS, [one])
+    first = next_stage(PERIODS, groups, 0.0)
+    assert first == Stage(2, 10, 0.0, 12.0)
+    stage = next_stage(PERIODS, groups, elapsed, first, unasked={"c"})
+    assert stage == Stage(2, 10, 0.0, ends)
+    assert next_stage(PERIODS, groups, elapsed, first) == first

@@ -83,14 +83,17 @@ class Conductor:
     async def end_all(self) -> None:
         """End every pod but our own, group by group. Returns when none runs, or all time is over."""
         running = self._without_those_that_had_their_turn(await self.running())
+        # An agent before this one may have begun with a group, and not lived to ask all of its pods.
+        unasked = frozenset(pod.uid for pod in running if pod.uid not in self._course.state.asked)
         while running:
             facts = {pod.uid: self._facts(pod) for pod in running}
             periods = self._course.state.periods
             groups = shutdown_plan.group_pods(periods, facts.values())
             under_way = self._course.state.stage
-            stage = shutdown_plan.next_stage(periods, groups, self._course.elapsed, under_way)
+            stage = shutdown_plan.next_stage(periods, groups, self._course.elapsed, under_way, unasked)
             if stage is None:
                 break
+            unasked = frozenset()
             members = [pod for group in groups[: stage.index + 1] for pod in group.pods]
             if stage != under_way:
                 _log.info("a group of pods ends", priority=periods[stage.index].priority, pods=len(members))

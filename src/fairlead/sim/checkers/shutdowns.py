@@ -99,7 +99,7 @@ class Shutdowns:
         allowed = min(PERIODS[group].seconds, known.grace_seconds or 0)
         if grace_seconds > allowed + 0.01:
             self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s, and may have {allowed}")
-        in_time = min(allowed, latest_end(PERIODS, group) - elapsed)
+        in_time = min(allowed - _lost_since_noted(machine, pod, elapsed), latest_end(PERIODS, group) - elapsed)
         if grace_seconds < in_time - _FIRST_SECONDS:
             self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s of {in_time:.1f}")
         needs_all = allowed == PERIODS[group].seconds
@@ -241,6 +241,16 @@ def _is_for_the_kubelet(machine: SimMachine, sandbox: Sandbox | None) -> bool:
     """Whether a pod outlived the shutdown that asked it to end: it was called off, and the kubelet is at work again."""
     ended, called_off = None if sandbox is None else sandbox.ends_at, machine.called_off_at
     return ended is not None and called_off is not None and ended > called_off
+
+
+def _lost_since_noted(machine: SimMachine, pod: RunningPod, elapsed: float) -> float:
+    """The seconds since the disk says that a pod was asked to end: an agent may die before the runtime hears of it.
+
+    The next one cannot know that, and gives no time twice.
+    """
+    state = SimMemory(machine).load()
+    noted = None if state is None else state.asked.get(pod.uid)
+    return 0.0 if noted is None else max(0.0, elapsed - noted)
 
 
 def _is_remembered(machine: SimMachine) -> bool:

@@ -189,6 +189,22 @@ async def test_a_kubelet_that_cannot_be_stopped_does_not_keep_the_machine_up(
     assert (await here.conditions())["LifecycleTransition"] == ("True", "shutdown-drain-complete")
 
 
+async def test_a_pod_that_an_agent_did_not_live_to_ask_has_all_its_time(here: NodeWorld) -> None:
+    """The agent is killed while the pod waits for traffic to leave it, and the time of its group passes."""
+    await here.pod("critical", 2000000000, needs=4)
+    life = here.start()
+    await here.clock.advance(1)
+    life.swallow()
+    here.machine.go_down()
+    await here.clock.advance(1)
+    assert "kubelet stopped" in here.machine.log[-1]
+    await life.kill()
+    await here.clock.advance(15)
+    here.start()
+    await here.wait(lambda: not here.machine.is_held)
+    assert [line.split(" ", 1)[1] for line in here.machine.log[2:4]] == ["TERM critical 10", "exit critical 0"]
+
+
 async def test_a_machine_that_turns_out_not_to_go_down_has_its_pods_left(here: NodeWorld) -> None:
     """The disk says that a shutdown is under way; logind, out of reach at first, says that it is not."""
     await here.pod("low", needs=30)
