@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import pytest
@@ -23,8 +23,8 @@ from tests.sim.mutants.registry import mutant
 def believes_that_what_is_left_out_is_gone(patch: pytest.MonkeyPatch) -> None:
     """The cloud is not asked again about the very machine."""
 
-    async def all_of_them(_self: object, provider_ids: list[str]) -> frozenset[str]:
-        return frozenset(provider_ids)
+    async def all_of_them(_self: object, nodes: Iterable[Node]) -> set[str]:
+        return {node.spec.provider_id for node in nodes}
 
     patch.setattr(context.CloudContext, "which_are_gone", all_of_them)
 

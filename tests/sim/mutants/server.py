@@ -62,15 +62,21 @@ def owns_by_prefix(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("8")
 def owns_what_does_not_say(patch: pytest.MonkeyPatch) -> None:
-    asked = ownership.ownership
+    """Neither a platform nor an id of one is asked for."""
+    asked, by_id = ownership.ownership, ownership.owned_by_id
 
     def ownership_of(node: Any, platforms: Any) -> ownership.Ownership:
         answer = asked(node, platforms)
         return ownership.Ownership.OWNED if answer is ownership.Ownership.UNKNOWN else answer
 
+    def owned(node: Any, platforms: Any) -> bool:
+        return ownership_of(node, platforms) is ownership.Ownership.OWNED
+
     for name, module in list(sys.modules.items()):
         if name.startswith("fairlead.cloud.") and getattr(module, "ownership", None) is asked:
             patch.setattr(module, "ownership", ownership_of)
+        if name.startswith("fairlead.cloud.") and getattr(module, "owned_by_id", None) is by_id:
+            patch.setattr(module, "owned_by_id", owned)
 
 
 @mutant("8", "no crash")
@@ -160,12 +166,8 @@ def leaves_out_an_event(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("history", "liveness")
 def tells_out_of_order(patch: pytest.MonkeyPatch) -> None:
-    take = watching.Watcher.take
-
-    async def shuffled(self: Any) -> Any:
-        return list(reversed(await take(self)))
-
-    patch.setattr(watching.Watcher, "take", shuffled)
+    take = watching.Watcher.take_nowait
+    patch.setattr(watching.Watcher, "take_nowait", lambda self: take(self)[::-1])
 
 
 @mutant("acknowledged", "history", seed=4)

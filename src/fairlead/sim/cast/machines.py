@@ -30,6 +30,8 @@ SHUTDOWN: Final = ShutdownConfig(PERIODS)
 
 _OFF_SECONDS: Final = (2.0, 20.0)
 _KILL_SECONDS_MOST: Final = 1.5
+_STUCK_SECONDS: Final = 6.0  # of one whose last call to a disk or to a network does not return
+_STUCK: Final = 4  # one pod in so many
 _STATE: Final = "shutdown-state.json"
 _PODS: Final = "pods.json"
 
@@ -291,7 +293,7 @@ class SimRuntime:
         await self._clock.sleep(max(0.0, (sandbox.ends_at - self._clock.now()).total_seconds()))
         end = ContainerEnd(sandbox.exit_code, sandbox.ends_at)
         if end.exit_code:
-            await self._clock.sleep(_moment(pod))
+            await self._clock.sleep(_moment(pod) + (_STUCK_SECONDS if _is_stuck(pod) else 0.0))
         on_exit("c", end)
         return {"c": end}
 
@@ -317,6 +319,10 @@ class SimRuntime:
 def _moment(pod: RunningPod) -> float:
     """How long a machine that is busy takes to say that a killed container is gone: for each pod another time."""
     return _KILL_SECONDS_MOST * (zlib.crc32(pod.uid.encode()) % 100) / 100
+
+
+def _is_stuck(pod: RunningPod) -> bool:
+    return zlib.crc32(pod.uid[::-1].encode()) % _STUCK == 0
 
 
 def _running(pod: Any) -> RunningPod:

@@ -36,6 +36,9 @@ _CLOUD: Final = CloudSettings(
     controllers=("*", "route"), cluster_cidr=POD_RANGE, route_reconciliation_period_seconds=20.0
 )
 
+# Short, so that a world with an event of a node that never registers comes to rest.
+_RETENTION: Final = Retention(unknown_node=dt.timedelta(seconds=90))
+
 # Short, so that there is something to tell within a few minutes.
 _PATIENCE: Final = Patience(pending=dt.timedelta(seconds=40), terminating=dt.timedelta(seconds=20))
 
@@ -48,7 +51,7 @@ def add_manager(stage: Stage, number: int, leaders: Leaders, driver: DriverHost)
         directory = Directory()
         directory.add(registration)
         return (
-            event_gc(Retention(), workers=2),
+            event_gc(_RETENTION, workers=2),
             shutdown_observer(silence=dt.timedelta(seconds=60)),
             stall(_PATIENCE),
             claimer(ClaimerOptions(registry=None, directory=directory)),

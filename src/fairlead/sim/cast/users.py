@@ -37,6 +37,7 @@ _LIFECYCLE: Final = f"{LIFECYCLE_GROUP}/v1alpha1"
 _NO_FINALIZERS: Final = patches.MergePatch({"metadata": {"finalizers": None}})
 _OPEN: Final = patches.MergePatch({"spec": {"unschedulable": None}})
 _HOLD: Final = "sim.fairlead.dev/hold"
+_MISSPELT: Final = 0.03  # how often an event names a node that there never is
 _WANTED: Final = (
     "reboot",
     "reboot",
@@ -96,7 +97,7 @@ class Users:
 
     async def ask_for_event(self, chance: Randomness) -> None:
         """Somebody wants something done to a node."""
-        node = chance.choice(sorted(self._nodes))
+        node = chance.choice(sorted(self._nodes)) if chance.random() >= _MISSPELT else "node-o"
         transition = chance.choice(_WANTED) if node in self._machines else REMOTE[0].name
         self._number += 1
         metadata: dict[str, Any] = {"name": f"e-{self._number}"}

@@ -167,7 +167,8 @@ class Shutdowns:
         well_since = self._stage.well_since(f"agent-{machine.node_name}")
         node = self._commits.of(NODES).get(machine.node_name)
         is_known = node is not None and node["metadata"]["uid"] == shutdown.first_uid
-        could_tell = well_since is not None and well_since <= shutdown.heard_at and elapsed >= _TELLING_SECONDS
+        now_seconds = self._stage.loop.time()
+        could_tell = well_since is not None and now_seconds - max(well_since, shutdown.heard_at) >= _TELLING_SECONDS
         if node is not None and is_known and could_tell and not (_reason(node) in _STATES and _is_tainted(node)):
             self._break(f"{machine.node_name} is let go after {elapsed:.1f} s, and its node never said so")
 
