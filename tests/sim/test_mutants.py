@@ -10,7 +10,7 @@ from fairlead.sim.running import run
 from fairlead.sim.scenario import Scenario
 from tests.sim.mutants.registry import MUTANTS, Mutant
 
-for part in ("clouds", "duties", "lifecycle", "pods", "server"):
+for part in ("clouds", "duties", "later", "lifecycle", "pods", "server"):
     importlib.import_module(f"tests.sim.mutants.{part}")
 
 SEEDS = 8

@@ -40,11 +40,12 @@ FAULTS: Final = (
     "machine_gone",
     "node_recreated",
     "finalizer_removed",
+    "deadline_rewritten",
     "power_loss",
 )
 """By the names of their rates in a scenario."""
 
-DEEDS: Final = ("event_wanted", "event_unwanted", "thing_touched")
+DEEDS: Final = ("event_wanted", "event_unwanted", "thing_touched", "maintenance_wanted")
 """What users do all day. No faults."""
 
 
@@ -71,6 +72,7 @@ def plan(seed: int, scenario: Scenario, steps: int | None = None) -> list[Deed]:
     rates["event_wanted"] = scenario.events_per_minute
     rates["event_unwanted"] = scenario.events_per_minute / 10
     rates["thing_touched"] = scenario.things_per_minute
+    rates["maintenance_wanted"] = scenario.maintenances_per_minute
     deeds = [deed for kind, rate in rates.items() for deed in _stream(seed, kind, rate, scenario)]
     return [dataclasses.replace(deed, number=number) for number, deed in enumerate(sorted(deeds), 1)][:steps]
 

@@ -25,10 +25,12 @@ from fairlead.sim.cast.drivers import DRIVER, OFFERED, Central, DriverHost, Work
 from fairlead.sim.cast.kubelets import add_kubelet
 from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.cast.managers import add_cloud_manager, add_manager
+from fairlead.sim.cast.operators import add_operator
 from fairlead.sim.cast.server import add_server, fresh_disk
 from fairlead.sim.cast.users import Users
 from fairlead.sim.cast.workloads import Workloads
 from fairlead.sim.checkers.acknowledged import Acknowledged
+from fairlead.sim.checkers.arrival import Arrival
 from fairlead.sim.checkers.budgets import Budgets
 from fairlead.sim.checkers.deeds import Deeds
 from fairlead.sim.checkers.evictions import Evictions
@@ -39,6 +41,7 @@ from fairlead.sim.checkers.history import History
 from fairlead.sim.checkers.in_time import InTime
 from fairlead.sim.checkers.leaders import Leaders
 from fairlead.sim.checkers.liveness import Liveness
+from fairlead.sim.checkers.maintenance import Maintenance
 from fairlead.sim.checkers.one_claim import OneClaim
 from fairlead.sim.checkers.own_claims import OwnClaims
 from fairlead.sim.checkers.ownership import Ownership
@@ -160,6 +163,7 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     _watch_disk(stage, commits)
     liveness = Liveness(stage, commits)
     OneClaim(commits)
+    Arrival(commits)
     States(stage, commits)
     finalizers = Finalizers(stage, commits)
     deeds_done = Deeds(stage, commits)
@@ -182,7 +186,7 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
         shutdowns.watch(machine)
     user = Life("user", 1, stage.loop.world, stage.clock, SeededRandomness(int(stage.chance.random() * 2**53)))
     client = stage.client(user)
-    users = Users(stage, commits, client, clouds, {**nodes, _ISLAND: ""}, machines)
+    users = Users(stage, commits, client, clouds, {**nodes, _ISLAND: ""}, machines, Maintenance(stage, commits))
     workloads = Workloads(stage, commits, client, list(machines), user.randomness)
     await _until(lambda: stage.network.server() is not None, stage.clock)
     await users.set_up()
@@ -258,9 +262,10 @@ def _populate_managers(
         name = f"manager-{number}"
         drivers.append(_add_driver(stage, name, f"driver-{name}", Central, judges))
         stage.start(add_manager(stage, number, leaders, drivers[-1]))
-    for cloud in clouds.values():
-        for number in range(2):
+    for number in range(2):
+        for cloud in clouds.values():
             stage.start(add_cloud_manager(stage, cloud, number, leaders))
+        stage.start(add_operator(stage, number, leaders))
     return drivers
 
 

@@ -62,6 +62,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     machine_gone: _Rate = 0.2
     node_recreated: _Rate = 0.3
     finalizer_removed: _Rate = 0.2
+    deadline_rewritten: _Rate = 0.4
     power_loss: _Rate = 0.3
 
 
@@ -74,6 +75,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     calm_minutes: _Minutes = 15.0
     events_per_minute: _Rate = 14.0
     things_per_minute: _Rate = 6.0
+    maintenances_per_minute: _Rate = 0.5
     driver_wait_seconds: _Seconds = 60.0  # the agents' --driver-wait-timeout
     network: NetworkFaults | None = NetworkFaults()  # null: a network that never fails
     faults: Faults = Faults()

@@ -25,8 +25,8 @@ Act = Callable[[Randomness], Awaitable[None] | None]
 _PAUSES = (1.0, 6.0, 15.0, 35.0, 70.0, 90.0)
 _CUTS = (0.5, 3.0, 12.0, 35.0, 70.0)
 _AT_LEADERS = 0.6  # what happens to one of several replicas mostly happens to the one that matters
-_KINDS = ("agent-", "agent-", "kubelet-", "driver-", "drain-", "manager-", "ccm-")
-_ON_THE_NETWORK = ("agent-", "agent-", "kubelet-", "drain-", "manager-", "manager-", "ccm-", "ccm-")
+_KINDS = ("agent-", "agent-", "kubelet-", "driver-", "drain-", "manager-", "ccm-", "operator-", "operator-")
+_ON_THE_NETWORK = ("agent-", "agent-", "kubelet-", "drain-", "manager-", "manager-", "ccm-", "ccm-", "operator-")
 _STEPS_MAX = 60
 _WAYS = (Way.BOTH, Way.BOTH, Way.IN, Way.OUT)
 _CUT_OFF = {Way.BOTH: "is cut off", Way.IN: "hears nothing", Way.OUT: "is not heard"}
@@ -77,10 +77,12 @@ class Weather:
             "machine_gone": users.lose_a_machine,
             "node_recreated": users.recreate_a_node,
             "finalizer_removed": users.remove_a_finalizer,
+            "deadline_rewritten": users.rewrite_a_deadline,
             "power_loss": lambda chance: self._machine(chance).lose_power(),
             "event_wanted": users.ask_for_event,
             "event_unwanted": users.delete_an_event,
             "thing_touched": users.touch_things,
+            "maintenance_wanted": users.maintain_nodes,
         }
 
     async def rage(self, deeds: Sequence[Deed], network: NetworkFaults | None, *, seconds: float) -> None:

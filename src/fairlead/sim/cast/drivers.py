@@ -49,6 +49,10 @@ class DriverJudge(Protocol):
         """It has ended, with an answer or without."""
         ...
 
+    def told(self, work: Work, progress: Progress | None) -> None:
+        """Its answer has reached the claimant, and before it this was its last progress."""
+        ...
+
 
 class _Marks:
     """What survives a driver's process: which work was done on it."""
@@ -183,11 +187,19 @@ class DriverHost:
         """Bring the node to the end state."""
         del timeout_seconds
         loop, caller = self.stage.loop, current_process()
+        last: Progress | None = None
+
+        def hear(progress: Progress) -> None:
+            nonlocal last
+            last = progress
+            on_progress(progress)
 
         def relay(progress: Progress) -> None:
-            self.line.say(lambda: _ignore(loop.call_soon(on_progress, progress, context=caller.context.copy())))
+            self.line.say(lambda: _ignore(loop.call_soon(hear, progress, context=caller.context.copy())))
 
-        return await self._work(lambda service: service.end(work, relay), work, is_end=True)
+        reached = await self._work(lambda service: service.end(work, relay), work, is_end=True)
+        self._deeds.told(work, last)
+        return reached
 
     async def _work(
         self, begin: Callable[[Service], Coroutine[Any, Any, Reached]], work: Work, *, is_end: bool

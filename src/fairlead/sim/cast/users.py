@@ -12,6 +12,7 @@ from fairlead.api.reserved import (
     ANNOTATION_DRAIN_PREFIX,
     ANNOTATION_PLATFORM,
     DRIVER_DRAIN,
+    FINALIZER_CLAIMED,
     LIFECYCLE_GROUP,
     NODE_DRAIN,
     NODE_UNCORDON,
@@ -20,9 +21,11 @@ from fairlead.base.randomness import Randomness
 from fairlead.client import errors, patches
 from fairlead.client.client import Client
 from fairlead.cloud.provider import Route
+from fairlead.lifecycle.drain.rollout import ZONE_LABEL
 from fairlead.sim.cast.clouds import ADMINISTRATORS, SimCloud
 from fairlead.sim.cast.drivers import CENTRAL, DRIVER, REMOTE
 from fairlead.sim.cast.machines import SimMachine
+from fairlead.sim.cast.maintainers import Maintainer, MaintenanceJudge
 from fairlead.sim.commits import EVENTS, NODES, THINGS, Commits
 from fairlead.sim.stage import Stage
 
@@ -38,6 +41,8 @@ _NO_FINALIZERS: Final = patches.MergePatch({"metadata": {"finalizers": None}})
 _OPEN: Final = patches.MergePatch({"spec": {"unschedulable": None}})
 _HOLD: Final = "sim.fairlead.dev/hold"
 _MISSPELT: Final = 0.03  # how often an event names a node that there never is
+_IN_PAIRS: Final = 0.1  # how often an event is followed by another one at once
+_HELD: Final = 0.05  # how often an event is made from a copy of one, with the finalizer and all
 _WANTED: Final = (
     "reboot",
     "reboot",
@@ -62,7 +67,9 @@ class Users:
         clouds: dict[str, SimCloud],
         nodes: dict[str, str],
         machines: dict[str, SimMachine],
+        maintenance: MaintenanceJudge,
     ) -> None:
+        self._maintenance = maintenance
         self._stage = stage
         self._commits = commits
         self._client = client
@@ -105,11 +112,17 @@ class Users:
             flag = chance.choice(["force", "delete-emptydir-data"])
             metadata["annotations"] = {f"{ANNOTATION_DRAIN_PREFIX}{flag}": "false"}
         spec = {"transitionName": transition, "bindingNode": node}
-        self._stage.trace.add("user", f"wants event {metadata['name']}: {transition} of {node}")
-        async with self._tolerant():
-            await self._client.of(_EVENTS).create(
-                {"apiVersion": _LIFECYCLE, "kind": "LifecycleEvent", "metadata": metadata, "spec": spec}
-            )
+        if chance.random() < _HELD:
+            metadata["finalizers"] = [FINALIZER_CLAIMED]
+        names = [metadata["name"]]
+        if chance.random() < _IN_PAIRS:
+            # By their names they come in the other order.
+            names = [f"{metadata['name']}-b", f"{metadata['name']}-a"]
+        for name in names:
+            self._stage.trace.add("user", f"wants event {name}: {transition} of {node}")
+            made = {"kind": "LifecycleEvent", "metadata": {**metadata, "name": name}, "spec": spec}
+            async with self._tolerant():
+                await self._client.of(_EVENTS).create({"apiVersion": _LIFECYCLE, **made})
 
     async def delete_an_event(self, chance: Randomness) -> None:
         """Somebody changes their mind."""
@@ -118,6 +131,16 @@ class Users:
             async with self._tolerant():
                 await self._client.of(_EVENTS).delete(name)
 
+    async def rewrite_a_deadline(self, chance: Randomness) -> None:
+        """Somebody wants a claim to have more time than it has. The server never lets them."""
+        claimed = [name for name, event in self._commits.of(EVENTS).items() if event.get("status", {}).get("sla")]
+        if claimed:
+            name = chance.choice(sorted(claimed))
+            self._stage.trace.add("user", f"wants more time for event {name}")
+            async with self._tolerant():
+                patch = patches.MergePatch({"status": {"sla": "2027-01-01T00:00:00Z"}})
+                await self._client.of(_EVENTS).patch(name, patch, subresource="status")
+
     async def remove_a_finalizer(self, chance: Randomness) -> None:
         """Somebody does what they have been told never to do."""
         if (name := self._any(EVENTS, chance)) is not None:
@@ -125,6 +148,17 @@ class Users:
             self._stage.trace.add("user", f"removes the finalizers of {name}")
             async with self._tolerant():
                 await self._client.of(_EVENTS).patch(name, _NO_FINALIZERS)
+
+    async def maintain_nodes(self, chance: Randomness) -> None:
+        """Somebody has something to do to three machines, after which their kubelets are silent for a moment."""
+        names = sorted(self._machines)
+        first = chance.choice(names)
+        chosen = [*names[names.index(first) :], *names][:3]
+        self._number += 1
+        maintainer = Maintainer(
+            self._stage, self._commits, self._client, self._maintenance, self.doubt_a_node, self._number
+        )
+        await maintainer.run(chosen)
 
     async def touch_things(self, chance: Randomness) -> None:
         """Make, delete and release custom resources."""
@@ -222,7 +256,8 @@ class Users:
         else:
             self._lead_to_machines_of_none(cidr)
         # An old label, which a cloud's manager would bring up to date if the node were its own.
-        metadata = {"name": name, "labels": {"failure-domain.beta.kubernetes.io/zone": "attic"}}
+        labels = {"failure-domain.beta.kubernetes.io/zone": "attic", ZONE_LABEL: f"zone-{number % 2}"}
+        metadata = {"name": name, "labels": labels}
         await nodes.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
         await nodes.patch(name, _ready("True"), subresource="status")
 

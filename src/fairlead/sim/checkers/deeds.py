@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Final
+from typing import Any, Final
 
 from fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus
 from fairlead.api.reserved import NODE_SHUTDOWN
-from fairlead.driverapi.messages import Reached, Work
+from fairlead.driverapi.messages import Progress, Reached, Work
 from fairlead.sim.commits import EVENTS, Commit, Commits, claim_status
 from fairlead.sim.lines import Line
 from fairlead.sim.loop import Process, current_process
@@ -38,6 +38,7 @@ class Deeds:
         self._running: dict[int, _Call] = {}
         self._ended_at: dict[str, float] = {}  # by the event's uid
         self._number = 0
+        self._told: dict[str, Progress | None] = {}  # by the event's uid: the last progress before the end
         commits.listeners.append(self._committed)
 
     def begun(self, work: Work, *, is_end: bool, caller: Process, line: Line) -> int:
@@ -53,6 +54,10 @@ class Deeds:
         call = self._running.pop(number, None)
         if call is not None and isinstance(reached, Reached):
             self._reached.setdefault(call.work.event_uid, set()).add(call.work.end if call.is_end else call.work.start)
+
+    def told(self, work: Work, progress: Progress | None) -> None:
+        """A claimant has heard of the end, and of this progress before it."""
+        self._told[work.event_uid] = progress
 
     def _look(self, uid: str) -> None:
         """Nobody works any more for an event that is over, if whoever asked for it could know."""
@@ -78,6 +83,13 @@ class Deeds:
             missing = {frozen["start"], frozen["end"]} - self._reached.get(uid, set())
             if missing:
                 raise Violation("deeds", f"{commit.key} succeeded, and its driver never reached {sorted(missing)}")
+            self._check_progress(commit.key, event)
+
+    def _check_progress(self, name: str, event: dict[str, Any]) -> None:
+        """The last that a driver said of its progress is what stays for people to read."""
+        told, stored = self._told.get(event["metadata"]["uid"]), event["status"].get("progress", {})
+        if told is not None and (told.done, told.total) != (stored.get("done", 0), stored.get("total", 0)):
+            raise Violation("deeds", f"{name} succeeded at {told.done} of {told.total}, and says {stored}")
 
     def _over(self, uid: str) -> None:
         if uid not in self._ended_at:

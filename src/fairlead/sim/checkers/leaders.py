@@ -22,6 +22,7 @@ class Leaders:
 
     def __init__(self, stage: Stage, commits: Commits) -> None:
         self._stage = stage
+        self._commits = commits
         self._at_work: dict[str, dict[Process, int]] = {}
         self.managers: dict[str, Manager] = {}
         commits.listeners.append(self._committed)
@@ -44,6 +45,13 @@ class Leaders:
                 if not working[process]:
                     del working[process]
                 self._stage.trace.add(process.name, f"controllers of {lock} ended")
+
+    def acts(self, lock: str, identity: str) -> None:
+        """A leader does something, in the very moment in which it was said to be one."""
+        self._stage.counts["acts of leaders"] += 1
+        holder = _holder(self._commits.of(LEASES).get(lock))
+        if holder and holder != identity:
+            self._stage.violate(Violation("7", f"{identity} acts as the leader of {lock}, which {holder} holds"))
 
     def leading(self) -> list[str]:
         """The names of those whose controllers run now."""
