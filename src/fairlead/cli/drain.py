@@ -129,6 +129,7 @@ async def _drain(
         limits,
         work,
         on_error=carrying.complainer(screen, request.verb),
+        stays_out=True,
         unavailable=rolling.looker(client, nodes) if watched else None,
         held_up=rolling.waiter(client, screen) if watched else None,
     )

@@ -26,12 +26,14 @@ async def roll(
     *,
     on_error: Callable[[str, Exception], None],
     stop_on_failure: bool = False,
+    stays_out: bool = False,
     unavailable: Callable[[], Awaitable[Collection[str]]] | None = None,
     held_up: Callable[[Collection[str]], Awaitable[None]] | None = None,
 ) -> dict[str, bool]:
     """Do the work for each node; which of those that were begun succeeded, by name.
 
-    `unavailable` tells which nodes are out of service now; those that were worked on and have succeeded do not count.
+    `unavailable` tells which nodes are out of service now. With `stays_out` the work is to leave nodes so: those that
+    it is done with do not count.
     `held_up` gets them, and waits a while, when none may be begun because of them and none is worked on.
 
     An answer of the server's, or none, that ends the work on one node is told to `on_error` and is that node's failure
@@ -55,7 +57,7 @@ async def roll(
             known = True
             if unavailable is not None and waiting:
                 try:
-                    out = set(await unavailable()) - results.keys()
+                    out = set(await unavailable()) - (results.keys() if stays_out else set())
                 except (ApiError, ClientError):
                     if not active:
                         raise

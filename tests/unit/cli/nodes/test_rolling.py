@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 import pytest
 
@@ -109,3 +110,34 @@ async def test_a_look_at_the_nodes_that_fails_breaks_nothing_off(error: Exceptio
     assert results == dict.fromkeys(("a0", "a1", "a2", "b0"), True)
     assert finished[:2] == ["a0", "a1"]
     assert looks >= 3
+
+
+@pytest.mark.parametrize("stays_out", [False, True])
+async def test_a_node_that_is_out_again_after_its_turn_counts_unless_the_work_leaves_it_so(stays_out: bool) -> None:
+    """The first node is put back by the work, and drained by another user while the second one waits."""
+    out: set[str] = set()
+    held: list[list[str]] = []
+
+    async def work(name: str) -> bool:
+        if name == NODES[0].name:
+            out.add(name)
+        return True
+
+    async def unavailable() -> list[str]:
+        return sorted(out)
+
+    async def held_up(names: Collection[str]) -> None:
+        held.append(list(names))
+        out.clear()
+
+    results = await roll(
+        NODES[:2],
+        Limits(max_unavailable=1),
+        work,
+        on_error=unexpected,
+        unavailable=unavailable,
+        held_up=held_up,
+        stays_out=stays_out,
+    )
+    assert results == {NODES[0].name: True, NODES[1].name: True}
+    assert held == ([] if stays_out else [[NODES[0].name]])
