@@ -59,8 +59,15 @@ class Publisher:
     `offered-at` young. `run` never replaces: agents with two versions of a driver would undo each other's work.
     """
 
-    def __init__(self, client: Client, transitions: Informer[lifecycle.LifecycleTransition]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        transitions: Informer[lifecycle.LifecycleTransition],
+        *,
+        renewal: dt.timedelta = offers.RENEWAL,
+    ) -> None:
         self._client = client
+        self._renewal = renewal
         self._api = client.of(lifecycle.LifecycleTransition)
         self._transitions = transitions
         self._kept: list[tuple[str, tuple[OfferedTransition, ...]]] = []  # by driver, in the order they registered
@@ -122,7 +129,7 @@ class Publisher:
             if existing is None:
                 await self._create(name, spec)
                 continue
-            due = offers.renewal_due(existing, driver) if existing.spec == spec else None
+            due = offers.renewal_due(existing, driver, self._renewal) if existing.spec == spec else None
             if due is None:
                 continue
             moment = self._moment(name, due)
@@ -153,7 +160,7 @@ class Publisher:
         """Whether it is published; False when another agent changed it meanwhile, so that it is looked at again."""
         existing = await self._read(name)
         users = await self._users(name) if existing is not None and existing.spec != spec else []
-        match offers.publish(existing, spec, spec.driver, users, self._client.clock.now()):
+        match offers.publish(existing, spec, spec.driver, users, self._client.clock.now(), self._renewal):
             case offers.Create():
                 return await self._create(name, spec)
             case offers.Renew() if existing is not None:

@@ -73,13 +73,14 @@ def publish(
     driver: str,
     users: Sequence[str],
     now: dt.datetime,
+    renewal: dt.timedelta = RENEWAL,
 ) -> Publication:
     """What to do when a driver registers with an offer. `users` are the unfinished events that name the transition."""
     if existing is None:
         return Create()
     differing = differences(existing.spec, spec)
     if not differing:
-        due = renewal_due(existing, driver)
+        due = renewal_due(existing, driver, renewal)
         return Renew() if due is not None and now >= due else Fits()
     said = f"LifecycleTransition {existing.name} exists and says something else: {'; '.join(differing)}"
     if _publisher(existing) != driver or existing.spec.driver != driver:
@@ -89,12 +90,12 @@ def publish(
     return Replace()
 
 
-def renewal_due(existing: LifecycleTransition, driver: str) -> dt.datetime | None:
+def renewal_due(existing: LifecycleTransition, driver: str, renewal: dt.timedelta = RENEWAL) -> dt.datetime | None:
     """When an agent whose driver offers it should say so anew; None for one that was not published for this driver."""
     if _publisher(existing) != driver:
         return None
     offered = _offered_at(existing)
-    return dt.datetime.min.replace(tzinfo=dt.UTC) if offered is None else offered + RENEWAL
+    return dt.datetime.min.replace(tzinfo=dt.UTC) if offered is None else offered + renewal
 
 
 def collectable_at(transition: LifecycleTransition, ttl: dt.timedelta) -> dt.datetime | None:

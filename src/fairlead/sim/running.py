@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from fairlead.apiserver.storage.interface import Row
 from fairlead.base.clock import Clock
 from fairlead.base.randomness import SeededRandomness
-from fairlead.drivers.drain.driver import DrainDriver
 from fairlead.drivers.sdk import Driver
-from fairlead.sim.cast.agents import Offer, add_agent, add_part_time_agent
+from fairlead.sim.cast.agents import add_agent, add_part_time_agent
 from fairlead.sim.cast.clouds import SimCloud
-from fairlead.sim.cast.drivers import DRIVER, OFFERED, Central, DriverHost, Worker, drainer
+from fairlead.sim.cast.drivers import Central, DriverHost, Release, drainer, worker
 from fairlead.sim.cast.kubelets import add_kubelet
 from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.cast.managers import add_cloud_manager, add_manager
@@ -32,6 +31,7 @@ from fairlead.sim.cast.workloads import Workloads
 from fairlead.sim.checkers.acknowledged import Acknowledged
 from fairlead.sim.checkers.arrival import Arrival
 from fairlead.sim.checkers.budgets import Budgets
+from fairlead.sim.checkers.dead_drivers import DeadDrivers
 from fairlead.sim.checkers.deeds import Deeds
 from fairlead.sim.checkers.evictions import Evictions
 from fairlead.sim.checkers.failures import Failures
@@ -42,6 +42,7 @@ from fairlead.sim.checkers.in_time import InTime
 from fairlead.sim.checkers.leaders import Leaders
 from fairlead.sim.checkers.liveness import Liveness
 from fairlead.sim.checkers.maintenance import Maintenance
+from fairlead.sim.checkers.offers import Offers
 from fairlead.sim.checkers.one_claim import OneClaim
 from fairlead.sim.checkers.own_claims import OwnClaims
 from fairlead.sim.checkers.ownership import Ownership
@@ -71,6 +72,8 @@ class _DriverJudges:
 
     finalizers: Finalizers
     deeds: Deeds
+    dead_drivers: DeadDrivers
+    offers: Offers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -177,8 +180,15 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     Failures(stage)
     history = History(stage, commits)
     clouds = {platform: SimCloud(stage, platform) for platform in _PLATFORMS}
+    offers = Offers(stage, commits)
     vanished = Vanished(stage, commits, clouds)
-    judges_of_requests = (OwnClaims(stage, commits), Ownership(stage, commits), Budgets(stage, commits), vanished)
+    judges_of_requests = (
+        OwnClaims(stage, commits),
+        Ownership(stage, commits),
+        Budgets(stage, commits),
+        vanished,
+        offers,
+    )
     stage.start(add_server(stage, acknowledged.opened, observers=(chronicle, *judges_of_requests)))
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
     machines = {name: SimMachine(stage, name, number, shutdowns) for number, name in enumerate(nodes)}
@@ -191,19 +201,21 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     await _until(lambda: stage.network.server() is not None, stage.clock)
     await users.set_up()
     await workloads.set_up()
-    judges = _DriverJudges(finalizers, deeds_done)
-    drivers = _populate_nodes(stage, commits, scenario, machines, judges)
+    judges = _DriverJudges(finalizers, deeds_done, DeadDrivers(stage, commits), offers)
+    release = Release()
+    drivers = _populate_nodes(stage, commits, scenario, machines, judges, release)
     drivers += _populate_managers(stage, scenario, leaders, clouds, judges)
     stage.start(add_part_time_agent(stage, _ISLAND))
     stage.loop.start(stage.loop.world, leaders.audit(), name="audit of leaders")
-    stage.loop.start(stage.loop.world, in_time.audit(), name="audit of claims")
+    for audited in (in_time, judges.dead_drivers, offers):
+        stage.loop.start(stage.loop.world, audited.audit(), name="audit of claims")
     stage.loop.start(stage.loop.world, workloads.run(), name="workloads")
-    weather = Weather(stage, users, leaders, clouds, drivers, machines)
+    weather = Weather(stage, users, leaders, clouds, drivers, machines, release)
     await weather.rage(deeds, scenario.network, seconds=scenario.chaos_minutes * 60)
     weather.calm()
     calm_since = stage.clock.monotonic()
     end = calm_since + scenario.calm_minutes * 60
-    while not (liveness.is_over and shutdowns.is_over) and stage.clock.monotonic() < end:
+    while not (liveness.is_over and shutdowns.is_over and offers.is_over) and stage.clock.monotonic() < end:
         calm_seconds = stage.clock.monotonic() - calm_since
         if calm_seconds >= _ALONE_SECONDS:
             in_time.check_orphans()
@@ -212,6 +224,7 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
         await stage.clock.sleep(10.0)
     liveness.at_end()
     shutdowns.at_end()
+    offers.at_end()
     history.at_end()
 
 
@@ -221,23 +234,22 @@ def _populate_nodes(
     scenario: Scenario,
     machines: dict[str, SimMachine],
     judges: _DriverJudges,
+    release: Release,
 ) -> list[DriverHost]:
     drivers = []
     for node, machine in machines.items():
-        offers: list[Offer] = []
-        for name, driver, offered, make in (
-            ("driver", DRIVER, OFFERED, Worker),
-            ("drain", DrainDriver.name, DrainDriver.transitions, drainer(node)),
-        ):
-            host = _add_driver(stage, f"agent-{node}", f"{name}-{node}", make, judges)
+        hosts: dict[str, DriverHost] = {}
+        for name, make in (("driver", worker(node, release)), ("drain", drainer(node))):
+            host = hosts[name] = _add_driver(stage, f"agent-{node}", f"{name}-{node}", make, judges)
             drivers.append(host)
-            offers.append((driver, host, offered))
+            judges.dead_drivers.watch(node, host)
+            judges.offers.watch(host)
         stage.start(add_kubelet(stage, commits, machine))
         wait = scenario.driver_wait_seconds
-        stage.start(add_agent(stage, node, offers, driver_wait_seconds=wait, machine=machine))
+        stage.start(add_agent(stage, node, hosts, driver_wait_seconds=wait, machine=machine))
         if len(drivers) == 2:
             # Somebody started a second agent for the first node by mistake, on a machine of its own.
-            stage.start(add_agent(stage, node, offers, driver_wait_seconds=wait, name=f"agent-{node}-twin"))
+            stage.start(add_agent(stage, node, hosts, driver_wait_seconds=wait, name=f"agent-{node}-twin"))
     return drivers
 
 

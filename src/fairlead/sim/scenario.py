@@ -50,6 +50,9 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     cloud_partition: _Rate = 0.4
     clock_jump: _Rate = 0.5
     driver_death: _Rate = 0.8
+    driver_gone: _Rate = 0.5
+    driver_release: _Rate = 0.4
+    transition_deleted: _Rate = 0.5
     kubelet_crash: _Rate = 0.3
     machine_shutdown: _Rate = 0.8
     machine_disk_full: _Rate = 0.2

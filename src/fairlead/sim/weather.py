@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from fairlead.base.randomness import Randomness, SeededRandomness
 from fairlead.sim.cast.clouds import SimCloud, Trouble
-from fairlead.sim.cast.drivers import DriverHost
+from fairlead.sim.cast.drivers import DriverHost, Release
 from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.cast.server import SERVER
 from fairlead.sim.cast.users import Users
@@ -44,7 +44,10 @@ class Weather:
         clouds: dict[str, SimCloud],
         drivers: list[DriverHost],
         machines: dict[str, SimMachine],
+        release: Release,
     ) -> None:
+        self._release = release
+        self._gone: set[str] = set()  # drivers that are away for a while, by their actors' names
         self._stage = stage
         self._users = users
         self._leaders = leaders
@@ -60,6 +63,9 @@ class Weather:
             "manager_yield": self._yield,
             "cloud_manager_crash": lambda chance: self._kill("ccm-", chance),
             "driver_death": lambda chance: self._kill(chance.choice(["driver-", "drain-"]), chance),
+            "driver_gone": self._driver_gone,
+            "driver_release": self._driver_release,
+            "transition_deleted": users.delete_a_transition,
             "kubelet_crash": lambda chance: self._kill("kubelet-", chance),
             "machine_shutdown": self._machine_shutdown,
             "machine_disk_full": self._machine_disk_full,
@@ -118,6 +124,10 @@ class Weather:
             driver.is_troubled = False
         for machine in self._machines.values():
             machine.is_troubled = machine.is_disk_full = False
+        for name in sorted(self._gone):
+            self._bring_back(self._machines[name.partition("-")[2]], name)
+        if self._release.number % 3 == 2:
+            self._release.number += 1  # of which no user's transition is in the way
         for actor in stage.actors.values():
             stage.network.heal(actor.name)
             if actor.process is not None and actor.process.is_paused:
@@ -125,6 +135,31 @@ class Weather:
             if actor.name.startswith(("driver-", "drain-")):
                 # Whatever hangs in one is let go of by a restart.
                 stage.kill(actor, "restarted")
+
+    async def _driver_gone(self, chance: Randomness) -> None:
+        """A driver dies and stays away for long, best while its work has no deadline; its socket is left behind."""
+        machine = self._machine(chance)
+        name = f"{chance.choice(['driver', 'driver', 'drain'])}-{machine.node_name}"
+        if busy := self._users.busy_without_a_deadline():
+            machine = self._machines[chance.choice(busy)]
+            name = f"driver-{machine.node_name}"
+        self._stage.halt(self._stage.actors[name])
+        self._gone.add(name)
+        await self._stage.clock.sleep(chance.uniform(40.0, 150.0))
+        self._bring_back(machine, name)
+
+    def _bring_back(self, machine: SimMachine, name: str) -> None:
+        self._gone.discard(name)
+        if machine.is_on:
+            self._stage.revive(self._stage.actors[name])
+
+    async def _driver_release(self, chance: Randomness) -> None:
+        """A new version comes out, which offers something else; the drivers are restarted one after the other."""
+        self._release.number += 1
+        self._stage.trace.add("user", f"rolls out release {self._release.number} of the drivers")
+        for node in sorted(self._machines):
+            await self._stage.clock.sleep(chance.uniform(0.0, 8.0))
+            self._stage.kill(self._stage.actors[f"driver-{node}"], "restarted")
 
     def _actor(self, prefix: str, chance: Randomness) -> Actor:
         leading = [name for name in self._leaders.leading() if name.startswith(prefix)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import datetime as dt
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import pytest
 
 from fairlead.api import wire
+from fairlead.claimant import execution, publishing
 from fairlead.election import term
-from fairlead.lifecycle import claiming, decisions, invariants, steps
+from fairlead.lifecycle import claiming, decisions, invariants, offers, steps
 from fairlead.lifecycle.drain import rollout
 from tests.sim.mutants.registry import mutant
 
@@ -85,3 +87,68 @@ def counts_cordoned_nodes_of_no_zone(patch: pytest.MonkeyPatch) -> None:
 @mutant("maintenance")
 def puts_nodes_back_that_are_not_ready(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rollout.Readiness, "fit_at", lambda _self, _min_ready: dt.datetime.min.replace(tzinfo=dt.UTC))
+
+
+# ---- drivers that die
+
+
+@mutant("drivers")
+def claims_for_a_socket_that_was_left_behind(patch: pytest.MonkeyPatch) -> None:
+    """The driver is not asked whether it is there."""
+    patch.setattr(execution.Execution, "unasked", lambda _self: frozenset())
+
+
+@mutant("drivers")
+def waits_for_a_lost_driver_for_ever(patch: pytest.MonkeyPatch) -> None:
+    lost = decisions._out_of_reach
+
+    def patient(event: Any, silence: Any, facts: Any, now: dt.datetime) -> Any:
+        decided = lost(event, silence, facts, now)
+        is_given_up = isinstance(decided, steps.Finish) and event.status.sla is None
+        return steps.Nothing("it may come back") if is_given_up else decided
+
+    patch.setattr(decisions, "_out_of_reach", patient)
+
+
+# ---- transitions that agents publish
+
+
+@mutant("offers")
+def publishes_a_transition_once(patch: pytest.MonkeyPatch) -> None:
+    """What is deleted stays so until a driver registers again."""
+
+    async def nothing(_self: Any) -> None:
+        await asyncio.Event().wait()
+
+    patch.setattr(publishing.Publisher, "run", nothing)
+
+
+@mutant("offers")
+def keeps_what_no_driver_offers(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(offers, "collectable_at", lambda *_args: None)
+
+
+@mutant("offers")
+def replaces_what_a_user_made(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(offers, "_publisher", lambda transition: transition.spec.driver)
+
+
+@mutant("offers", "liveness")
+def replaces_a_transition_under_its_events(patch: pytest.MonkeyPatch) -> None:
+    publish = offers.publish
+
+    def hasty(existing: Any, spec: Any, driver: Any, _users: Any, *times: Any) -> Any:
+        return publish(existing, spec, driver, [], *times)
+
+    patch.setattr(offers, "publish", hasty)
+
+
+@mutant("offers")
+def never_replaces_what_a_driver_offered_before(patch: pytest.MonkeyPatch) -> None:
+    publish = offers.publish
+
+    def stubborn(*args: Any) -> Any:
+        decided = publish(*args)
+        return offers.Refuse("it says something else") if isinstance(decided, offers.Replace) else decided
+
+    patch.setattr(offers, "publish", stubborn)

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from fairlead.agent.agent import Agent, AgentOptions
 from fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Parts
 from fairlead.agent.shutdown.telling import Teller
+from fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from fairlead.base import tasks
 from fairlead.base.metrics import DiscardedMetrics
-from fairlead.claimant.directory import Registration
+from fairlead.claimant.plugins import PluginRegistry
+from fairlead.claimant.publishing import Publisher
 from fairlead.client.client import Client
+from fairlead.client.informer import Informer
 from fairlead.client.recorder import EventRecorder
 from fairlead.driverapi.channel import DriverChannel, RegistrationChannel
-from fairlead.driverapi.messages import OfferedTransition
 from fairlead.lifecycle.facts import Settings
 from fairlead.sim.cast.drivers import DriverHost
 from fairlead.sim.cast.machines import SHUTDOWN, SimEar, SimMachine, SimMemory, SimPodCache, SimRuntime
+from fairlead.sim.cast.sockets import SimChannels, SimFolder
 from fairlead.sim.stage import Actor, Life, Stage
 
-__all__ = ["Offer", "add_agent", "add_part_time_agent"]
+__all__ = ["DRIVER_LOST", "add_agent", "add_part_time_agent"]
 
-Offer = tuple[str, DriverHost, Sequence[OfferedTransition]]
+_RENEWAL: Final = dt.timedelta(seconds=20)  # so that what no driver offers any more is collected within minutes
+DRIVER_LOST: Final = dt.timedelta(seconds=30)
+"""How long a claim without a deadline waits for a driver that is gone."""
 
 
 class _NoSockets:
-    """Drivers are in the directory from the start: nobody registers, so nobody is ever called by a path."""
+    """The registry is made beside the agent, with the sockets of this world: the agent's own has none."""
 
     def registration(self, path: str) -> RegistrationChannel:
         raise NotImplementedError(path)
@@ -40,7 +46,7 @@ class _NoSockets:
 def add_agent(
     stage: Stage,
     node_name: str,
-    drivers: Sequence[Offer],
+    drivers: Mapping[str, DriverHost],
     *,
     driver_wait_seconds: float,
     machine: SimMachine | None = None,
@@ -51,7 +57,7 @@ def add_agent(
     With a machine it also looks after that one's shutdowns.
     """
     name = name or f"agent-{node_name}"
-    settings = Settings(driver_wait=dt.timedelta(seconds=driver_wait_seconds))
+    settings = Settings(driver_wait=dt.timedelta(seconds=driver_wait_seconds), driver_lost=DRIVER_LOST)
 
     async def main(life: Life) -> None:
         client = stage.client(life)
@@ -59,11 +65,21 @@ def add_agent(
             node_name=node_name, identity=name, settings=settings, on_overrun=stage.exit_on_overrun(name)
         )
         agent = Agent(client, options, _NoSockets(), DiscardedMetrics())
-        for driver, host, offered in drivers:
-            agent.directory.add(
-                Registration(driver=driver, endpoint="", owner=0, channel=host, transitions=tuple(offered))
-            )
-        async with tasks.TaskScope("node", on_exit=tasks.OnExit.CANCEL) as scope:
+        transitions = Informer(client.of(LifecycleTransition, keep=False))
+        publisher = Publisher(client, transitions, renewal=_RENEWAL)
+        registry = PluginRegistry(
+            SimFolder(drivers, life.clock, name),
+            agent.directory,
+            publisher,
+            SimChannels(drivers),
+            node_name=node_name,
+            clock=life.clock,
+            randomness=life.randomness,
+            metrics=DiscardedMetrics(),
+        )
+        async with transitions.running(), tasks.TaskScope("node", on_exit=tasks.OnExit.CANCEL) as scope:
+            scope.start(publisher.run(), name="publisher")
+            scope.start(registry.run(), name="plugins")
             if machine is not None:
                 scope.start(_keep(client, machine, life, agent), name="shutdown")
             await agent.run()

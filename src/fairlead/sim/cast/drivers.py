@@ -8,8 +8,9 @@ import functools
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+from fairlead.driverapi import contracts
 from fairlead.driverapi.errors import DriverError, DriverGone, DriverRefused
-from fairlead.driverapi.messages import OfferedTransition, Progress, Reached, Work
+from fairlead.driverapi.messages import OfferedTransition, PluginInfo, Progress, Reached, Work
 from fairlead.drivers import sdk
 from fairlead.drivers.drain.driver import DrainDriver
 from fairlead.drivers.sdk.service import Service
@@ -17,15 +18,46 @@ from fairlead.sim.lines import Line
 from fairlead.sim.loop import Process, current_process
 from fairlead.sim.stage import Life, Stage
 
-__all__ = ["CENTRAL", "DRIVER", "OFFERED", "REMOTE", "Central", "DriverHost", "DriverJudge", "Worker", "drainer"]
+__all__ = [
+    "CENTRAL",
+    "DRIVER",
+    "REMOTE",
+    "SELF_TEST",
+    "Central",
+    "DriverHost",
+    "DriverJudge",
+    "Release",
+    "Worker",
+    "drainer",
+    "worker",
+]
 
 _T = TypeVar("_T")
 
 DRIVER: Final = "example.com/reboot"
-OFFERED: Final[tuple[OfferedTransition, ...]] = (
-    OfferedTransition(name="reboot", start="Rebooting", end="Rebooted"),
-    OfferedTransition(name="patch", start="Patching", end="Patched"),
-)
+SELF_TEST: Final = OfferedTransition(name="self-test", start="Testing", end="Tested", sla="33s")
+"""A user's own. The driver of one node offers another one of its name in some releases, and is refused."""
+
+
+class Release:
+    """The version of the drivers that are started from now on, and what it offers."""
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def offered(self, node_name: str) -> tuple[OfferedTransition, ...]:
+        """What a driver of this version offers on a node."""
+        found = [
+            OfferedTransition(name="reboot", start="Rebooting", end="Rebooted", sla="90s"),
+            OfferedTransition(name="patch", start="Patching", end="Patched", sla="10m"),
+            OfferedTransition(name="firmware", start="Flashing", end="Flashed"),
+            OfferedTransition(name="retune", start="Retuning", end="Retuned", sla=f"{70 + 10 * (self.number % 2)}s"),
+        ]
+        if not self.number:
+            found.append(OfferedTransition(name="calibrate", start="Calibrating", end="Calibrated", sla="60s"))
+        if self.number % 3 == 2 and node_name == "node-1":
+            found.append(dataclasses.replace(SELF_TEST, sla="44s"))
+        return tuple(found)
 
 
 CENTRAL: Final = "example.com/central"
@@ -65,7 +97,7 @@ class Worker(sdk.Driver):
     """Takes its time, sometimes for ever, and now and then refuses."""
 
     name: str = DRIVER
-    transitions: Sequence[OfferedTransition] = OFFERED
+    transitions: Sequence[OfferedTransition] = ()
 
     def __init__(self, host: DriverHost, life: Life) -> None:
         self._host = host
@@ -82,7 +114,7 @@ class Worker(sdk.Driver):
             return
         chance = self._life.randomness.random()
         troubled = self._host.is_troubled
-        if troubled and chance < 0.05:
+        if troubled and chance < 0.05 and work.deadline is not None:
             self._host.stage.counts["driver hangs"] += 1
             await asyncio.Event().wait()
         for done in range(1, 4):
@@ -100,11 +132,25 @@ class Central(Worker):
     transitions = REMOTE
 
 
-def drainer(node_name: str) -> Callable[[DriverHost, Life], sdk.Driver]:
-    """The real drain driver of a node."""
+def worker(node_name: str, release: Release) -> Callable[[DriverHost, Life], sdk.Driver]:
+    """A driver of the version that is out when it is started."""
 
     def make(host: DriverHost, life: Life) -> sdk.Driver:
-        return DrainDriver(host.stage.client(life), node_name=node_name)
+        made = Worker(host, life)
+        made.transitions = release.offered(node_name)
+        return made
+
+    return make
+
+
+def drainer(node_name: str) -> Callable[[DriverHost, Life], sdk.Driver]:
+    """The real drain driver of a node. What it offers has an SLA here, or a drain might last as long as the world."""
+
+    def make(host: DriverHost, life: Life) -> sdk.Driver:
+        made = DrainDriver(host.stage.client(life), node_name=node_name)
+        slas = zip(DrainDriver.transitions, ("2m", "1m"), strict=True)
+        made.transitions = tuple(dataclasses.replace(offered, sla=sla) for offered, sla in slas)
+        return made
 
     return make
 
@@ -137,6 +183,13 @@ class DriverHost:
         self.marks = _Marks()
         self._make = make
         self.is_troubled = True
+        self.name = ""  # as it registers
+        self.offered: Sequence[OfferedTransition] = ()
+        self.lives = 0
+        self.began_at = 0.0
+        self.died_at: float | None = 0.0  # None: it lives
+        self.registered: dict[Process, int] = {}  # with whom, in which life
+        self.on_socket: dict[str, Callable[[], None]] = {}  # who looks at the folder, by name
         self._service: Service | None = None
         self._process: Process | None = None
         self._calls: dict[_Call, None] = {}  # in the order in which they came
@@ -144,8 +197,13 @@ class DriverHost:
 
     async def main(self, life: Life) -> None:
         """One life of the driver."""
-        self._service = Service(self._make(self, life), life.clock)
+        driver = self._make(self, life)
+        self.name, self.offered = driver.name, driver.transitions
+        self._service = Service(driver, life.clock)
         self._process = life.process
+        self.lives, self.began_at, self.died_at = life.number, self.stage.loop.time(), None
+        for listener in self.on_socket.values():
+            listener()
         await asyncio.Event().wait()
 
     def died(self, process: Process) -> None:
@@ -156,6 +214,7 @@ class DriverHost:
         if process is not self._process:
             return
         self._service = None
+        self.died_at = self.stage.loop.time()
         for number in sorted(self._at_work):
             self._deeds.over(number)
         self._at_work.clear()
@@ -170,7 +229,30 @@ class DriverHost:
             if not call.answer.done():
                 call.answer.set_exception(DriverGone("connection reset by peer"))
 
-    # ---- the channel: what the agent calls
+    # ---- the channels: what the agent calls
+
+    async def get_info(self) -> PluginInfo:
+        """Who it is."""
+
+        async def info(_service: Service) -> PluginInfo:
+            return PluginInfo(
+                type=contracts.PLUGIN_TYPE, name=self.name, supported_versions=(contracts.DRIVER_VERSION,)
+            )
+
+        return await self._call(info)
+
+    async def notify(self, *, registered: bool, error: str = "") -> None:
+        """Whether it is known now."""
+        caller = current_process()
+
+        async def heard(_service: Service) -> None:
+            self._tell("is registered" if registered else f"is not registered: {error}")
+            if registered:
+                self.registered[caller] = self.lives
+            else:
+                self.registered.pop(caller, None)
+
+        await self._call(heard)
 
     async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
         """Which transitions the driver carries out."""

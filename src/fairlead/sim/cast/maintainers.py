@@ -35,11 +35,11 @@ _MIN_READY: Final = dt.timedelta(seconds=4)
 class MaintenanceJudge(Protocol):
     """Who wants to know what is done to nodes."""
 
-    def begins(self, node: str, active: Sequence[str], zones: dict[str, str]) -> None:
+    def begins(self, node: str, active: Sequence[str], zones: dict[str, str], *, looked_at: float) -> None:
         """A node is about to be taken out of service, beside those that are worked on. `zones` are of all meant."""
         ...
 
-    def returns(self, node: str) -> None:
+    def returns(self, node: str, *, looked_at: float) -> None:
         """It is about to be put back."""
         ...
 
@@ -68,13 +68,11 @@ class Maintainer:
         """Maintain these nodes; after a failure, or when it takes too long, no further one is begun."""
         self._stage.trace.add("user", f"maintains {', '.join(names)}")
         ends = self._stage.clock.monotonic() + _PATIENCE_SECONDS
-        waiting, active, done = list(names), list[str](), list[str]()
+        waiting, active = list(names), list[str]()
         zones: dict[str, str] = {}
 
         async def of(name: str) -> None:
-            if await self._maintain(name, ends):
-                done.append(name)
-            else:
+            if not await self._maintain(name, ends):
                 self._failed = True
             active.remove(name)
 
@@ -82,16 +80,15 @@ class Maintainer:
             while (waiting and not self._failed) or active:
                 if self._stage.clock.monotonic() >= ends:
                     waiting.clear()
+                looked_at = self._stage.clock.monotonic()
                 with contextlib.suppress(api_errors.ApiError, errors.ClientError):
                     found = {node.name: node for node in (await self._client.of(Node).list_all()).items}
                     if not zones:
                         zones = {name: _zone(found.get(name)) for name in names}
                     out = [name for name in names if name not in found or rollout.is_unavailable(found[name])]
-                    out = [name for name in out if name not in done]
-                    if self._failed:
-                        continue
-                    for name in rollout.startable(waiting, active, zones, LIMITS, unavailable=out):
-                        self._judge.begins(name, tuple(active), zones)
+                    may_begin = () if self._failed else waiting
+                    for name in rollout.startable(may_begin, active, zones, LIMITS, unavailable=out):
+                        self._judge.begins(name, tuple(active), zones, looked_at=looked_at)
                         waiting.remove(name)
                         active.append(name)
                         scope.start(of(name), name=name)
@@ -103,7 +100,8 @@ class Maintainer:
         await self._disturb(name)
         readiness = rollout.Readiness()
         while True:
-            if self._stage.clock.monotonic() >= ends:
+            looked_at = self._stage.clock.monotonic()
+            if looked_at >= ends:
                 return False
             with contextlib.suppress(api_errors.ApiError, errors.ClientError):
                 try:
@@ -115,7 +113,7 @@ class Maintainer:
                 if moment is not None and self._stage.clock.now() >= moment:
                     break
             await self._stage.clock.sleep(_LOOK_SECONDS)
-        self._judge.returns(name)
+        self._judge.returns(name, looked_at=looked_at)
         return await self._carried_out(NODE_UNCORDON.name, name, ends)
 
     async def _carried_out(self, transition: str, node: str, ends: float) -> bool:

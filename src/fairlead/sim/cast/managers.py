@@ -16,6 +16,7 @@ from fairlead.controllers.claimer import ClaimerOptions, claimer
 from fairlead.controllers.event_gc import event_gc
 from fairlead.controllers.shutdown_observer import shutdown_observer
 from fairlead.controllers.stall import stall
+from fairlead.controllers.transition_gc import transition_gc
 from fairlead.election import LeadershipLost, Lock, Timing
 from fairlead.lifecycle.collecting import Retention
 from fairlead.lifecycle.stalling import Patience
@@ -39,6 +40,9 @@ _CLOUD: Final = CloudSettings(
 # Short, so that a world with an event of a node that never registers comes to rest.
 _RETENTION: Final = Retention(unknown_node=dt.timedelta(seconds=90))
 
+# Longer than any driver is away, and short enough for the calm.
+_OFFERED: Final = dt.timedelta(seconds=300)
+
 # Short, so that there is something to tell within a few minutes.
 _PATIENCE: Final = Patience(pending=dt.timedelta(seconds=40), terminating=dt.timedelta(seconds=20))
 
@@ -52,6 +56,7 @@ def add_manager(stage: Stage, number: int, leaders: Leaders, driver: DriverHost)
         directory.add(registration)
         return (
             event_gc(_RETENTION, workers=2),
+            transition_gc(_OFFERED),
             shutdown_observer(silence=dt.timedelta(seconds=60)),
             stall(_PATIENCE),
             claimer(ClaimerOptions(registry=None, directory=directory)),

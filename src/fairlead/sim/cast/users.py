@@ -11,7 +11,7 @@ from fairlead.api.gvk import GroupVersionResource
 from fairlead.api.reserved import (
     ANNOTATION_DRAIN_PREFIX,
     ANNOTATION_PLATFORM,
-    DRIVER_DRAIN,
+    ANNOTATION_PUBLISHED_BY,
     FINALIZER_CLAIMED,
     LIFECYCLE_GROUP,
     NODE_DRAIN,
@@ -23,10 +23,10 @@ from fairlead.client.client import Client
 from fairlead.cloud.provider import Route
 from fairlead.lifecycle.drain.rollout import ZONE_LABEL
 from fairlead.sim.cast.clouds import ADMINISTRATORS, SimCloud
-from fairlead.sim.cast.drivers import CENTRAL, DRIVER, REMOTE
+from fairlead.sim.cast.drivers import CENTRAL, DRIVER, REMOTE, SELF_TEST
 from fairlead.sim.cast.machines import SimMachine
 from fairlead.sim.cast.maintainers import Maintainer, MaintenanceJudge
-from fairlead.sim.commits import EVENTS, NODES, THINGS, Commits
+from fairlead.sim.commits import EVENTS, NODES, THINGS, TRANSITIONS, Commits
 from fairlead.sim.stage import Stage
 
 __all__ = ["Users"]
@@ -51,6 +51,10 @@ _WANTED: Final = (
     "patch",
     "nobodys",
     "remote",
+    "firmware",
+    "firmware",
+    "retune",
+    "calibrate",
     *(NODE_DRAIN.name,) * 3,
     NODE_UNCORDON.name,
 )
@@ -85,11 +89,9 @@ class Users:
         transitions = self._client.of(_TRANSITIONS)
         for name, start, end, sla, driver in (
             ("reboot", "Rebooting", "Rebooted", "90s", DRIVER),
-            ("patch", "Patching", "Patched", "10m", DRIVER),
+            (SELF_TEST.name, SELF_TEST.start, SELF_TEST.end, SELF_TEST.sla, DRIVER),
             ("nobodys", "A", "B", "1m", "example.com/not-there"),
             (REMOTE[0].name, REMOTE[0].start, REMOTE[0].end, "90s", CENTRAL),
-            (NODE_DRAIN.name, NODE_DRAIN.start, NODE_DRAIN.end, "2m", DRIVER_DRAIN),
-            (NODE_UNCORDON.name, NODE_UNCORDON.start, NODE_UNCORDON.end, "1m", DRIVER_DRAIN),
         ):
             spec = {"start": start, "end": end, "driver": driver, "allNodes": True, "sla": sla}
             await transitions.create(
@@ -159,6 +161,25 @@ class Users:
             self._stage, self._commits, self._client, self._maintenance, self.doubt_a_node, self._number
         )
         await maintainer.run(chosen)
+
+    def busy_without_a_deadline(self) -> list[str]:
+        """The nodes on which something is carried out that may take as long as it likes."""
+        claimed = [one for one in self._commits.of(EVENTS).values() if one.get("status", {}).get("claimTime")]
+        found = {one["spec"]["bindingNode"] for one in claimed if "sla" not in one["status"]}
+        return sorted(found & self._machines.keys())
+
+    async def delete_a_transition(self, chance: Randomness) -> None:
+        """Somebody tidies up what an agent has published."""
+        published = [
+            name
+            for name, one in self._commits.of(TRANSITIONS).items()
+            if ANNOTATION_PUBLISHED_BY in one["metadata"].get("annotations", {})
+        ]
+        if published:
+            name = chance.choice(sorted(published))
+            self._stage.trace.add("user", f"deletes transition {name}")
+            async with self._tolerant():
+                await self._client.of(_TRANSITIONS).delete(name)
 
     async def touch_things(self, chance: Randomness) -> None:
         """Make, delete and release custom resources."""

@@ -42,6 +42,8 @@ class InTime:
         transition = self._commits.of(TRANSITIONS).get(commit.after["spec"]["transitionName"])
         if status.get("claimStatus") != "Claimed" or before.get("claimStatus") == "Claimed" or transition is None:
             return
+        if status["transition"]["uid"] != transition["metadata"]["uid"] or "sla" not in transition["spec"]:
+            return  # it was replaced at this moment, or gives all the time that there is
         allowed = parse_duration(transition["spec"]["sla"])
         given = parse_time(status["sla"]) - parse_time(status["claimTime"])
         if abs((given - allowed).total_seconds()) > _ROUNDING_SECONDS:
