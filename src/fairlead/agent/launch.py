@@ -18,7 +18,7 @@ from fairlead.claimant.channels import GrpcChannels
 from fairlead.claimant.identity import held_identity
 from fairlead.client.client import Client
 from fairlead.lifecycle.facts import Settings
-from fairlead.manager import HealthChecks, HealthServer, ServingOptions, Verdict
+from fairlead.manager import GroupDiscovery, HealthChecks, HealthServer, ServingOptions, Verdict
 
 __all__ = ["LaunchSettings", "serve"]
 
@@ -37,6 +37,7 @@ class LaunchSettings:
     shutdown: ShutdownSettings | None = None  # None: the machine's shutdowns are not looked after
     serving: ServingOptions = dataclasses.field(default_factory=ServingOptions)
     gates: gates.FeatureGates = dataclasses.field(default_factory=gates.FeatureGates)
+    discovery: GroupDiscovery | None = None  # None: the client knows the group of the lifecycle kinds
 
 
 async def serve(
@@ -44,6 +45,7 @@ async def serve(
 ) -> None:
     """Run the agent of one node until cancelled.
 
+    Shutdowns of the machine are looked after at once, events as soon as the group of their kind is known.
     With the feature gate off it claims nothing and registers nobody; what was published stays.
     """
     live, ready = HealthChecks(), HealthChecks()
@@ -74,6 +76,9 @@ async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics,
                 scope.start(watch.run(), name="shutdown")
             if not claims:
                 await asyncio.Event().wait()
+            if settings.discovery is not None:
+                checks.enter_context(ready.during(settings.discovery.check_name, settings.discovery.verdict))
+                await settings.discovery.settle(client)
             checks.enter_context(ready.during("lifecycle", lambda: _verdict(agent)))
             checks.enter_context(ready.during("lease-namespace", agent.lease_namespace.verdict))
             scope.start(presence.tell_of_absence(agent, settings.node_name, client.clock), name="presence")

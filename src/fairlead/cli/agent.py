@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 import pathlib
 import socket
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from fairlead.agent.launch import LaunchSettings
     from fairlead.agent.shutdown.launch import ShutdownSettings
     from fairlead.agent.windows.service import Service
+    from fairlead.api.scheme import Scheme
     from fairlead.client import Client
 
 __all__ = ["command"]
@@ -78,7 +80,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
     help="How long finished LifecycleEvents are kept. Give controller-manager the same: its event-gc deletes what is "
     "ten minutes past its own.",
 )
-@values.lifecycle_group
+@values.discovered_group
 @managing.boolean(
     "--well-known-conditions",
     default=True,
@@ -153,12 +155,14 @@ def _log_to_file(ctx: click.Context, invocation: Invocation, flags: dict[str, An
 def _run(invocation: Invocation, flags: dict[str, Any], service: Service | None) -> None:
     from fairlead.agent import launch
     from fairlead.base.metrics import DiscardedMetrics, PrometheusMetrics
+    from fairlead.manager import GroupDiscovery
 
     metrics = PrometheusMetrics(process_metrics=True) if flags["secure_port"] else DiscardedMetrics()
-    settings = _settings(invocation, flags, service)
+    discovery = GroupDiscovery(flags["lifecycle_api_group"] or "")
+    settings = dataclasses.replace(_settings(invocation, flags, service), discovery=discovery)
 
     async def run() -> None:
-        async with _connect(invocation, flags) as client:
+        async with _connect(invocation, flags, discovery.scheme) as client:
             await launch.serve(client, settings, metrics, lambda: _announce(settings))
 
     process.run(run if service is None else lambda: service.run(run))
@@ -234,16 +238,15 @@ def _is_heard_on_windows(flags: dict[str, Any], service: Service | None) -> bool
     return False
 
 
-def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
+def _connect(invocation: Invocation, flags: dict[str, Any], scheme: Scheme | None = None) -> Client:
     from fairlead import client
-    from fairlead.api.scheme import Scheme
 
     return client.connect(
         kubeconfig_path=flags["kubeconfig"],
         context=flags["kube_context"],
         component="fairlead-agent",
         environment=invocation.environment,
-        scheme=Scheme(flags["lifecycle_api_group"]),
+        scheme=scheme,
     )
 
 

@@ -12,6 +12,7 @@ from fairlead.cli import managing, options, values
 from fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
+    from fairlead.api.scheme import Scheme
     from fairlead.client import Client
     from fairlead.election import Lock
     from fairlead.manager import Controller, GroupPlan, Manager
@@ -68,7 +69,7 @@ _COMPONENT = "fairlead-controller-manager"
     callback=managing.socket_folder,
     help="Where drivers register with claimer, which claims events of nodes that have no agent.",
 )
-@values.lifecycle_group
+@values.discovered_group
 @click.option(
     "--leader-elect-groups",
     metavar="'GROUP=NAME,...;GROUP=...'",
@@ -100,19 +101,22 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
 
 
 def _manager(invocation: Invocation, flags: dict[str, Any]) -> Manager:
-    from fairlead.manager import SelectionError, select
+    from fairlead.manager import GroupDiscovery, SelectionError, select
 
     built = {controller.name: controller for controller in _controllers(flags)}
     try:
         names = select(flags["controllers"], known={name: one.default for name, one in built.items()})
     except SelectionError as error:
         raise click.BadParameter(str(error), param_hint="--controllers") from error
-    plans = _plans(invocation, flags, [built[name] for name in names])
+    discovery = GroupDiscovery(flags["lifecycle_api_group"] or "")
+    plans = _plans(invocation, flags, [built[name] for name in names], discovery.scheme)
     identity = managing.make_identity(plans[0].connect(), invocation.environment)
-    return managing.make_manager(flags, component=_COMPONENT, identity=identity, groups=plans)
+    return managing.make_manager(flags, component=_COMPONENT, identity=identity, groups=plans, discovery=discovery)
 
 
-def _plans(invocation: Invocation, flags: dict[str, Any], controllers: list[Controller]) -> list[GroupPlan]:
+def _plans(
+    invocation: Invocation, flags: dict[str, Any], controllers: list[Controller], scheme: Scheme
+) -> list[GroupPlan]:
     """One Lease for all, or several."""
     from fairlead.election import Lock
     from fairlead.manager import SelectionError, parse_groups
@@ -137,6 +141,7 @@ def _plans(invocation: Invocation, flags: dict[str, Any], controllers: list[Cont
             Lock(namespace, f"{lease}-{group}" if group else lease),
             members,
             kubeconfigs.get(group, flags["kubeconfig"]),
+            scheme,
         )
         for group, members in groups.items()
     ]
@@ -180,12 +185,10 @@ def _plan(
     lock: Lock,
     controllers: list[Controller],
     kubeconfig: pathlib.Path | None,
+    scheme: Scheme,
 ) -> GroupPlan:
     from fairlead import client
-    from fairlead.api.scheme import Scheme
     from fairlead.manager import GroupPlan
-
-    scheme = Scheme(flags["lifecycle_api_group"])
 
     def connect() -> Client:
         return client.connect(

@@ -14,7 +14,7 @@ from fairlead.cli import options, process, values
 if TYPE_CHECKING:
     from fairlead.client import Client
     from fairlead.election import Timing
-    from fairlead.manager import Gatekeeper, GroupPlan, Manager, ServingOptions
+    from fairlead.manager import Gatekeeper, GroupDiscovery, GroupPlan, Manager, ServingOptions
 
 __all__ = [
     "allowed_paths",
@@ -246,7 +246,14 @@ def make_identity(client: Client, environment: Environment) -> str:
     return new_identity(client, host=environment.get("POD_NAME") or "", pod_uid=environment.get("POD_UID") or "")
 
 
-def make_manager(flags: Mapping[str, Any], *, component: str, identity: str, groups: Sequence[GroupPlan]) -> Manager:
+def make_manager(
+    flags: Mapping[str, Any],
+    *,
+    component: str,
+    identity: str,
+    groups: Sequence[GroupPlan],
+    discovery: GroupDiscovery | None = None,
+) -> Manager:
     """A manager on the real clock, by its flags.
 
     Raises:
@@ -267,6 +274,7 @@ def make_manager(flags: Mapping[str, Any], *, component: str, identity: str, gro
             shutdown_timeout_seconds=flags["controller_shutdown_timeout"],
             serving=serving_options(flags, groups[0].connect),
             gates=flags["feature_gates"],
+            discovery=discovery,
         ),
         clock=RealClock(),
         randomness=SystemRandomness(),

@@ -24,6 +24,7 @@ __all__ = [
     "controllers",
     "discovered_group",
     "image",
+    "installed_group",
     "label",
     "lifecycle_group",
     "make_folder",
@@ -74,6 +75,19 @@ def discovered_group(command: _F) -> _F:
         type=click.Choice([reserved.LIFECYCLE_GROUP, reserved.LIFECYCLE_GROUP_ALTERNATIVE]),
         default=None,
         help="The API group of LifecycleTransition and LifecycleEvent [default: the one that the API server serves].",
+    )(command)
+
+
+def installed_group(command: _F) -> _F:
+    """`--lifecycle-api-group` of the command that installs the kinds; to remove them it asks the server."""
+    from fairlead.api import reserved
+
+    return click.option(
+        "--lifecycle-api-group",
+        type=click.Choice([reserved.LIFECYCLE_GROUP, reserved.LIFECYCLE_GROUP_ALTERNATIVE]),
+        default=None,
+        help=f"The API group of LifecycleTransition and LifecycleEvent [default: {reserved.LIFECYCLE_GROUP}; "
+        "for --uninstall: the one that the API server serves].",
     )(command)
 
 

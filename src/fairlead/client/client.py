@@ -105,7 +105,7 @@ class Client:
         With `keep=False` typed objects let go of the fields that their kind does not name: lean, for objects that
         are only read, such as those of an informer. Writing one back is refused.
         """
-        return Api(self, resources.describe(kind, self.scheme, keep=keep))
+        return Api(self, lambda: resources.describe(kind, self.scheme, keep=keep))
 
     async def request(
         self,

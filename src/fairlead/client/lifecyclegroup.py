@@ -2,22 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
 from fairlead.api import errors as api_errors
 from fairlead.api.reserved import LIFECYCLE_GROUP, LIFECYCLE_GROUP_ALTERNATIVE, LIFECYCLE_VERSION
-from fairlead.api.scheme import Scheme
+from fairlead.api.scheme import Kind, Scheme
+from fairlead.base.backoff import Backoff
+from fairlead.client import errors as client_errors
 from fairlead.client.client import Client
 
-__all__ = ["GROUPS", "GroupUnknown", "discovered", "explain_absence", "served_groups"]
+__all__ = [
+    "GROUPS",
+    "GroupUnknown",
+    "LateScheme",
+    "NotDiscovered",
+    "candidates",
+    "discovered",
+    "explain_absence",
+    "explain_choice",
+    "served_groups",
+    "wait_settled",
+]
 
 GROUPS: Final = (LIFECYCLE_GROUP, LIFECYCLE_GROUP_ALTERNATIVE)
+
+# CRDs are often applied moments after the components that use them.
+_BACKOFF: Final = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=5.0)
+_ASK_SECONDS: Final = 10.0
+_LIFECYCLE_MODULE: Final = "fairlead.api.lifecycle_v1alpha1"
 
 
 class GroupUnknown(Exception):
     """Raised when no group serves the kinds, or several do. Says what would help."""
+
+
+class NotDiscovered(api_errors.ServiceUnavailable):
+    """Raised when a lifecycle kind is asked for before its group is known. Waiting helps."""
+
+
+class LateScheme(Scheme):
+    """A scheme for a process that starts before it knows the group of the lifecycle kinds.
+
+    Clients share it. Until `settle` is called, requests for lifecycle kinds raise `NotDiscovered`; all others work, so
+    that a shutdown of the machine is looked after with the API server out of reach.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.group = ""
+
+    def settle(self, group: str) -> None:
+        """The kinds are served in this group."""
+        super().__init__(group)
+        self.group = group
+
+    def by_class(self, cls: type[Any]) -> Kind:
+        """The kind that a class stands for."""
+        if not self.group and cls.__module__ == _LIFECYCLE_MODULE:
+            raise NotDiscovered(f"the API group of {cls.__name__} is not known yet")
+        return super().by_class(cls)
 
 
 class _Resource(msgspec.Struct):
@@ -46,6 +92,19 @@ async def served_groups(client: Client) -> tuple[str, ...]:
     return tuple(found)
 
 
+async def candidates(client: Client) -> tuple[Client, ...]:
+    """The same client for each group in which the kinds may be: the one it knows, else all that the server serves.
+
+    For a reader that knows the uid of its object.
+
+    Raises:
+        ApiError, ClientError: the server cannot be asked now, or does not want to be.
+    """
+    if not isinstance(client.scheme, LateScheme):
+        return (client,)
+    return tuple(client.with_scheme(Scheme(group)) for group in await served_groups(client))
+
+
 async def discovered(client: Client, group: str = "") -> Client:
     """The same client, with the lifecycle kinds in the group that serves them, or in the one that is named.
 
@@ -57,10 +116,7 @@ async def discovered(client: Client, group: str = "") -> Client:
     groups = await served_groups(client)
     if len(groups) == 1:
         return client.with_scheme(Scheme(groups[0]))
-    if groups:
-        both = " and ".join(groups)
-        raise GroupUnknown(f"this cluster serves LifecycleEvents in {both}; say which by --lifecycle-api-group")
-    raise GroupUnknown(explain_absence("", groups))
+    raise GroupUnknown(explain_choice(groups))
 
 
 def explain_absence(wanted: str, served: tuple[str, ...]) -> str:
@@ -74,3 +130,35 @@ def explain_absence(wanted: str, served: tuple[str, ...]) -> str:
         f"this cluster serves no LifecycleEvents, neither in {GROUPS[0]} nor in {GROUPS[1]}; "
         "fairlead install prints what it needs"
     )
+
+
+async def wait_settled(client: Client, scheme: LateScheme, told: Callable[[str], None]) -> None:
+    """Ask until the server serves the kinds in exactly one group, and settle the scheme on it.
+
+    Args:
+        client: asks the server.
+        scheme: is settled; one that is settled already is left as it is.
+        told: is called with the reason each time the group cannot be known yet.
+    """
+    delays = _BACKOFF.delays(client.randomness)
+    while not scheme.group:
+        try:
+            async with client.clock.timeout(_ASK_SECONDS):
+                groups = await served_groups(client)
+        except TimeoutError:
+            told(f"the API server has not answered within {_ASK_SECONDS:.0f} s")
+        except (api_errors.ApiError, client_errors.ClientError, msgspec.MsgspecError) as error:
+            told(f"the API server cannot be asked for its API groups: {error}")
+        else:
+            if len(groups) == 1:
+                scheme.settle(groups[0])
+                return
+            told(explain_choice(groups))
+        await client.clock.sleep(next(delays))
+
+
+def explain_choice(served: tuple[str, ...]) -> str:
+    """Why none of several groups, or of none, is taken, and what would help."""
+    if served:
+        return f"this cluster serves LifecycleEvents in {' and '.join(served)}; say which by --lifecycle-api-group"
+    return explain_absence("", served)

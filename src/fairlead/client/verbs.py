@@ -34,9 +34,24 @@ class Api(Generic[_T]):
     for `list`, `watch` and their relatives no namespace means all of them.
     """
 
-    def __init__(self, client: Client, resource: Resource[_T]) -> None:
+    def __init__(self, client: Client, find: Callable[[], Resource[_T]]) -> None:
         self.client = client
-        self.resource = resource
+        self._find = find
+        self._found: Resource[_T] | None = None
+        # A group that is still to be discovered is looked for at the first request.
+        with contextlib.suppress(api_errors.ServiceUnavailable):
+            self._found = find()
+
+    @property
+    def resource(self) -> Resource[_T]:
+        """Where it is served, and how its objects are read and written.
+
+        Raises:
+            ServiceUnavailable: its group is not known yet (`lifecyclegroup.NotDiscovered`).
+        """
+        if self._found is None:
+            self._found = self._find()
+        return self._found
 
     async def get(
         self, name: str, *, namespace: str | None = None, resource_version: str = "", subresource: str = ""

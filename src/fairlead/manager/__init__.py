@@ -12,6 +12,7 @@ Before: `election`, which says who leads. After: the components that bring contr
 """
 
 from fairlead.manager.controller import Context, Controller
+from fairlead.manager.discovery import GroupDiscovery
 from fairlead.manager.gatekeeping import ALWAYS_ALLOWED, Gatekeeper
 from fairlead.manager.group import GroupPlan
 from fairlead.manager.health import HealthChecks, Verdict
@@ -26,6 +27,7 @@ __all__ = [
     "Context",
     "Controller",
     "Gatekeeper",
+    "GroupDiscovery",
     "GroupPlan",
     "HealthChecks",
     "HealthServer",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from fairlead.base import logs, tasks
 from fairlead.base.clock import Clock
@@ -19,6 +19,7 @@ from fairlead.base.randomness import Randomness
 from fairlead.election import Rules, StopReason, TermOverrun, Timing, end_process
 from fairlead.manager import leaks, runnables, watchdog
 from fairlead.manager.balance import lock_to_ask_for
+from fairlead.manager.discovery import GroupDiscovery
 from fairlead.manager.group import Group, GroupPlan
 from fairlead.manager.health import HealthChecks
 from fairlead.manager.running import Runner, RunSettings
@@ -38,7 +39,8 @@ class ManagerOptions:
     """What a manager runs, and how.
 
     `groups` holds one lock for all controllers, or several. Without `leader_elect` everything runs at once.
-    `check_writes` off leaves it to the API server's fence to stop an ex-leader.
+    `check_writes` off leaves it to the API server's fence to stop an ex-leader. With a `discovery` it campaigns only
+    once the group of the lifecycle kinds is known: a leader that cannot work would keep out one that can.
     """
 
     component: str
@@ -50,6 +52,7 @@ class ManagerOptions:
     serving: ServingOptions = dataclasses.field(default_factory=lambda: ServingOptions(port=None))
     gates: FeatureGates = dataclasses.field(default_factory=FeatureGates)
     runnables: tuple[runnables.Runnable, ...] = ()
+    discovery: GroupDiscovery | None = None
     check_writes: bool = True
     watchdog: bool = True
 
@@ -107,7 +110,7 @@ class Manager:
             Exception: whatever a controller failed with.
         """
         with leaks.keep_ledgers(asyncio.get_running_loop()):
-            async with runnables.started_in_order(self.runnable_groups):
+            async with runnables.started_in_order(self.runnable_groups), self._discovered():
                 if self._options.leader_elect:
                     await self._campaign()
                 else:
@@ -116,6 +119,18 @@ class Manager:
     def step_down(self) -> list[str]:
         """Let others lead, and stay: which locks were held."""
         return [str(group.lock) for group in self.groups if group.leadership.step_down(StopReason.YIELD)]
+
+    @contextlib.asynccontextmanager
+    async def _discovered(self) -> AsyncIterator[None]:
+        """A block in which the group of the lifecycle kinds is known; readiness shows it, or what it waits for."""
+        discovery = self._options.discovery
+        if discovery is None:
+            yield
+            return
+        with self.ready.during(discovery.check_name, discovery.verdict):
+            async with self._options.groups[0].connect() as client:
+                await discovery.settle(client)
+            yield
 
     async def _campaign(self) -> None:
         options = self._options

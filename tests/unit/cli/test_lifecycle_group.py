@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from fairlead.api import crds, reserved
+from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
 from fairlead.base.environment import Environment
 from fairlead.cli.main import main
@@ -83,6 +84,8 @@ def test_two_sets_are_not_chosen_between(
     asyncio.run(add_node(fairlead_apiserver))
     _, said = say(fairlead_apiserver, capsys, "drain", "node-1", code=1)
     assert f"serves LifecycleEvents in {DEFAULT} and {ALTERNATIVE}; say which by --lifecycle-api-group" in said
+    _, said = say(fairlead_apiserver, capsys, "install", "--uninstall", code=1)
+    assert f"serves LifecycleEvents in {DEFAULT} and {ALTERNATIVE}; say which by --lifecycle-api-group" in said
     out, notes = say(fairlead_apiserver, capsys, "status", f"--lifecycle-api-group={ALTERNATIVE}")
     assert "node-1" in out
     assert notes == ""
@@ -99,3 +102,25 @@ def test_a_cluster_without_the_kinds(
         assert notes.count("serves no LifecycleEvents, neither in lifecycle.k8s.io nor in lifecycle.fairlead.dev") == 1
         _, said = say(plane, capsys, "drain", "node-1", code=1)
         assert "fairlead install prints what it needs" in said
+
+
+async def test_a_group_that_is_discovered_later(fairlead_apiserver: EmbeddedControlPlane) -> None:
+    async with fairlead_apiserver.client() as plain:
+        scheme = lifecyclegroup.LateScheme()
+        client = plain.with_scheme(scheme)
+        events = client.of(LifecycleEvent)
+        with pytest.raises(lifecyclegroup.NotDiscovered, match="API group of LifecycleEvent is not known yet"):
+            await events.list()
+        assert (await client.of(Node).list()).items == []
+        await lifecyclegroup.wait_settled(client, scheme, pytest.fail)
+        assert (await events.list()).items == []
+        assert events.resource.gvr.group == scheme.group == DEFAULT
+
+
+async def test_an_object_is_looked_for_in_every_group_that_is_served(fairlead_apiserver: EmbeddedControlPlane) -> None:
+    await install(fairlead_apiserver, ALTERNATIVE)
+    async with fairlead_apiserver.client() as plain:
+        known = await lifecyclegroup.candidates(plain)
+        assert known == (plain,)
+        late = await lifecyclegroup.candidates(plain.with_scheme(lifecyclegroup.LateScheme()))
+        assert [one.of(LifecycleEvent).resource.gvr.group for one in late] == [DEFAULT, ALTERNATIVE]

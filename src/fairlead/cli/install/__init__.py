@@ -7,10 +7,12 @@ all in order (`bundle`), and the way back (`removing`). Components never write a
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairlead.api import reserved
 from fairlead.cli import managing, options, process, values
 from fairlead.cli.invocation import Invocation
 
@@ -33,7 +35,7 @@ def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str
 @click.option(
     "--image", default="", callback=values.image, help="The container image [default: fairlead at this version]."
 )
-@values.lifecycle_group
+@values.installed_group
 @managing.boolean("--lifecycle", default=True, text="The kinds, agent and drain driver on every node, the manager.")
 @managing.boolean(
     "--claimer",
@@ -163,7 +165,7 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
         raise click.UsageError(str(error)) from error
     if flags["uninstall"]:
         client = _connect(invocation, flags)
-        process.run(lambda: _uninstall(client, plan, flags["timeout"]))
+        process.run(lambda: _uninstall(client, plan, flags["timeout"], named=bool(flags["lifecycle_api_group"])))
         return
     from fairlead.api.yamltext import writing
     from fairlead.cli.install import bundle
@@ -171,10 +173,24 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
     click.echo(writing.write_all(bundle.manifests(plan), width=110), nl=False)
 
 
-async def _uninstall(client: Client, plan: Plan, patience_seconds: float) -> None:
+async def _installed_group(client: Client, default: str) -> str:
+    """The group of the lifecycle kinds on the server; the default where an installation has left none of them."""
+    from fairlead.client import lifecyclegroup
+
+    served = await lifecyclegroup.served_groups(client)
+    if len(served) > 1:
+        raise lifecyclegroup.GroupUnknown(lifecyclegroup.explain_choice(served))
+    return served[0] if served else default
+
+
+async def _uninstall(client: Client, plan: Plan, patience_seconds: float, *, named: bool) -> None:
+    from fairlead.api.scheme import Scheme
     from fairlead.cli.install import removing
 
     async with client:
+        if not named:
+            plan = dataclasses.replace(plan, lifecycle_group=await _installed_group(client, plan.lifecycle_group))
+        client = client.with_scheme(Scheme(plan.lifecycle_group))
         try:
             await removing.remove(client, plan, patience_seconds=patience_seconds, say=click.echo)
         except removing.Leftovers as error:
@@ -205,7 +221,7 @@ def _plan(flags: dict[str, Any]) -> Plan:
     )
     return Plan(
         namespace=flags["namespace"],
-        lifecycle_group=flags["lifecycle_api_group"],
+        lifecycle_group=flags["lifecycle_api_group"] or reserved.LIFECYCLE_GROUP,
         lifecycle=flags["lifecycle"],
         claimer=flags["claimer"],
         eviction_requests=flags["eviction_requests"],
@@ -226,12 +242,10 @@ def _plan(flags: dict[str, Any]) -> Plan:
 
 def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
     from fairlead import client
-    from fairlead.api.scheme import Scheme
 
     return client.connect(
         kubeconfig_path=flags["kubeconfig"],
         context=flags["kube_context"],
         component="fairlead-install",
         environment=invocation.environment,
-        scheme=Scheme(flags["lifecycle_api_group"]),
     )

@@ -109,15 +109,15 @@ async def connect(invocation: Invocation, flags: Mapping[str, Any], component: s
 def connect_driver(invocation: Invocation, flags: Mapping[str, Any], component: str) -> Client:
     """A client for a driver, which starts whether the server answers or not and asks for the group when it needs it."""
     from fairlead import client
-    from fairlead.api.reserved import LIFECYCLE_GROUP
     from fairlead.api.scheme import Scheme
+    from fairlead.client.lifecyclegroup import LateScheme
 
     return client.connect(
         kubeconfig_path=flags["kubeconfig"],
         context=flags["kube_context"],
         component=component,
         environment=invocation.environment,
-        scheme=Scheme(flags["lifecycle_api_group"] or LIFECYCLE_GROUP),
+        scheme=Scheme(flags["lifecycle_api_group"]) if flags["lifecycle_api_group"] else LateScheme(),
     )
 
 

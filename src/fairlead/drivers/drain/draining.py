@@ -243,24 +243,24 @@ class Drain:
         """What an earlier life of this driver told the event: how many pods there were in all, and since when."""
         try:
             event = await self._event()
-        except (api_errors.ApiError, client_errors.ClientError, lifecyclegroup.GroupUnknown) as error:
+        except (api_errors.ApiError, client_errors.ClientError) as error:
             _log.info("the event cannot be read, so progress starts anew", error=str(error))
             return 0
-        if event.uid != self._work.event_uid:
+        if event is None:
             return 0
         self._since = event.status.claim_time or self._since
         self._pods = {pod.uid: pod for pod in event.status.pods}
         self._asked = {pod.uid: pod.attempts for pod in event.status.pods}
         return event.status.progress.total if event.status.progress is not None else 0
 
-    async def _event(self) -> LifecycleEvent:
-        """The event of this drain, in whichever group the server has it."""
-        name = self._work.event_name
-        try:
-            return await self._client.of(LifecycleEvent).get(name)
-        except api_errors.NotFound:
-            elsewhere = await lifecyclegroup.discovered(self._client)
-            return await elsewhere.of(LifecycleEvent).get(name)
+    async def _event(self) -> LifecycleEvent | None:
+        """The event of this drain. Its uid tells in which of the groups that the server serves it is."""
+        for client in await lifecyclegroup.candidates(self._client):
+            with contextlib.suppress(api_errors.NotFound):
+                event = await client.of(LifecycleEvent).get(self._work.event_name)
+                if event.uid == self._work.event_uid:
+                    return event
+        return None
 
     async def _wait(self, plan: Plan) -> None:
         moments = [moment for moment in (plan.look_again, self._end) if moment is not None]
