@@ -14,6 +14,7 @@ from tests.architecture.source import ROOT, Source, assert_clean, fairlead_modul
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
     ("dashboard", "sim", "testing"),
+    ("doctor",),
     ("agent", "apiserver", "controllers", "cloud", "drivers", "hollow", "webhook"),
     ("claimant",),
     ("manager", "driverapi", "grace"),

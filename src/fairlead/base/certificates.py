@@ -16,7 +16,18 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
 
-__all__ = ["BACKDATE", "Facts", "LibraryMissing", "Pair", "as_written", "inspect", "make_authority", "make_serving"]
+__all__ = [
+    "BACKDATE",
+    "Facts",
+    "LibraryMissing",
+    "Pair",
+    "Validity",
+    "as_written",
+    "inspect",
+    "make_authority",
+    "make_serving",
+    "validities",
+]
 
 BACKDATE: Final = dt.timedelta(hours=1)
 """How long before now a certificate begins to be valid: clients' clocks may be behind."""
@@ -44,6 +55,28 @@ class Facts:
     made_at: dt.datetime
     until: dt.datetime
     names: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Validity:
+    """When a certificate is valid."""
+
+    since: dt.datetime
+    until: dt.datetime
+
+
+def validities(pem: bytes) -> tuple[Validity, ...]:
+    """When each certificate of a PEM bundle is valid.
+
+    Raises:
+        LibraryMissing: `cryptography` is not installed.
+        ValueError: it holds no certificates.
+    """
+    _load()
+    from cryptography import x509
+
+    found = x509.load_pem_x509_certificates(pem)
+    return tuple(Validity(one.not_valid_before_utc, one.not_valid_after_utc) for one in found)
 
 
 def make_authority(name: str, *, now: dt.datetime, lifetime: dt.timedelta) -> Pair:

@@ -40,6 +40,7 @@ COMMANDS: tuple[Entry, ...] = (
     ),
     Entry("status", "fairlead.cli.status", "Show what each node is doing, who holds it, what blocks it."),
     Entry("history", "fairlead.cli.history", "Show what was done to nodes, by whom, and how it ended."),
+    Entry("doctor", "fairlead.cli.doctor", "Show what is wrong with this cluster for Fairlead, and how to fix it."),
     Entry(
         "hollow",
         "fairlead.cli.hollow",

@@ -24,6 +24,7 @@ __all__ = [
     "explain_absence",
     "explain_choice",
     "served_groups",
+    "served_kinds",
     "wait_settled",
 ]
 
@@ -80,16 +81,20 @@ async def served_groups(client: Client) -> tuple[str, ...]:
     Raises:
         ApiError, ClientError: the server cannot be asked now, or does not want to be.
     """
-    found = []
-    for group in GROUPS:
-        try:
-            answer = await client.request("GET", f"/apis/{group}/{LIFECYCLE_VERSION}")
-        except api_errors.NotFound:
-            continue
-        kinds = msgspec.json.decode(answer.body, type=_ResourceList).resources
-        if any(kind.name == "lifecycleevents" for kind in kinds):
-            found.append(group)
-    return tuple(found)
+    return tuple([group for group in GROUPS if "lifecycleevents" in await served_kinds(client, group)])
+
+
+async def served_kinds(client: Client, group: str) -> frozenset[str]:
+    """The plurals that the server has in the version of a group that is Fairlead's.
+
+    Raises:
+        ApiError, ClientError: the server cannot be asked now, or does not want to be.
+    """
+    try:
+        answer = await client.request("GET", f"/apis/{group}/{LIFECYCLE_VERSION}")
+    except api_errors.NotFound:
+        return frozenset()
+    return frozenset(kind.name for kind in msgspec.json.decode(answer.body, type=_ResourceList).resources)
 
 
 async def candidates(client: Client) -> tuple[Client, ...]:

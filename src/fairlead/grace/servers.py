@@ -7,7 +7,7 @@ import msgspec
 from fairlead.client import errors
 from fairlead.client.client import Client
 
-__all__ = ["is_native"]
+__all__ = ["is_native", "is_native_version"]
 
 # In the build metadata of the version, where semantic versioning has a distribution name itself.
 _MARK = "+fairlead-"
@@ -20,6 +20,11 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 _versions = msgspec.json.Decoder(_Version)
 
 
+def is_native_version(git_version: str) -> bool:
+    """Whether a server of this version does."""
+    return _MARK in git_version
+
+
 async def is_native(client: Client) -> bool:
     """Ask once, at the start of a controller, and pass the answer on as ``native``.
 
@@ -28,6 +33,6 @@ async def is_native(client: Client) -> bool:
     """
     response = await client.request("GET", "/version")
     try:
-        return _MARK in _versions.decode(response.body).git_version
+        return is_native_version(_versions.decode(response.body).git_version)
     except msgspec.DecodeError as error:
         raise errors.AnswerInvalid(f"the answer to /version is not one: {error}") from error

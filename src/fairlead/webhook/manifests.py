@@ -11,6 +11,8 @@ from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE
 from fairlead.webhook.server import EVICTION_PATH, PATH
 
 __all__ = [
+    "DELETION_REGISTRATION",
+    "EVICTION_REGISTRATION",
     "OWN_SECRET",
     "REGISTRATIONS",
     "SECRET",
@@ -26,10 +28,14 @@ __all__ = [
 Json = dict[str, Any]
 
 _NAME = "fairlead-webhook"
+DELETION_REGISTRATION = _NAME
+"""The ValidatingWebhookConfiguration for deletes of custom resources."""
 _HOOK = "deletion.grace.fairlead.dev"
 _EVICTION_HOOK = "own-node.evictions.fairlead.dev"
 _EVICTIONS = "fairlead-webhook-evictions"
-REGISTRATIONS = (_NAME, _EVICTIONS)
+EVICTION_REGISTRATION = _EVICTIONS
+"""The one for evictions by drain drivers."""
+REGISTRATIONS = (DELETION_REGISTRATION, EVICTION_REGISTRATION)
 """The ValidatingWebhookConfigurations that API servers find the webhook by."""
 SECRET = "fairlead-webhook-tls"  # noqa: S105 - its name, not its content
 """Where a certificate is that it is given."""
