@@ -16,8 +16,9 @@ from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
 from typing import Self
 
-from fairlead.base import logs, selfsigned, sockets, tasks
+from fairlead.base import logs, selfsigned, tasks
 from fairlead.base.clock import Clock
+from fairlead.base.listener import Listener
 from fairlead.base.metrics import CONTENT_TYPE, Metrics
 from fairlead.manager.gatekeeping import Gatekeeper
 from fairlead.manager.health import HealthChecks, Report
@@ -82,36 +83,25 @@ class HealthServer:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
         """Serve as long as the block lasts."""
-        if self._options.port is None:
+        options = self._options
+        if options.port is None:
             yield self
             return
-        gatekeeper = self._options.gatekeeper
+        gatekeeper = options.gatekeeper
         async with contextlib.nullcontext() if gatekeeper is None else gatekeeper.running():
-            server = await self._listen(self._options.port)
-            self.port = server.sockets[0].getsockname()[1]
+            listener = Listener(self._protocol, tls=await self._tls())
+            await listener.listen(options.bind_address, options.port, share_port=options.share_port)
+            self.port = listener.port
             _log.info("serving health and metrics", url=self.url)
             try:
                 yield self
             finally:
-                server.close()
+                listener.stop_accepting()
                 await self._connections.close()
-                await server.wait_closed()
+                await listener.close()
 
-    async def _listen(self, port: int) -> asyncio.Server:
-        context = await self._tls()
-        try:
-            return await asyncio.start_server(
-                self._connected,
-                self._options.bind_address,
-                port,
-                ssl=context,
-                limit=_HEAD_LIMIT,
-                reuse_port=self._options.share_port or None,
-            )
-        except ssl.SSLError:
-            raise
-        except OSError as error:
-            raise sockets.cannot_listen(error, self._options.bind_address, port) from error
+    def _protocol(self) -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=_HEAD_LIMIT), self._connected)
 
     async def _tls(self) -> ssl.SSLContext | None:
         options = self._options

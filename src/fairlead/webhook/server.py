@@ -14,8 +14,9 @@ from aiohttp import web
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.admission_v1 import AdmissionRequest, AdmissionResponse, AdmissionReview
-from fairlead.base import logs, sockets
+from fairlead.base import logs
 from fairlead.base.backoff import Backoff
+from fairlead.base.listener import Listener
 from fairlead.base.metrics import CONTENT_TYPE, Metrics
 from fairlead.base.tasks import OnExit, TaskScope
 from fairlead.client import errors
@@ -33,6 +34,8 @@ PATH = "/delete"
 EVICTION_PATH = "/evict"
 # An object of 3 MiB, which is the most that Kubernetes takes, and the envelope around it.
 _LARGEST_BODY = 4 << 20
+# API servers connect when they have something to ask.
+_SILENT_CONNECTIONS = 256
 _CONNECT = Backoff(initial_seconds=0.2, factor=2.0, cap_seconds=10.0, jitter=0.3)
 
 
@@ -67,19 +70,20 @@ async def serve(
         make_application(client, metrics, ready.is_set, settings), access_log=None, shutdown_timeout=10
     )
     await runner.setup()
+    if runner.server is None:
+        raise RuntimeError("the application was not set up")
+    listener = Listener(runner.server, tls=context, silent_connections=_SILENT_CONNECTIONS)
     try:
-        site = web.TCPSite(runner, settings.bind_address or None, settings.port, ssl_context=context)
-        try:
-            await site.start()
-        except OSError as error:
-            raise sockets.cannot_listen(error, settings.bind_address, settings.port) from error
-        on_listening(runner.addresses[0][1])
+        await listener.listen(settings.bind_address, settings.port)
+        on_listening(listener.port)
         gate = contextlib.nullcontext() if settings.gatekeeper is None else settings.gatekeeper.running()
         async with gate, TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
             scope.start(_wait_for_api(client, ready), name="connect")
             await scope.start(_renew_certificate(client, settings, context), name="certificate")
     finally:
+        listener.stop_accepting()
         await runner.cleanup()
+        await listener.close()
 
 
 def make_application(

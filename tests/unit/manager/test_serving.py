@@ -138,3 +138,11 @@ async def test_without_a_certificate_it_makes_one_and_keeps_it_where_it_is_told(
 async def test_a_certificate_needs_no_folder() -> None:
     async with a_server(ServingOptions(self_signed=True)).running() as server:
         assert (await ask(server, b"GET /readyz/cache HTTP/1.1\r\n\r\n", trusting_nobody()))[0] == 500
+
+
+async def test_clients_that_never_speak_keep_no_probe_out() -> None:
+    async with a_server(ServingOptions(self_signed=True)).running() as server:
+        silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(200)]
+        assert (await ask(server, b"GET /healthz HTTP/1.1\r\n\r\n", trusting_nobody()))[0] == 200
+        for _, writer in silent:
+            writer.close()
