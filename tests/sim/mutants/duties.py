@@ -89,7 +89,7 @@ def a_drain_deletes_pods_past_their_budgets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(asking.Asker, "_send", delete)
 
 
-@mutant("9")
+@mutant("9", seed=6)
 def a_forced_deletion_waits_for_nobody(patch: pytest.MonkeyPatch) -> None:
     decide = deletion.decide_custom
 

@@ -19,6 +19,7 @@ __all__ = ["Offers"]
 _RESOURCE: Final = TRANSITIONS.partition(".")[0]
 _LOOK_SECONDS: Final = 5.0
 _KEPT_SECONDS: Final = 20.0  # so long after it was deleted a transition is there again, where all are well
+_REPLACED_SECONDS: Final = 160.0  # a driver that was refused is asked again after two minutes at most
 _NEW_SECONDS: Final = 10.0  # an event that is younger may not have been seen by those who replace its transition
 
 
@@ -29,6 +30,7 @@ class Offers(GrantedRequests[str]):
         self._stage = stage
         self._commits = commits
         self._hosts: list[DriverHost] = []
+        self._used_at: dict[str, float] = {}  # by transition: when an event that names it was last seen
         commits.listeners.append(self._committed)
 
     def watch(self, host: DriverHost) -> None:
@@ -51,6 +53,9 @@ class Offers(GrantedRequests[str]):
         self._stage.violate(Violation("offers", what))
 
     def _committed(self, commit: Commit) -> None:
+        if commit.table == EVENTS:
+            named = (commit.after or commit.before or {})["spec"]["transitionName"]
+            self._used_at[named] = commit.at
         if commit.table != TRANSITIONS or commit.before is None or _is_published(commit.before):
             return
         if commit.after is None or commit.after["spec"] != commit.before["spec"]:
@@ -66,6 +71,25 @@ class Offers(GrantedRequests[str]):
                 commits = self._commits.of_object(TRANSITIONS, name)
                 if commits and self._stage.loop.time() - commits[-1].at > _KEPT_SECONDS:
                     self._stage.violate(Violation("offers", f"transition {name} is offered, and does not come back"))
+            self._check_replaced()
+
+    def _check_replaced(self) -> None:
+        """What a driver offers otherwise than before is replaced soon after the last event that uses it has ended."""
+        since = self._stage.loop.time() - _REPLACED_SECONDS
+        used = {event["spec"]["transitionName"] for event in self._commits.of(EVENTS).values()}
+        agents = [name for name in self._stage.actors if name.startswith("agent-node-")]
+        well_since = [self._stage.well_since(name) for name in agents]
+        if not all(well is not None and well < since for well in well_since):
+            return
+        for host in self._hosts:
+            for offered in host.offered if host.died_at is None and host.began_at < since else ():
+                stored = self._commits.of(TRANSITIONS).get(offered.name)
+                is_free = offered.name not in used and self._used_at.get(offered.name, 0.0) < since
+                if stored is None or not is_free or not _is_published(stored):
+                    continue
+                if stored["spec"] != wire.to_dict(as_spec(offered, host.name)):
+                    what = f"transition {offered.name} is not what its driver offers, and no event uses it"
+                    self._stage.violate(Violation("offers", what))
 
     def _surely_offered(self) -> set[str]:
         """By drivers that are registered with an agent which has had the time to keep them."""
