@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any, Final
 
 from fairlead.api import wire
-from fairlead.api.reserved import ANNOTATION_PUBLISHED_BY
+from fairlead.api.reserved import ANNOTATION_OFFERED_AT, ANNOTATION_PUBLISHED_BY
+from fairlead.api.time import parse_time
 from fairlead.apiserver.routing import RequestInfo
 from fairlead.claimant.publishing import as_spec
 from fairlead.sim.cast.drivers import DriverHost
@@ -124,9 +126,14 @@ class Offers(GrantedRequests[str]):
                 return f"transition {name} is offered, and is not there"
             if stored[name]["spec"] != wire.to_dict(spec):
                 return f"transition {name} is {stored[name]['spec']}, and offered is {wire.to_dict(spec)}"
-        left = [name for name, one in stored.items() if _is_published(one) and name not in wanted]
+        now = self._stage.clock.now()
+        left = [name for name, one in stored.items() if name not in wanted and _is_published(one, until=now)]
         return f"transition {left[0]} is there, and no driver offers it" if left else ""
 
 
-def _is_published(transition: dict[str, Any]) -> bool:
-    return ANNOTATION_PUBLISHED_BY in transition["metadata"].get("annotations", {})
+def _is_published(transition: dict[str, Any], *, until: dt.datetime | None = None) -> bool:
+    """Whether an agent made it; and said so last before that moment: one whose clock was ahead gave it more time."""
+    annotations = transition["metadata"].get("annotations", {})
+    if ANNOTATION_PUBLISHED_BY not in annotations:
+        return False
+    return until is None or parse_time(annotations[ANNOTATION_OFFERED_AT]) <= until
