@@ -34,6 +34,7 @@ __all__ = [
     "Sighting",
     "Step",
     "WaitUntil",
+    "Write",
     "YieldTo",
     "is_newer",
 ]
@@ -117,8 +118,16 @@ class Lost:
 
 Step = Read | WaitUntil | Claim | Renew | Answer | YieldTo | Lost
 
-# Writes whose answers may still come, at most: a leader tries every retry period until its deadline.
-_WRITES_MAX = 16
+# So many of its last writes a candidate remembers, however long ago they were.
+_WRITES_KEPT = 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Write:
+    """What a candidate wrote, and when it sent that, by its own clock."""
+
+    content: tuple[object, ...]
+    sent: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,8 +140,9 @@ class Candidacy:
     since the last attempt, so a leader need not wait for its next one. `succeeds`: the holder of this name has ended,
     because this candidate has locked the file that keeps the name; or, where it ends with `_`, all holders whose names
     begin so have, because this candidate holds another Lease that they held when they took this one; empty for none.
-    `written`: what this candidate last wrote, stored or not yet known to be. `has_rival`: another process was seen to
-    write under the same identity. `preferred_since`: since when the Lease has preferred the holder that it prefers.
+    `written`: what this candidate wrote within the time of a lease, stored or not yet known to be. `has_rival`: another
+    process was seen to write under the same identity. `preferred_since`: since when the Lease has preferred the holder
+    that it prefers.
     """
 
     identity: str
@@ -145,7 +155,7 @@ class Candidacy:
     stepping_down: bool = False
     doubtful: bool = False
     news: bool = False
-    written: tuple[tuple[object, ...], ...] = ()
+    written: tuple[Write, ...] = ()
     has_rival: bool = False
     preferred_since: float = float("-inf")
 
@@ -224,7 +234,7 @@ class Candidacy:
     def sent(self, now: float, *, jitter: float = 0.0, record: Record | None = None) -> Candidacy:
         """A claim, a renewal, or a leader's look at the Lease is being sent; the next comes a part `jitter` early."""
         due = now + self.timing.retry_period_seconds * (1 - jitter)
-        written = self.written if record is None else (*self.written, record.write)[-_WRITES_MAX:]
+        written = self.written if record is None else self._with_write(record, now)
         return dataclasses.replace(self, due=due, news=False, written=written)
 
     def stored(self, record: Record, resource_version: str, sent: float) -> Candidacy:
@@ -233,7 +243,6 @@ class Candidacy:
         if known is not None and _is_later(known.resource_version, resource_version):
             # Its answer was overtaken by what somebody did to the Lease afterwards.
             return dataclasses.replace(self, renewed=sent)
-        written = tuple(write for write in self.written if write != record.write)
         sighting = Sighting(record, resource_version, sent, sent)
         return dataclasses.replace(
             self,
@@ -241,8 +250,18 @@ class Candidacy:
             renewed=sent,
             doubtful=False,
             news=False,
-            written=(*written, record.write)[-_WRITES_MAX:],
+            written=self._with_write(record, sent),
         )
+
+    def _with_write(self, record: Record, sent: float) -> tuple[Write, ...]:
+        """With one more write. However often a leader tries, one of its writes may be seen as long as a lease lasts."""
+        others = [write for write in self.written if write.content != record.write]
+        since = sent - self.timing.written_seconds
+        kept = [write for write in others[:-_WRITES_KEPT] if write.sent >= since] + others[-_WRITES_KEPT:]
+        return (*kept, Write(record.write, sent))
+
+    def _has_written(self, record: Record) -> bool:
+        return any(write.content == record.write for write in self.written)
 
     def asked_to_step_down(self) -> Candidacy:
         """The term will end when its work has; until then the lease is renewed, whoever is preferred."""
@@ -318,7 +337,7 @@ class Candidacy:
 
     def _is_anothers(self, record: Record) -> bool:
         """Whether another process wrote this under our name."""
-        return record.holder == self.identity and record.write not in self.written
+        return record.holder == self.identity and not self._has_written(record)
 
     def _has_ended(self, holder: str) -> bool:
         """Whether a holder is one that this candidate succeeds. A name that only begins like it is another process."""
@@ -334,7 +353,7 @@ class Candidacy:
         if record is None:
             was_held = before is not None and before.record is not None and before.record.holder != self.identity
             return before.free_from if before is not None and was_held else now
-        if record.holder == self.identity and record.write in self.written:
+        if record.holder == self.identity and self._has_written(record):
             return now
         if self._has_ended(record.holder) and not has_rival:
             return now

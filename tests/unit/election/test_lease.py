@@ -267,6 +267,22 @@ class TestLeader:
         assert isinstance(step(sent, 103), Renew)
         assert not sent.has_rival
 
+    def test_a_late_write_is_its_own_however_often_it_tries(self) -> None:
+        timing = Timing(lease_duration_seconds=15, renew_deadline_seconds=10, retry_period_seconds=0.1)
+        leads = Candidacy(identity="me", timing=timing).sent(100).stored(MINE, "7", 100)
+        sent = [MINE.renewed(timing, WALL + dt.timedelta(seconds=number / 10)) for number in range(90)]
+        for number, renewal in enumerate(sent):
+            leads = leads.sent(100.1 + number / 10, record=renewal)
+        for late in (sent[0], sent[50], sent[-1]):
+            assert not leads.seen(late, "8", 109.5).has_rival
+        assert leads.seen(MINE.renewed(timing, WALL - dt.timedelta(seconds=1)), "8", 109.5).has_rival
+
+    def test_writes_of_long_ago_are_forgotten(self) -> None:
+        leads = leader(100)
+        for number in range(10_000):
+            leads = leads.sent(100 + number, record=MINE.renewed(Timing(), WALL + dt.timedelta(seconds=number)))
+        assert len(leads.written) <= 17
+
     def test_being_preferred_oneself_is_no_reason_to_go(self) -> None:
         preferred = dataclasses.replace(MINE, preferred_holder="me", strategy="example.com/y")
         assert isinstance(step(leader(100).seen(preferred, "8", 101), 101), Renew)
