@@ -13,7 +13,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 from fairlead.api import crds
 from fairlead.base.clock import RealClock
@@ -87,6 +87,22 @@ StandardError=append:/share/{name}.log
 """
 
 
+# When traffic is taken from a pod, by the API server's own log.
+WRITES_OF_ENDPOINTS: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [
+        {
+            "level": "RequestResponse",
+            "verbs": ["create", "update", "patch"],
+            "resources": [{"group": "discovery.k8s.io", "resources": ["endpointslices"]}],
+        },
+        {"level": "None"},
+    ],
+}
+
+
 class Cluster:
     """Two nodes, and the control plane they belong to."""
 
@@ -94,6 +110,13 @@ class Cluster:
         self.plane = plane
         self.nodes = nodes
         self.folder = folder
+
+    @property
+    def audit_log(self) -> pathlib.Path:
+        """Writes of EndpointSlices, one JSON object per line."""
+        if self.plane.audit_log is None:
+            raise RuntimeError("the API server keeps no audit log")
+        return self.plane.audit_log
 
     async def kubectl(self, *words: str, stdin: str = "") -> str:
         """Run kubectl; what it printed."""
@@ -163,7 +186,10 @@ async def cluster() -> AsyncIterator[Cluster]:
     folder = pathlib.Path(tempfile.mkdtemp(prefix="fl-"))
     (folder / "plane").mkdir()
     options = KubeOptions(
-        controllers=("*",), scheduler=True, apiserver_flags=("--allow-privileged=true", "--advertise-address=127.0.0.1")
+        controllers=("*",),
+        scheduler=True,
+        apiserver_flags=("--allow-privileged=true", "--advertise-address=127.0.0.1"),
+        audit_policy=WRITES_OF_ENDPOINTS,
     )
     plane = KubeControlPlane(folder / "plane", options, binaries=binaries)
     made = Cluster(plane, {}, folder)

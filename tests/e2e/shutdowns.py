@@ -106,8 +106,7 @@ class Sights:
     def __init__(self) -> None:
         self.daemons: dict[str, set[str]] = {node: set() for node in NODES}  # their uids
         self.readiness: dict[str, list[str]] = {node: [] for node in NODES}
-        self.unlisted: dict[str, dt.datetime] = {}
-        self._listed: set[str] = set()
+        self._ready: dict[str, set[str]] = {}  # by slice
 
     async def nodes(self, api: RawApi) -> None:
         async with api.watch("/api/v1/nodes") as watch:
@@ -129,20 +128,46 @@ class Sights:
     async def slices(self, api: RawApi) -> None:
         async with api.watch("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices") as watch:
             while True:
-                found = (await watch.next())["object"].get("endpoints") or ()
-                ready = {one["targetRef"]["name"] for one in found if "targetRef" in one and one["conditions"]["ready"]}
-                for name in [name for name in self.unlisted if name in ready]:
-                    del self.unlisted[name]
-                for name in self._listed - ready:
-                    self.unlisted.setdefault(name, dt.datetime.now(dt.UTC))
-                self._listed |= ready
+                found = (await watch.next())["object"]
+                self._ready[found["metadata"]["name"]] = ready_pods(found)
 
     def is_listed(self, name: str) -> bool:
-        return name in self._listed and name not in self.unlisted
+        return any(name in ready for ready in self._ready.values())
 
     def was_ready_again(self, node: str) -> bool:
         """Whether it said so after it had said that it goes down."""
         return "True" in self.readiness[node][self.readiness[node].index("False") :]
+
+
+def unlisted(audit_log: pathlib.Path) -> dict[str, dt.datetime]:
+    """When the write that made each endpoint not ready, for good, came to the API server, by that server's log.
+
+    All machines here share one clock, and the log has the moment of the write itself: how late a test or an agent sees
+    it plays no part.
+    """
+    writes = [json.loads(line) for line in audit_log.read_text(encoding="utf-8").splitlines()]
+    stored = [(one["responseObject"], one["requestReceivedTimestamp"]) for one in writes if is_stored(one)]
+    stored.sort(key=lambda one: int(one[0]["metadata"]["resourceVersion"]))
+    left: dict[str, dt.datetime] = {}
+    slices: dict[str, set[str]] = {}
+    for written, received in stored:
+        before = set().union(*slices.values())
+        slices[written["metadata"]["name"]] = ready_pods(written)
+        ready = set().union(*slices.values())
+        left |= dict.fromkeys(before - ready, dt.datetime.fromisoformat(received))
+        left = {name: moment for name, moment in left.items() if name not in ready}
+    return left
+
+
+def is_stored(write: Json) -> bool:
+    """Whether an entry of the audit log is about a slice that was stored."""
+    return bool(write["responseStatus"]["code"] < 300 and write["responseObject"].get("kind") == "EndpointSlice")
+
+
+def ready_pods(found: Json) -> set[str]:
+    """The pods of a slice that get traffic."""
+    endpoints = found.get("endpoints") or ()
+    return {one["targetRef"]["name"] for one in endpoints if "targetRef" in one and one["conditions"]["ready"]}
 
 
 @contextlib.asynccontextmanager

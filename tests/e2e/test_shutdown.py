@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.shutdowns import AGENT, DAEMONS, ENDED_WELL, GROUPS, KUBELET, NODES, Pair, Sights, watching
+from tests.e2e.shutdowns import AGENT, DAEMONS, ENDED_WELL, GROUPS, KUBELET, NODES, Pair, Sights, unlisted, watching
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -77,7 +77,8 @@ async def test_beside_the_kubelet_the_agent_does_the_same_and_does_not_forget(re
     assert 0 < ours["low"] <= 40
     assert {group: round(ours[group]) for group in ("middle", "critical")} == {"middle": 40, "critical": 3}
     assert len(sights.daemons[AGENT]) == 1, "its controller made no other for a node that goes down"
-    assert sights.unlisted[f"low-{AGENT}"] <= pair.said("low", AGENT)["TERM"], "traffic had left before the signal"
+    left = unlisted(real.audit_log)[f"low-{AGENT}"]
+    assert left <= pair.said("low", AGENT)["TERM"], "traffic had left before the signal"
 
 
 async def test_a_kubelet_that_is_killed_forgets_and_the_agent_takes_over(real: Cluster) -> None:
