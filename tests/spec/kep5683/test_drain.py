@@ -153,7 +153,7 @@ async def test_a_drain_that_nobody_takes_up_is_explained_and_taken_back(fleet: F
     said = await fleet.said("drain", lonely, "--timeout=7s", code=1)
     assert "nobody claims for the node" in said
     assert "is `fairlead agent` running on the node?" in said
-    assert "nobody took it up within 7s, so it was taken back" in said
+    assert "not claimed within 7s, so the event was deleted" in said
     left = (await fleet.api.get(EVENTS, fieldSelector=f"spec.bindingNode={lonely}")).expect(200)["items"]
     assert left == []
 

@@ -77,6 +77,6 @@ async def test_the_timeout_is_kept_where_an_agent_waits_for_a_driver(fleet: Flee
     """An agent that has seen the event waits five minutes for its driver; the user said three seconds."""
     await fleet.processes[f"driver-{fleet.node}"].stop()
     said = await fleet.said("drain", fleet.node, "--timeout=3s", code=1)
-    assert "nobody took it up within 3s, so it was taken back (waiting: driver fairlead.dev/drain " in said
+    assert "not claimed within 3s, so the event was deleted (waiting: driver fairlead.dev/drain " in said
     left: list[Any] = (await fleet.api.get(EVENTS, fieldSelector=f"spec.bindingNode={fleet.node}")).expect(200)["items"]
     assert left == []

@@ -135,9 +135,9 @@ async def _pending_limit(client: Client, request: Request, claimed: asyncio.Even
 
 
 async def _given_up(client: Client, asked: asking.Asked, request: Request) -> following.Outcome | None:
-    """Nobody claimed in time: take the request back, so that it does not come true hours later.
+    """Not claimed in time: delete the event, so that it is not carried out hours later.
 
-    What somebody else asked for is theirs to take back. None: it was claimed, or went, at the last moment.
+    An event that another user created stays. None: it was claimed, or deleted, at the last moment.
     """
     waited = f"{request.pending_timeout.total_seconds():g}s"
     event = asked.event
@@ -147,7 +147,7 @@ async def _given_up(client: Client, asked: asking.Asked, request: Request) -> fo
             return None
         if not asked.is_new:
             return following.Outcome(
-                succeeded=False, message=f"nobody took it up within {waited}; somebody else asked for it, so it stands"
+                succeeded=False, message=f"not claimed within {waited}; the event was there before, so it stays"
             )
         await client.of(LifecycleEvent).delete(
             event.name, uid=event.uid, resource_version=current.metadata.resource_version
@@ -155,4 +155,4 @@ async def _given_up(client: Client, asked: asking.Asked, request: Request) -> fo
     except (api_errors.NotFound, api_errors.Conflict):
         return None
     why = f" ({current.status.message})" if current.status.message else ""
-    return following.Outcome(succeeded=False, message=f"nobody took it up within {waited}, so it was taken back{why}")
+    return following.Outcome(succeeded=False, message=f"not claimed within {waited}, so the event was deleted{why}")

@@ -88,8 +88,8 @@ async def outcome_of(client: Client, last: Last, transition: LifecycleTransition
     if event.finished:
         return Outcome(event.claim_status is ClaimStatus.SUCCEEDED, event.status.message)
     if last.seen_to_go:
-        when = "before anybody took it up" if event.claim_status is ClaimStatus.PENDING else "while it was carried out"
-        return Outcome(succeeded=False, message=f"somebody deleted event {event.name} {when}")
+        when = "before it was claimed" if event.claim_status is ClaimStatus.PENDING else "while it was carried out"
+        return Outcome(succeeded=False, message=f"event {event.name} was deleted {when}")
     # It went while nobody watched. The Node keeps the state that was reached last, by whichever event: only one that
     # was reached without fault since this event was made can be this event's work.
     node = await client.of(Node).get(event.spec.binding_node)

@@ -100,7 +100,7 @@ async def test_a_deleted_request_is_seen_to_go(world: World) -> None:
     await world.events.delete(event.name)
     await world.clock.advance(1)
     assert not carried.result
-    assert f"somebody deleted event {event.name} before anybody took it up" in carried.screen.lines[-1]
+    assert f"event {event.name} was deleted before it was claimed" in carried.screen.lines[-1]
 
 
 async def test_an_earlier_success_is_not_taken_for_this_one(world: World) -> None:
@@ -142,7 +142,7 @@ async def test_a_request_nobody_takes_up_is_taken_back(world: World) -> None:
     assert not carried.task.done()
     await world.clock.advance(2)
     assert not carried.result
-    assert carried.screen.lines[-1].endswith("nobody took it up within 9s, so it was taken back")
+    assert carried.screen.lines[-1].endswith("not claimed within 9s, so the event was deleted")
     assert (await world.events.list()).items == []
 
 
@@ -151,7 +151,7 @@ async def test_what_somebody_else_asked_for_is_not_taken_back(world: World) -> N
     carried = Carried(world, world.admin, transition=await reboot(world), timeout=9)
     await world.clock.advance(20)
     assert not carried.result
-    assert carried.screen.lines[-1].endswith("somebody else asked for it, so it stands")
+    assert carried.screen.lines[-1].endswith("the event was there before, so it stays")
     assert [event.name for event in (await world.events.list()).items] == ["alices"]
 
 

@@ -100,13 +100,11 @@ async def test_a_node_that_says_nothing() -> None:
     assert silent.message == "event e is gone, and the node says nothing"
 
 
-@pytest.mark.parametrize(
-    ("status", "when"), [("", "before anybody took it up"), ("Claimed", "while it was carried out")]
-)
+@pytest.mark.parametrize(("status", "when"), [("", "before it was claimed"), ("Claimed", "while it was carried out")])
 async def test_what_was_seen_to_go_did_not_succeed(status: str, when: str) -> None:
     good = client(**TOLD, reason="DrainComplete", message=GOOD, lastTransitionTime=AFTER)
     outcome = await following.outcome_of(good, Last(event(status), seen_to_go=True), TRANSITION)
-    assert outcome == following.Outcome(succeeded=False, message=f"somebody deleted event e {when}")
+    assert outcome == following.Outcome(succeeded=False, message=f"event e was deleted {when}")
 
 
 @pytest.mark.parametrize(
