@@ -108,6 +108,7 @@ class CertificateKeeper:
     async def _stored(self) -> rotation.Stored:
         secrets = self._client.of(_SECRETS)
         keeping = self._keeping
+        delays = _RETRY.delays(self._client.randomness)
         while True:
             try:
                 found: Json | None = await secrets.get(keeping.secret, namespace=keeping.namespace)
@@ -126,7 +127,9 @@ class CertificateKeeper:
                     version = {"resourceVersion": found["metadata"]["resourceVersion"]}
                     await secrets.update(self._secret(new, version), namespace=keeping.namespace)
             except (api_errors.AlreadyExists, api_errors.Conflict):
-                continue  # another replica was faster; what it stored is as good
+                # Another replica was faster; what it stored is as good, once it can be read.
+                await self._client.clock.sleep(next(delays))
+                continue
             _log.info("certificate made", change=change.name.lower(), names=list(keeping.names))
             return new
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fairlead.api.yamltext import reading
+from fairlead.base import logs
 from fairlead.lifecycle.shutdown_config import BadShutdownConfig, ShutdownConfig, read_shutdown_config
 
 __all__ = ["AgentConfig", "kubelet_is_configured", "read_config"]
@@ -24,6 +25,8 @@ _FIELDS: Final = frozenset({*_SHUTDOWN, _RUNTIME, _UNIT, _KUBELET_CONFIG, "apiVe
 _SOCKET_SCHEME: Final = "unix://"
 _PIPE_SCHEME: Final = "npipe://"
 _PIPES: Final = "//./pipe/"
+
+_log = logs.get_logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +86,11 @@ def kubelet_is_configured(path: Path) -> bool:
     try:
         tree = reading.read(path.read_bytes())
         return isinstance(tree, dict) and read_shutdown_config(tree).enabled
-    except (OSError, reading.YamlError, BadShutdownConfig):
+    except FileNotFoundError:
+        return False
+    except (OSError, reading.YamlError, BadShutdownConfig) as error:
+        # Taken for a kubelet that ends no pods, so that two may do so.
+        _log.warning("kubelet configuration cannot be read", path=str(path), error=str(error))
         return False
 
 

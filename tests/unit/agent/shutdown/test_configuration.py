@@ -5,6 +5,7 @@ import pathlib
 import pytest
 
 from fairlead.agent.shutdown.configuration import kubelet_is_configured, read_config
+from fairlead.base import logs
 from fairlead.lifecycle.shutdown_config import BadShutdownConfig, Period
 
 
@@ -33,6 +34,19 @@ def test_the_kubelets_own_file_will_do(tmp_path: pathlib.Path) -> None:
     path = written(tmp_path, "kind: KubeletConfiguration\nmaxPods: 110\nshutdownGracePeriod: 30s\n")
     assert read_config(path).shutdown.budget_seconds == 30
     assert kubelet_is_configured(path)
+
+
+def test_a_kubelets_file_that_cannot_be_read_is_said(
+    tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs.configure(output="json")
+    assert not kubelet_is_configured(tmp_path / "missing")
+    assert capsys.readouterr().err == ""
+    path = written(tmp_path, "{")
+    assert not kubelet_is_configured(path)
+    said = capsys.readouterr().err
+    assert "kubelet configuration cannot be read" in said
+    assert str(path) in said
 
 
 @pytest.mark.parametrize(
