@@ -14,7 +14,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what Fairlead promises.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks; all of them unless named")
     parser.add_argument("--list", action="store_true", help="print their names and stop")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="of apiserver-fairness only the measurements whose name contains this; may be repeated",
+    )
     arguments = parser.parse_args()
+    harness.want_only(arguments.only)
     known = harness.discover()
     if arguments.list:
         print("\n".join(known))

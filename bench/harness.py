@@ -19,7 +19,9 @@ __all__ = [
     "at_most",
     "benchmark",
     "discover",
+    "is_wanted",
     "run",
+    "want_only",
 ]
 
 _FRAME = frozenset({"__main__", "harness"})
@@ -76,6 +78,17 @@ class Benchmark:
 
 
 _registered: dict[str, Benchmark] = {}
+_only: list[str] = []
+
+
+def want_only(texts: Iterable[str]) -> None:
+    """Let long benchmarks leave out every measurement whose name contains none of these; without any, measure all."""
+    _only[:] = texts
+
+
+def is_wanted(what: str) -> bool:
+    """Whether a measurement of this name is to be made. Only benchmarks that take minutes ask."""
+    return not _only or any(text in what for text in _only)
 
 
 def benchmark(name: str) -> Callable[[Callable[[], Iterable[Measurement]]], Callable[[], Iterable[Measurement]]]:

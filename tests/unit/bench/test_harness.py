@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.harness import Bar, Benchmark, BenchmarkSkipped, Measurement, at_least, at_most, run
+from bench.harness import Bar, Benchmark, BenchmarkSkipped, Measurement, at_least, at_most, is_wanted, run, want_only
 
 ROOT = Path(__file__).parents[3]
 
@@ -61,6 +61,15 @@ def test_run(measure: object, *, must_run: bool, good_end: bool, words: list[str
     text = "\n".join(lines)
     assert [word for word in words if word not in text] == []
     assert lines[-1].startswith("after")
+
+
+def test_only_some_measurements() -> None:
+    assert is_wanted("GET beside LIST")
+    want_only(["beside GET", "CPU"])
+    try:
+        assert [is_wanted(what) for what in ("GET beside GET", "CPU of GET", "GET beside LIST")] == [True, True, False]
+    finally:
+        want_only([])
 
 
 def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
