@@ -2,8 +2,9 @@
 
 What is done to an object of megabytes (reading, checking, tracking, encoding) takes up to seconds. Such a step is a
 plain function over values that only its request holds, so it can run in a thread; the interpreter lets the event loop
-in between every few instructions. There is one thread: more would not be faster, and would hold more at once. The
-steps of different users run in turn. Small requests, nearly all, never leave the event loop.
+in between every few instructions. What is one long instruction, as decoding is, cannot be cut: between two of them the
+thread pauses (`pause`). There is one thread: more would not be faster, and would hold more at once. The steps of
+different users run in turn. Small requests, nearly all, never leave the event loop.
 """
 
 from __future__ import annotations
@@ -13,18 +14,25 @@ import collections
 import concurrent.futures
 import contextvars
 import functools
+import threading
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["LARGE_BYTES", "Offload", "begin_request", "weigh"]
+__all__ = ["LARGE_BYTES", "Offload", "begin_request", "pause", "weigh"]
 
 # What costs most per byte takes some 30 milliseconds at this size.
 LARGE_BYTES = 64 * 1024
+
+# The event loop needs the interpreter several times for one small request: so long the thread leaves it alone.
+_PAUSE_SECONDS = 0.0002
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _weight: contextvars.ContextVar[int] = contextvars.ContextVar("weight", default=0)
 _user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
+
+_thread = threading.local()
+_never = threading.Event()
 
 
 def begin_request(user: str) -> None:
@@ -39,10 +47,29 @@ def weigh(size: int) -> None:
         _weight.set(size)
 
 
-class _Step(NamedTuple):
-    user: str
-    call: Callable[[], Any]
-    done: asyncio.Future[Any]
+def pause() -> None:
+    """In the thread, let the event loop answer what has come meanwhile; elsewhere nothing.
+
+    Called before and after what keeps the interpreter for long. Without it, each of the few times that the event loop
+    needs the interpreter for one request would wait for another of these.
+    """
+    if getattr(_thread, "is_ours", False):
+        _never.wait(_PAUSE_SECONDS)
+
+
+def _run(call: Callable[[], _T]) -> _T:
+    _thread.is_ours = True
+    pause()
+    return call()
+
+
+class _Step:
+    __slots__ = ("call", "done", "user")
+
+    def __init__(self, user: str, call: Callable[[], Any], done: asyncio.Future[Any]) -> None:
+        self.user = user
+        self.call = call
+        self.done = done
 
 
 class Offload:
@@ -56,7 +83,7 @@ class Offload:
 
     def __init__(self) -> None:
         self._executor: concurrent.futures.ThreadPoolExecutor | None = None
-        self._waiting: collections.OrderedDict[str, collections.deque[_Step]] = collections.OrderedDict()
+        self._waiting: collections.OrderedDict[str, collections.OrderedDict[_Step, None]] = collections.OrderedDict()
         self._busy = False
 
     async def run(self, function: Callable[_P, _T], /, *arguments: _P.args, **named: _P.kwargs) -> _T:
@@ -69,7 +96,7 @@ class Offload:
             return function(*arguments, **named)
         done: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
         step = _Step(_user.get(), functools.partial(function, *arguments, **named), done)
-        self._waiting.setdefault(step.user, collections.deque()).append(step)
+        self._waiting.setdefault(step.user, collections.OrderedDict())[step] = None
         if not self._busy:
             self._next()
         try:
@@ -81,7 +108,7 @@ class Offload:
     def _drop(self, step: _Step) -> None:
         steps = self._waiting.get(step.user)
         if steps is not None and step in steps:
-            steps.remove(step)
+            del steps[step]
             if not steps:
                 del self._waiting[step.user]
 
@@ -89,7 +116,7 @@ class Offload:
         """Begin the next step, if there is one."""
         while self._waiting:
             user, steps = next(iter(self._waiting.items()))
-            step = steps.popleft()
+            step, _ = steps.popitem(last=False)
             if steps:
                 self._waiting.move_to_end(user)
             else:
@@ -103,7 +130,7 @@ class Offload:
         if self._executor is None:
             self._executor = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="large-objects")
         try:
-            running = asyncio.get_running_loop().run_in_executor(self._executor, step.call)
+            running = asyncio.get_running_loop().run_in_executor(self._executor, _run, step.call)
         except RuntimeError as error:  # no thread can be started now; the next large request tries again
             step.done.set_exception(error)
             return

@@ -3,10 +3,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
+from collections.abc import Callable
 
 import pytest
 
-from fairlead.apiserver.offload import LARGE_BYTES, Offload, begin_request, weigh
+from fairlead.apiserver.offload import LARGE_BYTES, Offload, begin_request, pause, weigh
 from fairlead.base.tasks import TaskScope, cancel_and_wait
 
 
@@ -134,3 +135,64 @@ async def test_a_thread_that_cannot_be_started_stops_no_later_step(monkeypatch: 
 
 def _refuse(_thread: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
+
+
+compared: list[int] = []
+
+
+class Name(str):
+    """A user's name that counts how often it is compared."""
+
+    __slots__ = ()
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        compared.append(1)
+        return str.__eq__(self, other)
+
+
+async def test_a_mass_of_requests_that_are_cancelled_is_dropped_without_a_search() -> None:
+    offload, may_end = Offload(), threading.Event()
+
+    async def ask(step: Callable[[], object]) -> None:
+        begin_request(Name("alice"))
+        weigh(LARGE_BYTES)
+        await offload.run(step)
+
+    async with TaskScope("test") as scope:
+        running = scope.start(ask(may_end.wait), name="running")
+        await asyncio.sleep(0)
+        waiting = [scope.start(ask(int), name="waiting") for _ in range(500)]
+        await asyncio.sleep(0)
+        compared.clear()
+        for task in reversed(waiting):
+            await cancel_and_wait(task)
+        assert len(compared) < 5 * len(waiting)
+        may_end.set()
+        await running
+
+
+def pausing() -> int:
+    pause()
+    return threading.get_ident()
+
+
+async def test_a_pause_is_for_the_thread_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the event loop it would hold up all others."""
+    paused: list[int] = []
+    monkeypatch.setattr("fairlead.apiserver.offload._never", Never(paused))
+    pause()
+    assert paused == []
+    begin_request("alice")
+    weigh(LARGE_BYTES)
+    thread = await Offload().run(pausing)
+    assert paused == [thread, thread], "before the step, and where the step says so"
+
+
+class Never:
+    def __init__(self, paused: list[int]) -> None:
+        self._paused = paused
+
+    def wait(self, seconds: float) -> None:
+        assert 0 < seconds < 0.01
+        self._paused.append(threading.get_ident())
