@@ -77,7 +77,7 @@ class Objects:
                 while found is None and await watcher.take():
                     found = self.get(resource, namespace, name)
         except TimeoutError:
-            pass
+            found = self.get(resource, namespace, name)  # it may be there, and the request still wait for its turn
         finally:
             self._store.unwatch(resource.table, watcher)
         return found
