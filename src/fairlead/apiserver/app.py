@@ -17,7 +17,6 @@ from fairlead.apiserver.attributes import ANONYMOUS, Attributes, UserInfo
 from fairlead.apiserver.dispatch import Dispatcher
 from fairlead.apiserver.flowcontrol.filter import FlowControl
 from fairlead.apiserver.http.messages import Request, Response, json_response, status_response
-from fairlead.apiserver.http.streams import Stream
 from fairlead.apiserver.routing import RequestInfo, read_request
 from fairlead.apiserver.storage.interface import DiskFull
 from fairlead.apiserver.storage.store import StoreStopped
@@ -84,13 +83,13 @@ class Application(msgspec.Struct):
     async def handle(self, request: Request) -> Response:
         """Answer one request. Never raises, except when it is cancelled."""
         if request.method == "OPTIONS" and request.path == "*":
-            await self.flow.take_turn(request.client_address)
+            await self.flow.take_turn(request)
             return Response(content_type="")  # it asks whether there is a server; nothing is authorised for that
         request.audit_id = request.header("audit-id") or self.ids.uuid()
         try:
             info = read_request(request)
         except errors.ApiError as error:
-            await self.flow.take_turn(request.client_address)
+            await self.flow.take_turn(request)
             return status_response(error)
         tokens = [observer.begin(request, info) for observer in self.observers]
         try:
@@ -105,8 +104,7 @@ class Application(msgspec.Struct):
             for observer, token in zip(self.observers, tokens, strict=True):
                 response = observer.end(token, response)
         except BaseException:
-            if isinstance(response.body, Stream):
-                response.body.close()
+            response.discard()
             response.sent()  # it never will be
             raise
         return response

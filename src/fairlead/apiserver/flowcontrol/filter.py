@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -34,9 +34,10 @@ _RETRY_AFTER_SECONDS = 1
 # What the server computes for one (measured: TLS 1.3 with the keys that the server makes).
 _HANDSHAKE_SECONDS = 0.0005
 # It is the user of the connection who stays.
-_HANDSHAKE_PRESENT_SECONDS = 0.1
+_NEWCOMER_PRESENT_SECONDS = 0.1
 _TOO_MANY = "Too many requests, please try again later."
 
+_T = TypeVar("_T")
 _NO_LIMITS = Limits(seats=0, size=0, unsent=0, places=0, streams=0)
 
 _MASTERS = "system:masters"
@@ -82,11 +83,13 @@ class _Level:
 
     def answered(self, ticket: Ticket, size: int, *, stream: bool) -> None:
         """A request has its answer."""
-        self._wake(self.queues.answer(ticket, size, stream=stream))
+        if started := self.queues.answer(ticket, size, stream=stream):
+            self._wake(started)
 
     def leave(self, ticket: Ticket) -> None:
         """A request ends."""
-        self._wake(self.queues.leave(ticket))
+        if started := self.queues.leave(ticket):
+            self._wake(started)
 
     def _wake(self, started: list[Ticket]) -> None:
         for ticket in started:
@@ -132,6 +135,7 @@ class FlowControl:
             TooManyRequests: too many of the user's requests wait, or this one waited too long.
         """
         if request.trusted_user is not None or _MASTERS in user.groups or not self._enforced:
+            self._settle(request)
             request.lane = None  # the connection may have carried requests of a user who has to wait
             return await answer()
         if info.is_resource or info.path[1:].partition("/")[0] not in _PROBES:
@@ -142,7 +146,10 @@ class FlowControl:
             level, ticket = self._probes, Ticket(request.client_address, 0, stream=False)
             share = self._pacer.share(_of_address(request.client_address))
         # The connection may have waited for the turn already, if it has carried requests of this user before.
-        set_aside = request.set_aside if request.lane is share else 0.0
+        set_aside = request.set_aside
+        if set_aside and request.lane is not share:
+            self._settle(request)
+            set_aside = 0.0
         request.lane = share
         if not level.queues.arrive(ticket):
             set_aside = await self._wait(level, ticket, share)
@@ -168,26 +175,53 @@ class FlowControl:
         response.on_sent = functools.partial(level.leave, ticket)
         return response
 
-    def take_turn_of(self, lane: Any, step: Step) -> float:
+    def newcomer(self, address: str) -> UserShare | None:
+        """The lane of an address's connections of whose users nothing is known yet."""
+        return self._pacer.share(("handshake", address), _NEWCOMER_PRESENT_SECONDS) if self._enforced else None
+
+    def take_turn_of(self, lane: UserShare, step: Step) -> float:
         """What is set aside if it is the turn of a connection's user; else 0, and ``step`` is called when it is."""
         set_aside = self._pacer.take(lane)
         if not set_aside:
             self._pacer.call_in_turn(lane, step)
         return set_aside
 
-    def withdraw(self, lane: Any, step: Step) -> None:
+    def ran(self, lane: UserShare, seconds: float, set_aside: float) -> None:
+        """A turn was used for something that took so long and was no request."""
+        self._pacer.ran(lane, seconds, set_aside)
+
+    def withdraw(self, lane: UserShare, step: Step) -> None:
         """Do not call it any more: the connection is gone."""
         self._pacer.withdraw(lane, step)
 
-    async def take_turn(self, address: str) -> None:
-        """Return when it is an address's turn to be refused a request that cannot be understood."""
+    def run_in_turns(self, lane: UserShare, work: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
+        """Run a part of an answer that is being sent, each step of it in its turn."""
+        return self._pacer.run(lane, work)
+
+    def still_there(self, lane: UserShare) -> None:
+        """An answer is still being sent: its user counts as present."""
+        self._pacer.still_there(lane)
+
+    def now(self) -> float:
+        """The time by which steps are measured, in seconds."""
+        return self._clock.monotonic()
+
+    async def take_turn(self, request: Request) -> None:
+        """Return when it is the turn of a request's address to be refused what cannot be understood."""
+        self._settle(request)
         if self._enforced:
-            await self._take_turn(self._pacer.share(_of_address(address)), 0.0)
+            await self._take_turn(self._pacer.share(_of_address(request.client_address)), 0.0)
+
+    def _settle(self, request: Request) -> None:
+        """A turn that was taken for a request, and in which it does not run, was used for reading it."""
+        if request.set_aside:
+            self._pacer.ran(request.lane, 0.0, request.set_aside)
+            request.set_aside = 0.0
 
     async def begin_handshake(self, address: str) -> None:
         """Return when it is an address's turn to begin a TLS handshake."""
         if self._enforced:
-            share = self._pacer.share(("handshake", address), _HANDSHAKE_PRESENT_SECONDS)
+            share = self._pacer.share(("handshake", address), _NEWCOMER_PRESENT_SECONDS)
             await self._take_turn(share, _HANDSHAKE_SECONDS)
 
     async def _take_turn(self, share: UserShare, seconds: float) -> None:

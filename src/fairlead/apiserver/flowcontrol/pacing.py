@@ -14,6 +14,7 @@ from fairlead.base.clock import Clock
 __all__ = ["Pacer", "Step", "UserShare"]
 
 _T = TypeVar("_T")
+_NOTHING: Any = object()
 # Called when its turn has come, with what is set aside for it.
 Step = Callable[[float], None]
 UserShare = Share[Step]
@@ -31,6 +32,10 @@ class Pacer:
     def share(self, user: Hashable, present_seconds: float = PRESENT_SECONDS) -> UserShare:
         """The share of a user whose request arrives, and who counts as present for so long."""
         return self._turns.share(user, self.now(), present_seconds)
+
+    def still_there(self, share: UserShare) -> None:
+        """An answer to the user is still being sent."""
+        self._turns.note_presence(share, self.now())
 
     def call_in_turn(self, share: UserShare, step: Step) -> None:
         """Call this when it is the user's turn."""
@@ -58,13 +63,25 @@ class Pacer:
         if self._turns.ran(share, seconds, set_aside) and not self._planned:
             self._plan()
 
-    def run(self, share: UserShare, handler: Coroutine[Any, Any, _T], set_aside: float) -> Awaitable[_T]:
-        """Run a handler, whose first step has its turn already; each further step waits for its own.
+    async def run(self, share: UserShare, handler: Coroutine[Any, Any, _T], set_aside: float = 0.0) -> _T:
+        """Run a handler, each of whose steps waits for its turn; the first one has had it if something is set aside.
 
         What the handler waits for is awaited by this task as if it did so itself. A cancellation reaches it wherever it
         stands; it does not wait for a turn then.
         """
-        return _Steps(self, share, handler, set_aside)
+        awaited = _NOTHING
+        if set_aside:
+            # Most handlers have one step only.
+            now = self.now
+            began = now()
+            try:
+                awaited = handler.send(None)
+            except StopIteration as ended:
+                result: _T = ended.value
+                return result
+            finally:
+                self.ran(share, now() - began, set_aside)
+        return await _Steps(self, share, handler, awaited)
 
     def _plan(self) -> None:
         if not self._planned:
@@ -76,12 +93,15 @@ class Pacer:
 
         So between two turns the loop looks twice for what arrived, and another user's request runs first.
         """
-        self._planned = False
+        loop = asyncio.get_running_loop()
         for step, set_aside in self._turns.turn():
-            step(set_aside)
-        if self._turns.waiting:
-            self._planned = True
-            asyncio.get_running_loop().call_soon(self._let_run)
+            try:
+                step(set_aside)
+            except Exception as error:  # noqa: BLE001 - one step that fails takes no turn from the others
+                loop.call_exception_handler({"message": "a step failed in its turn", "exception": error})
+        self._planned = self._turns.waiting > 0 or self._turns.is_spent
+        if self._planned:
+            loop.call_soon(self._let_run)
 
     def _let_run(self) -> None:
         asyncio.get_running_loop().call_soon(self._turn)
@@ -90,13 +110,14 @@ class Pacer:
 class _Steps(Awaitable[_T], Generator[Any, Any, _T]):
     """The steps of one handler, which a task resumes one by one, as it would resume the handler itself."""
 
-    __slots__ = ("_handler", "_pacer", "_set_aside", "_share", "_waiting")
+    __slots__ = ("_awaited", "_handler", "_pacer", "_set_aside", "_share", "_waiting")
 
-    def __init__(self, pacer: Pacer, share: UserShare, handler: Coroutine[Any, Any, _T], set_aside: float) -> None:
+    def __init__(self, pacer: Pacer, share: UserShare, handler: Coroutine[Any, Any, _T], awaited: Any) -> None:
         self._pacer = pacer
         self._share = share
         self._handler = handler
-        self._set_aside = set_aside  # for the next step, if that has its turn
+        self._awaited = awaited  # for this its first step waits; _NOTHING: it has not run
+        self._set_aside = 0.0  # for the next step, if that has its turn
         self._waiting: Generator[Any, Any, float] | None = None  # for the turn of the next step
 
     def __await__(self) -> Generator[Any, Any, _T]:
@@ -104,6 +125,9 @@ class _Steps(Awaitable[_T], Generator[Any, Any, _T]):
 
     def send(self, value: Any) -> Any:
         """Go on: what was awaited is there."""
+        if self._awaited is not _NOTHING:
+            awaited, self._awaited = self._awaited, _NOTHING
+            return awaited
         if self._waiting is None and not self._set_aside:
             self._set_aside = self._pacer.take(self._share)
             if not self._set_aside:

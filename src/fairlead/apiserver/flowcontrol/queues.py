@@ -94,7 +94,8 @@ class Queues:
         if ticket.stream and not self.streams.fits(user, 1):
             return self._refuse(ticket, Refusal.CONCURRENCY_LIMIT)
         if user not in self.waiting and self._may_start(ticket):
-            self._take_stream(ticket)
+            if ticket.stream:
+                self._take_stream(ticket)
             self._start(ticket)
             return True
         if not self.places.fits(user, 1):
@@ -111,14 +112,15 @@ class Queues:
         self._leave_queue(ticket)
         self._give_stream(ticket)
         self._refuse(ticket, Refusal.TIME_OUT)
-        return self._admit()  # the next one may ask for less
+        return self._admit_next_of(ticket.user)
 
     def answer(self, ticket: Ticket, size: int, *, stream: bool) -> list[Ticket]:
         """A running request has its answer: its seat and its body's bytes are free. Returns who starts now."""
         user = ticket.user
         self.seats.give(user, 1)
-        self.bodies.give(user, ticket.size)
-        if not stream:
+        if ticket.size:
+            self.bodies.give(user, ticket.size)
+        if ticket.holds_stream and not stream:
             self._give_stream(ticket)
         ticket.size = size
         self.answers.take(user, size)
@@ -130,19 +132,23 @@ class Queues:
 
         It may be called again.
         """
-        match ticket.phase:
-            case Phase.ANSWERED:
-                self.answers.give(ticket.user, ticket.size)
-            case Phase.QUEUED:
-                self._leave_queue(ticket)
-            case Phase.RUNNING:
-                self.seats.give(ticket.user, 1)
-                self.bodies.give(ticket.user, ticket.size)
-            case Phase.GONE:
-                return []
-        self._give_stream(ticket)
+        phase = ticket.phase
+        if phase is _ANSWERED:
+            self.answers.give(ticket.user, ticket.size)
+        elif phase is _RUNNING:
+            self.seats.give(ticket.user, 1)
+            self.bodies.give(ticket.user, ticket.size)
+        elif phase is _QUEUED:
+            self._leave_queue(ticket)
+        else:
+            return []
+        if ticket.holds_stream:
+            self._give_stream(ticket)
         ticket.phase = _GONE
-        return self._admit() if self.waiting else []
+        if not self.waiting:
+            return []
+        # What waits behind a request that left the queue may ask for less. Nothing else is free.
+        return self._admit() if phase is not _QUEUED else self._admit_next_of(ticket.user)
 
     def _admit(self) -> list[Ticket]:
         """Start what can be started, one request of each user after another."""
@@ -161,13 +167,29 @@ class Queues:
                 started.append(ticket)
         return started
 
+    def _admit_next_of(self, user: str) -> list[Ticket]:
+        """Start what can be started of one user, whose first request does not wait any more."""
+        started: list[Ticket] = []
+        while user in self.waiting and self._may_start(ticket := next(iter(self.waiting[user]))):
+            self._leave_queue(ticket)
+            if user in self.waiting:
+                self.waiting.move_to_end(user)
+            self._start(ticket)
+            started.append(ticket)
+        return started
+
     def _may_start(self, ticket: Ticket) -> bool:
-        user = ticket.user
-        return self.seats.fits(user, 1) and self.bodies.fits(user, ticket.size) and self.answers.has_room(user)
+        user, size = ticket.user, ticket.size
+        return (
+            self.seats.fits(user, 1)
+            and (not size or self.bodies.fits(user, size))
+            and (user not in self.answers.held or self.answers.has_room(user))
+        )
 
     def _start(self, ticket: Ticket) -> None:
         self.seats.take(ticket.user, 1)
-        self.bodies.take(ticket.user, ticket.size)
+        if ticket.size:
+            self.bodies.take(ticket.user, ticket.size)
         ticket.phase = _RUNNING
 
     def _refuse(self, ticket: Ticket, why: Refusal) -> bool:

@@ -27,7 +27,7 @@ _BEYOND = 4
 _KNOWN_USERS = 256  # before those who are gone are forgotten
 _SMOOTHING = 0.2
 
-S = TypeVar("S")
+S = TypeVar("S", bound=Hashable)
 
 
 class Share(Generic[S]):
@@ -41,7 +41,8 @@ class Share(Generic[S]):
         self.present_until = 0.0  # in seconds of the clock
         self.served_in = -1  # the last pass in which a step of it ran
         self.queued = False  # it stands in the order of users
-        self.waiting: collections.deque[S] = collections.deque()
+        # A thousand connections may be lost at once: each takes out its own step without looking at the others.
+        self.waiting: collections.OrderedDict[S, None] = collections.OrderedDict()
 
 
 class Turns(Generic[S]):
@@ -78,6 +79,11 @@ class Turns(Generic[S]):
             if len(self.shares) >= self._forget_at:
                 self._forget(now)
             share = self.shares[user] = Share(self._virtual)
+        self.note_presence(share, now, present_seconds)
+        return share
+
+    def note_presence(self, share: Share[S], now: float, present_seconds: float = PRESENT_SECONDS) -> None:
+        """A user's request arrives, or an answer to one is still being sent."""
         share.present_until = now + present_seconds
         if share is not self._latest:
             if self._latest is not None:
@@ -85,7 +91,6 @@ class Turns(Generic[S]):
                 self._others_until = max(self._others_until, both)
             self._latest = share
         self._slice = BESIDE_SECONDS if now < self._others_until else ALONE_SECONDS
-        return share
 
     def take(self, share: Share[S]) -> float:
         """What is set aside for a user's next step if it runs in this pass; 0 if it has to `wait`."""
@@ -110,14 +115,14 @@ class Turns(Generic[S]):
 
     def wait(self, share: Share[S], step: S) -> None:
         """The step waits for its turn."""
-        share.waiting.append(step)
+        share.waiting[step] = None
         self.waiting += 1
         self._enter(share)
 
     def withdraw(self, share: Share[S], step: S) -> None:
         """The step does not wait any more. It may have been chosen already."""
         if step in share.waiting:
-            share.waiting.remove(step)
+            del share.waiting[step]
             self.waiting -= 1
 
     def ran(self, share: Share[S], seconds: float, set_aside: float) -> bool:
@@ -130,6 +135,11 @@ class Turns(Generic[S]):
         self._virtual = max(self._virtual, began if self.waiting else share.served)
         share.served_in = self._pass
         share.cost += _SMOOTHING * (seconds - share.cost)
+        return self._spent >= self._slice
+
+    @property
+    def is_spent(self) -> bool:
+        """The time of this pass is used up."""
         return self._spent >= self._slice
 
     def turn(self) -> list[tuple[S, float]]:
@@ -149,7 +159,7 @@ class Turns(Generic[S]):
             if due > entered and self._order and due > self._order[0][0]:
                 self._enter(share, due)
                 continue
-            chosen.append((share.waiting.popleft(), share.cost))
+            chosen.append((share.waiting.popitem(last=False)[0], share.cost))
             self.waiting -= 1
             planned[share] = planned.get(share, 0.0) + share.cost
             self._spent += share.cost

@@ -38,7 +38,7 @@ _PATIENCE_SECONDS = (
     float("inf"),  # room: every response says how long itself
     5.0,  # goodbye
 )
-_BODY, _ROOM = Phase.BODY, Wait.ROOM
+_BODY, _ROOM, _NONE = Phase.BODY, Wait.ROOM, Answer.NONE
 _UNSENT_BYTES = 16 * 1024
 # The parser cannot be stopped between two requests, so it gets no more than this at once.
 _SLICE_BYTES = 4 * 1024
@@ -69,7 +69,8 @@ class Connection(asyncio.Protocol):
         self._commitment = commitment.Commitment()  # of the request that is being answered
         self._waits_since = site.now
         self._lost = False
-        self._lane = Lane(site.pace, self._follow)
+        self._lane = Lane(site.pace, self._go_on)
+        self._deferred_at = 0.0
         self._certificate: bytes | None = None
         self._address = ""
 
@@ -83,7 +84,7 @@ class Connection(asyncio.Protocol):
             return
         # Over TLS half a megabyte would be kept for each watcher that does not read.
         self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
-        self._outgoing = Outgoing(transport, self._hurry)
+        self._outgoing = Outgoing(transport, self._hurry, self._site.pace)
         self._site.connections.add(self)
         self._site.empty.clear()
         tls = transport.get_extra_info("ssl_object")
@@ -92,6 +93,7 @@ class Connection(asyncio.Protocol):
             self._site.known(self)
         peer = transport.get_extra_info("peername")
         self._address = peer[0] if peer else ""
+        self._lane.open(self._address)
         self._task = self._site.tasks.start(self._serve(), name="connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -121,12 +123,28 @@ class Connection(asyncio.Protocol):
             self._unparsed += data
         elif not self._flow.deaf:
             self._unparsed = data
-        if self._flow.idle and not self._lane.is_open():
-            if self._reading and len(self._unparsed) > AHEAD_BYTES:
-                self._reading = False
-                self._transport.pause_reading()
+        lane = self._lane
+        if not lane.deferred and lane.is_open():
+            self._read_on()
             return
+        if not self._deferred_at:
+            self._deferred_at = self._site.now
+        # The rest of a body is not even decrypted. A request that begins is mostly here as a whole.
+        if self._reading and (self._flow.phase is _BODY or len(self._unparsed) > AHEAD_BYTES):
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _go_on(self) -> None:
+        """It is the turn of what has come. The time until then was not the client's."""
+        self.ends_at += self._site.now - self._deferred_at
+        self._deferred_at = 0.0
+        self._read_on()
+
+    def _read_on(self) -> None:
+        size = len(self._unparsed)
         self._follow()
+        if not self._waiting or self._flow.answer is not _NONE:
+            self._lane.was_read(size - len(self._unparsed))
 
     def pause_writing(self) -> None:
         """The client does not read."""
@@ -207,11 +225,7 @@ class Connection(asyncio.Protocol):
     # ---- carrying out what follows
 
     def _follow(self) -> None:
-        """Parse what may be parsed, read or stop reading, and set the deadline.
-
-        Called after every event that
-        can change one of them.
-        """
+        """Parse, read or stop reading, and set the deadline: after every event that can change one of them."""
         flow = self._flow
         if self._unparsed:
             self._parse()
@@ -272,24 +286,19 @@ class Connection(asyncio.Protocol):
         """Let the time begin that the client has for what the server now waits for."""
         self._waits_since = self._site.now
         if self._wait is _ROOM:
-            self._progress = self._read_progress()
+            self._progress = self._outgoing.read_progress()
             self.ends_at = self._site.now + self._stall_seconds
         else:
             self.ends_at = self._site.now + _PATIENCE_SECONDS[self._wait]
-
-    def _read_progress(self) -> int:
-        """A number that grows when the client reads. What is unsent shrinks late: buffers of megabytes lie between."""
-        taken = sockets.acknowledged_bytes(self._transport.get_extra_info("socket"))
-        return -int(self._transport.get_write_buffer_size()) if taken is None else taken
 
     def cut_overdue(self) -> bool:
         """Hang up if the client takes too long. One that reads, however slowly, has its time anew."""
         if not self._reading and sockets.peer_has_closed(self._transport.get_extra_info("socket")):
             self.abort()  # what lies in front of its farewell is not read before the answer has ended
             return True
-        if self.ends_at >= self._site.now:
+        if self.ends_at >= self._site.now or self._lane.deferred:
             return False
-        if self._wait is _ROOM and self._read_progress() > self._progress:
+        if self._wait is _ROOM and self._outgoing.read_progress() > self._progress:
             self._set_deadline()
             return False
         self.abort()
@@ -343,10 +352,11 @@ class Connection(asyncio.Protocol):
                 self._commitment = commitment.undertake()
                 request = self._request(incoming)
                 response = await self._site.handler(request)
-                self._lane.known = request.lane
+                self._lane.answered(request)
+                self._outgoing.lane = request.lane
                 try:
                     if self._lost:
-                        _discard(response)
+                        response.discard()
                         return
                     closing = self._begin_response(incoming, response)
                     await self._respond(incoming, response, closing=closing)
@@ -416,7 +426,7 @@ class Connection(asyncio.Protocol):
             if incoming.method != "HEAD":
                 await self._outgoing.stream(body, chunked=chunked)
         finally:
-            _discard(response)
+            response.discard()
 
     def _close(self) -> None:
         """End the connection. A client that still sends reads first why it was refused, if it does so in time."""
@@ -430,12 +440,6 @@ class Connection(asyncio.Protocol):
         self._outgoing = Outgoing(GONE, _nothing)
         self._waiting.clear()
         self._receiving = Incoming()
-
-
-def _discard(response: Response) -> None:
-    """Let go of a stream, read to its end or not."""
-    if isinstance(response.body, Stream):
-        response.body.close()
 
 
 def _nothing() -> None:

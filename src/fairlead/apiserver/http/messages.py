@@ -111,6 +111,11 @@ class Response(msgspec.Struct):
     # Called by the server when the answer is handed to the network, or when that has failed.
     on_sent: Callable[[], None] | None = None
 
+    def discard(self) -> None:
+        """Let go of a stream, read to its end or not."""
+        if isinstance(self.body, Stream):
+            self.body.close()
+
     def sent(self) -> None:
         """It needs no memory any more."""
         if self.on_sent is not None:

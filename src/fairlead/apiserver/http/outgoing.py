@@ -10,13 +10,17 @@ import asyncio
 import collections
 import contextlib
 import functools
+import itertools
 import socket
 import struct
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from fairlead.apiserver.http.lane import Turn
+from fairlead.apiserver.http.pace import Pace
 from fairlead.apiserver.http.streams import PIECE_BYTES, Stream, Text, Unsent
+from fairlead.base import sockets
 
 __all__ = ["GONE", "UNSENT_TOTAL_BYTES", "Held", "Outgoing", "chosen_to_cut", "reset_when_closed"]
 
@@ -27,6 +31,7 @@ UNSENT_TOTAL_BYTES = 192 << 20
 _BELOW_BYTES = 112 * 1024
 # Close without waiting for the client to take what is left; the kernel would wait for a quarter of an hour.
 _NO_LINGER = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
+_PIECES_AT_ONCE = 4  # of an answer that is there as a whole, before others have a turn
 _C = TypeVar("_C")
 
 
@@ -95,11 +100,28 @@ class Outgoing:
        is done by the task that awaits `stream`.
     3. `hurry` is called when a stream should end and the client does not read: the end cannot wait for it for long.
     4. A body that cannot be completed ends with an aborted connection, so that no client takes it for whole.
+    5. What is sent to a user in `lane`, beyond what is short, is made and written in that user's turns. News of a
+       watch are not: they are few at a time.
     """
 
-    __slots__ = ("_chunked", "_done", "_hurry", "_room", "_source", "_transport", "_unsent", "held_back")
+    __slots__ = (
+        "_chunked",
+        "_done",
+        "_hurry",
+        "_pace",
+        "_room",
+        "_source",
+        "_transport",
+        "_turn",
+        "_unsent",
+        "held_back",
+        "lane",
+    )
 
-    def __init__(self, transport: Any, hurry: Callable[[], None]) -> None:
+    def __init__(self, transport: Any, hurry: Callable[[], None], pace: Pace | None = None) -> None:
+        self.lane: Any = None  # of the user whose request is answered; None: it need not wait
+        self._pace = pace
+        self._turn: Turn | None = None
         self.held_back = False
         self._transport = transport  # uvloop's transports are of no class of asyncio's
         self._hurry = hurry
@@ -120,6 +142,11 @@ class Outgoing:
         """What is held besides what the transport has, and besides what is stored anyway."""
         holder = self._source or self._unsent
         return 0 if holder is None else holder.own_bytes + len(holder.shared)
+
+    def read_progress(self) -> int:
+        """A number that grows when the client reads. What is unsent shrinks late: buffers of megabytes lie between."""
+        taken = sockets.acknowledged_bytes(self._transport.get_extra_info("socket"))
+        return -int(self._transport.get_write_buffer_size()) if taken is None else taken
 
     def pause(self) -> None:
         """The transport is full."""
@@ -146,13 +173,23 @@ class Outgoing:
             unsent.add(body, shared=body if isinstance(body, bytes) else max(body, key=len))
             try:
                 await self.drain()
-                # A transport that failed takes everything, and complains of each piece.
-                while not self._transport.is_closing() and (piece := unsent.take(PIECE_BYTES)) is not None:
-                    self._transport.write(piece)
-                    await self.drain()
+                await self._in_turns(self._write_pieces(unsent))
             finally:
                 self._unsent = None
         await self.drain()
+
+    async def _write_pieces(self, unsent: Unsent) -> None:
+        # A transport that failed takes everything, and complains of each piece.
+        for number in itertools.count(1):
+            if self._transport.is_closing() or (piece := unsent.take(PIECE_BYTES)) is None:
+                return
+            self._transport.write(piece)
+            await self.drain()
+            if not number % _PIECES_AT_ONCE:
+                await asyncio.sleep(0)
+
+    def _in_turns(self, work: Coroutine[Any, Any, None]) -> Coroutine[Any, Any, None]:
+        return work if self.lane is None or self._pace is None else self._pace.run_in_turns(self.lane, work)
 
     async def drain(self) -> None:
         """Wait until there is room."""
@@ -163,17 +200,23 @@ class Outgoing:
     async def stream(self, source: Stream, *, chunked: bool) -> None:
         """A body that is made while it is sent. Returns when it is over; hangs up when it broke off."""
         self._source, self._chunked = source, chunked
+        if self.lane is not None and self._pace is not None:
+            self._turn = Turn(self._pace, self._fill)
+            self._turn.known = self.lane
         source.listen(self._fill)
         source.mute(muted=self.held_back)
         try:
             while not await self._fill_until_done():
-                await source.work()
+                await self._in_turns(source.work())
         except Exception:
             self._break_off()  # a client of HTTP/1.0 would take a connection that is closed for the end
             raise
         finally:
             source.listen(None)
             self._source = self._done = None
+            if self._turn is not None:
+                self._turn.leave()
+                self._turn = None
         await self.drain()
         if chunked:
             self._transport.write(b"0\r\n\r\n")
@@ -194,10 +237,13 @@ class Outgoing:
                 self._transport.write(_shared_chunk(piece) if self._chunked else piece)
                 return
             while not self.held_back and not self._transport.is_closing():
-                piece = source.next_piece()
-                if piece is None:
+                if self._turn is None or not source.paced:
+                    if not self._write_next(source):
+                        break
+                elif not self._turn.is_open():
+                    return
+                elif not self._write_in_turn(source, self._turn):
                     break
-                self._transport.write(_chunk(piece) if self._chunked else piece)
         except Exception as error:  # noqa: BLE001 - it belongs to the one who awaits the stream, wherever this was called
             done.set_exception(error)
             return
@@ -210,6 +256,23 @@ class Outgoing:
                 self._hurry()
         elif source.needs_work:
             done.set_result(False)
+
+    def _write_next(self, source: Stream) -> bool:
+        """Write the next piece, if there is one."""
+        piece = source.next_piece()
+        if piece is None:
+            return False
+        self._transport.write(_chunk(piece) if self._chunked else piece)
+        return True
+
+    def _write_in_turn(self, source: Stream, turn: Turn) -> bool:
+        assert self._pace is not None  # noqa: S101 - there is a turn
+        began = self._pace.now()
+        try:
+            return self._write_next(source)
+        finally:
+            turn.use(self._pace.now() - began)
+            self._pace.still_there(turn.known)
 
     def _break_off(self) -> None:
         reset_when_closed(self._transport)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from fairlead.apiserver.http.connection import Connection
 from fairlead.apiserver.http.newcomers import Newcomer
-from fairlead.apiserver.http.site import Handler, Pace, Site
+from fairlead.apiserver.http.pace import Pace
+from fairlead.apiserver.http.site import Handler, Site
 from fairlead.base import logs, memory, sockets
 from fairlead.base.clock import Clock
 from fairlead.base.tasks import OnExit, TaskScope

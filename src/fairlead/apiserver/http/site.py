@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from fairlead.apiserver.http.messages import Request, Response
 from fairlead.apiserver.http.newcomers import Newcomer, Newcomers
 from fairlead.apiserver.http.outgoing import Held, chosen_to_cut
+from fairlead.apiserver.http.pace import Pace
 from fairlead.base import logs
 from fairlead.base.tasks import TaskSet
 
-__all__ = ["Handler", "Kept", "Pace", "Site"]
+__all__ = ["Handler", "Kept", "Site"]
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 _CUT_AT_ONCE = 50
 _UNCHECKED_BYTES = 16 << 20
 _log = logs.get_logger(__name__)
-
-
-class Pace(Protocol):
-    """Says when the requests of a user, and the connections of an address, have their turn."""
-
-    def take_turn_of(self, lane: Any, step: Callable[[float], None]) -> float:
-        """What is set aside if it is the turn of a connection's user; else 0, and ``step`` is called when it is."""
-        ...
-
-    def withdraw(self, lane: Any, step: Callable[[float], None]) -> None:
-        """Do not call it any more: the connection is gone."""
-        ...
-
-    async def begin_handshake(self, address: str) -> None:
-        """Return when it is an address's turn to begin a TLS handshake."""
-        ...
 
 
 class Kept(Protocol):

@@ -132,6 +132,11 @@ class Stream(abc.ABC):
         return False
 
     @property
+    def paced(self) -> bool:
+        """The next piece waits for its reader's turn: it is one of many that are there, and not news."""
+        return True
+
+    @property
     def own_bytes(self) -> int:
         """What is held for this stream alone."""
         return 0

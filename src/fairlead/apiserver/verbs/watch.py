@@ -89,6 +89,7 @@ class WatchStream(Stream):
         self._mark_state = False
         self._unmade: list[Notice] = []
         self._others_turn = False
+        self._caught_up = False  # everything was sent that was there when it began
         self._unsent = Unsent()
 
     def show_state(self, snapshot: Snapshot, *, marked: bool) -> None:
@@ -117,6 +118,11 @@ class WatchStream(Stream):
     def needs_work(self) -> bool:
         """The next lines do not show objects as they are stored, or others should have a turn first."""
         return bool(self._unmade) or self._others_turn
+
+    @property
+    def paced(self) -> bool:
+        """News are sent as they come; what was there before is sent in turns."""
+        return not self._caught_up
 
     @property
     def own_bytes(self) -> int:
@@ -166,6 +172,9 @@ class WatchStream(Stream):
             self._others_turn = False
             if not self._unsent.begun:
                 self._unsent.clear()
+            return None
+        if not self._unsent.size and self._state is None and not self.needs_work and self._watcher.idle:
+            self._caught_up = True
             return None
         while self._unsent.size < PIECE_BYTES and self._read_lines():
             pass

@@ -172,7 +172,7 @@ async def test_health_checks_of_one_address_take_turns(server: Server) -> None:
 
 async def test_requests_that_cannot_be_understood_take_turns_too(server: Server) -> None:
     server.send(CAROL, verb="get")
-    refused = [server.tasks.start(server.flow.take_turn("10.0.0.1"), name="refusal") for _ in range(50)]
+    refused = [server.tasks.start(server.flow.take_turn(request()), name="refusal") for _ in range(50)]
     server.send(BOB, verb="get")
     await asyncio.sleep(0)
     assert server.running == ["carol", "bob"]
@@ -203,6 +203,19 @@ async def test_what_has_waited_goes_on_a_few_at_a_time() -> None:
             await server.settled()
         assert ended.index("bob") < 20
         assert len(ended) == 61
+
+
+@pytest.mark.parametrize("user", [BOB, ADMIN])
+async def test_a_turn_of_another_user_is_charged_to_that_user(server: Server, user: UserInfo) -> None:
+    """A connection took it for the user of the request before."""
+    made = request()
+    made.lane, made.set_aside = server.flow._pacer.share("alice"), 0.0001
+    served = made.lane.served
+    alice = made.lane
+    server.gate.set()
+    await server.send(user, made)
+    assert alice.served > served
+    assert made.lane is not alice
 
 
 async def test_callers_without_credentials_share_one_budget(server: Server) -> None:

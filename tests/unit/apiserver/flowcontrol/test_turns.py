@@ -150,6 +150,44 @@ def test_a_step_that_is_withdrawn_is_not_chosen() -> None:
     assert turns.turn() == []
 
 
+class Counted:
+    """A step that counts how often it is compared with another one."""
+
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        Counted.comparisons += 1
+        return self is other
+
+    def __hash__(self) -> int:
+        return id(self)
+
+
+def test_a_mass_of_steps_is_withdrawn_one_by_one_without_a_search() -> None:
+    turns: Turns[Counted] = Turns()
+    share = turns.share("a", 0.0)
+    turns.ran(share, 1.0, 0.0)
+    steps = [Counted() for _ in range(2000)]
+    for step in steps:
+        turns.wait(share, step)
+    for step in reversed(steps):
+        turns.withdraw(share, step)
+    assert turns.waiting == 0
+    assert Counted.comparisons < len(steps)
+    assert turns.turn() == []
+
+
+def test_a_user_whose_answer_is_still_being_sent_is_present() -> None:
+    """Passes stay short for others, though its last request was long ago."""
+    world = World()
+    world.ask("reader", 0.0)
+    world.now += 2 * PRESENT_SECONDS
+    world.turns.share("quiet", world.now)
+    world.turns.note_presence(world.turns.shares["reader"], world.now)
+    ran = [world.ask("quiet", 0.0001) for _ in range(40)]
+    assert ran.count(True) < 10, "of a user alone all run at once"
+
+
 @given(st.lists(st.tuples(st.sampled_from(["a", "b", "c", "turn"]), LENGTHS), max_size=200))
 def test_any_order_of_events(events: list[tuple[str, int]]) -> None:
     world = World()

@@ -209,9 +209,9 @@ async def connection_of(server: Server) -> Connection:
     assert isinstance(connection, Connection)
     unchanged = 0
     while connection._wait is not Wait.ROOM or unchanged < 50:
-        before = connection._read_progress()
+        before = connection._outgoing.read_progress()
         await server.clock.advance(0)
-        unchanged = unchanged + 1 if connection._read_progress() == before else 0
+        unchanged = unchanged + 1 if connection._outgoing.read_progress() == before else 0
     return connection
 
 
