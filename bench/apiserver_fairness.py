@@ -9,8 +9,8 @@ The clients share the processors with the server, and stand for other machines. 
 SCHED_IDLE: the kernel takes the processor from it as soon as the server or the quiet client can run. Under a nice
 value it keeps the processor until the next tick, which is milliseconds. The quiet client, which needs a few percent of
 a processor, runs under SCHED_FIFO where that is permitted (to root): it waits for no processor that a thread of the
-server uses. Without that, what is measured beside large bodies is the tick of the kernel's scheduler: the event loop,
-the thread for large bodies and the client are three, on two processors. The server's own threads have no privilege.
+server uses. The server's own threads have no privilege: beside large bodies its event loop and its thread for them
+compete with each other and with the flood's process for two processors, and that is part of what is measured.
 
 Where `make kube` has built kube-apiserver, the same pair is measured on it, and the note says what came of it.
 """

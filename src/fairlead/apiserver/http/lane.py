@@ -10,7 +10,7 @@ from fairlead.apiserver.http.pace import Pace
 
 __all__ = ["Lane", "Turn"]
 
-# What reading and decrypting cost beside the fixed cost of a step (measured: about a gigabyte in a second).
+# What reading and decrypting cost beside the fixed cost of a step: an estimate, a gigabyte in a second.
 _SECONDS_PER_BYTE = 1e-9
 
 
