@@ -2,9 +2,8 @@
 
 What is done to an object of megabytes (reading, checking, tracking, encoding) takes up to seconds. Such a step is a
 plain function over values that only its request holds, so it can run in a thread; the interpreter lets the event loop
-in between every few instructions. What is one long instruction, as decoding is, cannot be cut: between two of them the
-thread pauses (`pause`). There is one thread: more would not be faster, and would hold more at once. The steps of
-different users run in turn. Small requests, nearly all, never leave the event loop.
+in between every few instructions. There is one thread: more would not be faster, and would hold more at once. The
+steps of different users run in turn. Small requests, nearly all, never leave the event loop.
 """
 
 from __future__ import annotations
@@ -14,25 +13,18 @@ import collections
 import concurrent.futures
 import contextvars
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["LARGE_BYTES", "Offload", "begin_request", "pause", "weigh"]
+__all__ = ["LARGE_BYTES", "Offload", "begin_request", "weigh"]
 
 # What costs most per byte takes some 30 milliseconds at this size.
 LARGE_BYTES = 64 * 1024
-
-# The event loop needs the interpreter several times for one small request: so long the thread leaves it alone.
-_PAUSE_SECONDS = 0.0002
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 _weight: contextvars.ContextVar[int] = contextvars.ContextVar("weight", default=0)
 _user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
-
-_thread = threading.local()
-_never = threading.Event()
 
 
 def begin_request(user: str) -> None:
@@ -45,22 +37,6 @@ def weigh(size: int) -> None:
     """The request at hand works on so many bytes: its body, or the object that it changes or shows."""
     if size > _weight.get():
         _weight.set(size)
-
-
-def pause() -> None:
-    """In the thread, let the event loop answer what has come meanwhile; elsewhere nothing.
-
-    Called before and after what keeps the interpreter for long. Without it, each of the few times that the event loop
-    needs the interpreter for one request would wait for another of these.
-    """
-    if getattr(_thread, "is_ours", False):
-        _never.wait(_PAUSE_SECONDS)
-
-
-def _run(call: Callable[[], _T]) -> _T:
-    _thread.is_ours = True
-    pause()
-    return call()
 
 
 class _Step:
@@ -130,7 +106,7 @@ class Offload:
         if self._executor is None:
             self._executor = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="large-objects")
         try:
-            running = asyncio.get_running_loop().run_in_executor(self._executor, _run, step.call)
+            running = asyncio.get_running_loop().run_in_executor(self._executor, step.call)
         except RuntimeError as error:  # no thread can be started now; the next large request tries again
             step.done.set_exception(error)
             return

@@ -209,9 +209,7 @@ def _tune_interpreter() -> None:
     # request makes a million objects, and these are looked at 20,000 at a time. All objects are looked at only when
     # memory is given back (`base.memory`).
     gc.set_threshold(2_000, 10, 100_000)
-    # The event loop waits so long before it asks the thread for large requests to let it in, several times for one
-    # small request. It asks only while that thread runs.
-    sys.setswitchinterval(0.00002)
+    sys.setswitchinterval(0.0001)
 
 
 def _announce(running: Running, settings: Settings) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fairlead.apiserver.offload import LARGE_BYTES, Offload, begin_request, pause, weigh
+from fairlead.apiserver.offload import LARGE_BYTES, Offload, begin_request, weigh
 from fairlead.base.tasks import TaskScope, cancel_and_wait
 
 
@@ -170,29 +170,3 @@ async def test_a_mass_of_requests_that_are_cancelled_is_dropped_without_a_search
         assert len(compared) < 5 * len(waiting)
         may_end.set()
         await running
-
-
-def pausing() -> int:
-    pause()
-    return threading.get_ident()
-
-
-async def test_a_pause_is_for_the_thread_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the event loop it would hold up all others."""
-    paused: list[int] = []
-    monkeypatch.setattr("fairlead.apiserver.offload._never", Never(paused))
-    pause()
-    assert paused == []
-    begin_request("alice")
-    weigh(LARGE_BYTES)
-    thread = await Offload().run(pausing)
-    assert paused == [thread, thread], "before the step, and where the step says so"
-
-
-class Never:
-    def __init__(self, paused: list[int]) -> None:
-        self._paused = paused
-
-    def wait(self, seconds: float) -> None:
-        assert 0 < seconds < 0.01
-        self._paused.append(threading.get_ident())

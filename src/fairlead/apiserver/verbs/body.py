@@ -13,7 +13,7 @@ from fairlead.api.gvk import GroupKind, GroupVersionKind
 from fairlead.api.yamltext import reading
 from fairlead.apiserver.crd.definition import CustomResourceKind
 from fairlead.apiserver.http.messages import Json, Request
-from fairlead.apiserver.offload import pause, weigh
+from fairlead.apiserver.offload import weigh
 from fairlead.apiserver.patch.depth import MAX_DEPTH, ensure_depth
 from fairlead.apiserver.patch.values import ensure_few_values
 from fairlead.apiserver.schema.conformance import Unfit, conform
@@ -85,10 +85,7 @@ def parse(request: Request, data: bytes, expected: GroupVersionKind, *, custom: 
     media = declared.partition(";")[0].strip() if declared else JSON
     if media == JSON:
         value, data = _decode_json(data, expected.kind)
-        pause()
-        repeated = duplicate_fields(data, value)
-        pause()
-        return Body(value, tuple(f'duplicate field "{path}"' for path in repeated))
+        return Body(value, tuple(f'duplicate field "{path}"' for path in duplicate_fields(data, value)))
     if media in {YAML, "application/x-yaml", "text/yaml"}:
         return decode_yaml(data, expected.kind)
     if media == PROTOBUF and not custom:
@@ -104,9 +101,7 @@ def decode_json(data: bytes, kind: str) -> Json:
 def _decode_json(data: bytes, kind: str) -> tuple[Json, bytes]:
     try:
         ensure_few_values(data)
-        pause()
         value, data = decode_json_text(data)
-        pause()
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         # A YAML body under a JSON content type is what a newcomer's curl sends; Kubernetes takes it as JSON only.
         raise errors.BadRequest(f"the object provided is unrecognized (must be of type {kind}): {error}") from error
