@@ -32,10 +32,8 @@ class Table:
         self.forgotten = forgotten  # every change of this table after this revision is remembered
         self._sorted = SortedEntries()
         self._past: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
-        # A reader waits for the same moment that another request of its user rebuilds, never for another user.
-        self._rebuilding: weakref.WeakValueDictionary[tuple[Hashable, int], asyncio.Lock] = (
-            weakref.WeakValueDictionary()
-        )
+        # One rebuild of a user at a time: those that wait hold no copy of the history. No user waits for another.
+        self._rebuilding: weakref.WeakValueDictionary[Hashable, asyncio.Lock] = weakref.WeakValueDictionary()
         self._changes: list[Change] = []  # by revision
         self._dropped = 0  # how many at the front of _changes are forgotten already
 
@@ -100,7 +98,7 @@ class Table:
             return self._sorted.snapshot()
         if revision < self.forgotten:
             return None
-        lock = self._rebuilding.setdefault((user, revision), asyncio.Lock())
+        lock = self._rebuilding.setdefault(user, asyncio.Lock())
         async with lock:
             known = self._past.get(revision)
             if known is None:

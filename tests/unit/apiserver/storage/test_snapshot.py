@@ -133,17 +133,21 @@ async def test_writes_go_on_while_a_moment_of_the_past_is_rebuilt() -> None:
 
 
 async def test_a_user_waits_for_no_rebuild_of_another_user() -> None:
+    """And of its own one is carried out at a time: those that wait have taken no copy of the history."""
     table, rebuilds = table_of(100), Rebuilds()
+    moments = (70, *range(10, 60))
     async with TaskScope("test") as scope:
-        for moment in (*range(10, 60), 70):
+        for moment in moments:
             scope.start(table.snapshot_at(moment, rebuilds, user="flood"), name="flood")
-        await rebuilds.wait_begun(51)
+        await rebuilds.wait_begun(1)
         for moment in (70, 80):  # one that is being rebuilt for the other user, and one that is not
             snapshot = await table.snapshot_at(moment, undo_at_once, user="reader")
             assert snapshot is not None
             assert len(shown(snapshot)) == moment
-        for moment in (*range(10, 60), 70):
+        assert rebuilds.begun == [71]
+        for moment in moments:
             rebuilds.release(moment + 1)
+    assert rebuilds.begun == [moment + 1 for moment in moments]
 
 
 def test_a_scan_lets_others_have_turns() -> None:
