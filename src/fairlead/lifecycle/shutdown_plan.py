@@ -25,6 +25,8 @@ from fairlead.lifecycle.shutdown_config import Period
 
 __all__ = ["LEAD_SECONDS", "EndingPod", "Group", "Stage", "group_of", "group_pods", "latest_end", "next_stage"]
 
+_SHORTEST_SECONDS: Final = 0.001
+
 LEAD_SECONDS: Final = 2.0
 """How long a pod that has time to spare waits for traffic to leave it before it is asked to end."""
 
@@ -70,7 +72,9 @@ class Stage:
     def lead_left(self, pod: EndingPod, elapsed: float, group_seconds: int | None = None) -> float:
         """How long a pod can still wait to be asked and have all its time afterwards (guarantee 5)."""
         latest = min(self.began + LEAD_SECONDS, self.ends - self.allowed(pod, group_seconds))
-        return max(0.0, latest - elapsed)
+        left = latest - elapsed
+        # A wait that is shorter than a clock can tell would be asked for again and again.
+        return left if left >= _SHORTEST_SECONDS else 0.0
 
 
 def group_of(periods: Sequence[Period], priority: int | None) -> int:

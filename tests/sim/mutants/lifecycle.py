@@ -22,7 +22,7 @@ from fairlead.drivers.sdk import service
 from fairlead.election import lease
 from fairlead.lifecycle import claiming, collecting, conditions, deadlines, decisions, invariants, steps
 from fairlead.lifecycle.facts import Facts
-from fairlead.sim.cast import drivers
+from fairlead.sim.cast import agents, drivers
 from tests.sim.mutants.registry import mutant
 
 # ---- invariant 1
@@ -185,6 +185,8 @@ def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
 @mutant("4", "liveness", seed=19)
 def never_wakes_for_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decisions, "_wait", lambda _status, why, *_until: steps.Nothing(why))
+    # Transitions that are renewed all the time would wake every agent.
+    patch.setattr(agents, "_RENEWAL", dt.timedelta(hours=1))
     patch.setattr(execution, "_seconds_until", lambda *_args: None)
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
 

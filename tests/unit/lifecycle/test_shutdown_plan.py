@@ -74,6 +74,13 @@ def test_a_pod_waits_for_traffic_to_leave_it_only_for_time_that_it_can_spare(
     assert stage.lead_left(pod("a", grace=own), elapsed) == lead
 
 
+@pytest.mark.parametrize(("elapsed", "lead"), [(9.9, 0.1), (9.9995, 0.0), (9.999999999999986, 0.0), (10.0, 0.0)])
+def test_a_wait_that_no_clock_can_tell_is_none(elapsed: float, lead: float) -> None:
+    """Found by the simulation (seed 13000102): an agent that waits for a rounding error waits without an end."""
+    stage = Stage(index=1, seconds=5, began=8.084143587602526, ends=15.0)
+    assert stage.lead_left(pod("a", grace=6), elapsed) == pytest.approx(lead, abs=0.0)
+
+
 def test_a_group_that_begins_early_waits_for_traffic_and_has_all_its_time() -> None:
     stage = next_stage(PERIODS, group_pods(PERIODS, [pod("a", 2000000000)]), 3.0)
     assert stage is not None
