@@ -207,8 +207,8 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
     drivers += _populate_managers(stage, scenario, leaders, clouds, judges)
     stage.start(add_part_time_agent(stage, _ISLAND))
     stage.loop.start(stage.loop.world, leaders.audit(), name="audit of leaders")
-    for audited in (in_time, judges.dead_drivers, offers):
-        stage.loop.start(stage.loop.world, audited.audit(), name="audit of claims")
+    for what, checker in (("claims", in_time), ("drivers", judges.dead_drivers), ("transitions", offers)):
+        stage.loop.start(stage.loop.world, checker.audit(), name=f"audit of {what}")
     stage.loop.start(stage.loop.world, workloads.run(), name="workloads")
     weather = Weather(stage, users, leaders, clouds, drivers, machines, release)
     await weather.rage(deeds, scenario.network, seconds=scenario.chaos_minutes * 60)

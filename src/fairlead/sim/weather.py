@@ -127,7 +127,7 @@ class Weather:
         for name in sorted(self._gone):
             self._bring_back(self._machines[name.partition("-")[2]], name)
         if self._release.number % 3 == 2:
-            self._release.number += 1  # of which no user's transition is in the way
+            self._release.number += 1  # no transition of a user has the name of what this release offers
         for actor in stage.actors.values():
             stage.network.heal(actor.name)
             if actor.process is not None and actor.process.is_paused:

@@ -105,7 +105,7 @@ class Users:
         await self._client.of(_DEFINITIONS).create(_definition())
 
     async def ask_for_event(self, chance: Randomness) -> None:
-        """Somebody wants something done to a node."""
+        """A user wants something done to a node."""
         node = chance.choice(sorted(self._nodes)) if chance.random() >= _MISSPELT else "node-o"
         transition = chance.choice(_WANTED) if node in self._machines else REMOTE[0].name
         self._number += 1
@@ -127,14 +127,14 @@ class Users:
                 await self._client.of(_EVENTS).create({"apiVersion": _LIFECYCLE, **made})
 
     async def delete_an_event(self, chance: Randomness) -> None:
-        """Somebody changes their mind."""
+        """A user changes their mind."""
         if (name := self._any(EVENTS, chance)) is not None:
             self._stage.trace.add("user", f"wants event {name} deleted")
             async with self._tolerant():
                 await self._client.of(_EVENTS).delete(name)
 
     async def rewrite_a_deadline(self, chance: Randomness) -> None:
-        """Somebody wants a claim to have more time than it has. The server never lets them."""
+        """A user wants a claim to have more time than it has. The server never lets them."""
         claimed = [name for name, event in self._commits.of(EVENTS).items() if event.get("status", {}).get("sla")]
         if claimed:
             name = chance.choice(sorted(claimed))
@@ -144,7 +144,7 @@ class Users:
                 await self._client.of(_EVENTS).patch(name, patch, subresource="status")
 
     async def remove_a_finalizer(self, chance: Randomness) -> None:
-        """Somebody does what they have been told never to do."""
+        """A user does what users must never do."""
         if (name := self._any(EVENTS, chance)) is not None:
             self._stage.strangers[name] += 1
             self._stage.trace.add("user", f"removes the finalizers of {name}")
@@ -152,7 +152,7 @@ class Users:
                 await self._client.of(_EVENTS).patch(name, _NO_FINALIZERS)
 
     async def maintain_nodes(self, chance: Randomness) -> None:
-        """Somebody has something to do to three machines, after which their kubelets are silent for a moment."""
+        """A user has something to do to three machines, after which their kubelets are silent for a moment."""
         names = sorted(self._machines)
         first = chance.choice(names)
         chosen = [*names[names.index(first) :], *names][:3]
@@ -169,7 +169,7 @@ class Users:
         return sorted(found & self._machines.keys())
 
     async def delete_a_transition(self, chance: Randomness) -> None:
-        """Somebody tidies up what an agent has published."""
+        """A user tidies up what an agent has published."""
         published = [
             name
             for name, one in self._commits.of(TRANSITIONS).items()
@@ -220,7 +220,7 @@ class Users:
             self._machines[node].plug_in()
 
     async def doubt_a_node(self, name: str) -> None:
-        """Somebody has not heard of a node for a while. Its kubelet will say that it is well."""
+        """A user has not heard of a node for a while. Its kubelet will say that it is well."""
         async with self._tolerant():
             await self._client.of(_NODES).patch(name, _ready("Unknown"), subresource="status")
 
@@ -234,7 +234,7 @@ class Users:
             await self._make_node(name, self._nodes[name])
 
     async def annotate_a_node(self, chance: Randomness) -> None:
-        """Somebody says of a machine of none that it is a cloud's, and takes that back after a while."""
+        """A user says of a machine of none that it is a cloud's, and takes that back after a while."""
         name = chance.choice(sorted(name for name, platform in self._nodes.items() if not platform))
         platform = chance.choice(sorted(self._clouds))
         self._stage.trace.add("user", f"says that {name} is a machine of {platform}")
