@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from fairlead.api import errors as api_errors
 from fairlead.api import wire
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, RecordEntry
+from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, RecordEntry
 from fairlead.api.reserved import FINALIZER_CLAIMED
 from fairlead.base import logs
 from fairlead.claimant.records import RecordWriter
@@ -52,6 +52,7 @@ class _EventCollector:
         self._nodes = Informer(client.of(Node, keep=False), transform=_bare)
         self._records = RecordWriter(client)
         self._recorded: set[str] = set()  # finished events whose entry is written, by uid
+        self._seen: dict[str, dt.datetime] = {}  # pending events without a node, by uid
         self._collected = context.metrics.counter(
             "fairlead_events_collected_total", "LifecycleEvents that the collector acted on.", ["action"]
         )
@@ -61,7 +62,7 @@ class _EventCollector:
             Handler(
                 on_add=lambda event: self._queue.add(event.name),
                 on_update=lambda _old, new: self._queue.add(new.name),
-                on_delete=lambda event: self._recorded.discard(event.uid),
+                on_delete=self._forget,
             )
         )
         self._nodes.add_handler(Handler(on_add=self._node_changed, on_delete=self._node_changed))
@@ -69,6 +70,10 @@ class _EventCollector:
             # Without all nodes, every event would look like one of a node that is gone.
             if await self._context.wait_synced(self._nodes):
                 await self._context.reconcile(self._queue, self._handle)
+
+    def _forget(self, event: LifecycleEvent) -> None:
+        self._recorded.discard(event.uid)
+        self._seen.pop(event.uid, None)
 
     def _node_changed(self, node: Node) -> None:
         for event in self._events.store.by_index(_BY_NODE, node.name):
@@ -80,7 +85,7 @@ class _EventCollector:
             return None
         now = self._context.client.clock.now()
         node = self._nodes.store.get(known.spec.binding_node)
-        glance = collect(known, node, self._retention, now, recorded=known.uid in self._recorded)
+        glance = self._collect(known, node, now)
         if isinstance(glance, Nothing):
             return None
         if isinstance(glance, WaitUntil):
@@ -98,8 +103,13 @@ class _EventCollector:
             return None
         node = await self._node(event.spec.binding_node)
         now = self._context.client.clock.now()
-        decision = collect(event, node, self._retention, now, recorded=event.uid in self._recorded)
-        return await self._carry_out(decision, event)
+        return await self._carry_out(self._collect(event, node, now), event)
+
+    def _collect(self, event: LifecycleEvent, node: Node | None, now: dt.datetime) -> Collection:
+        seen = None
+        if node is None and event.claim_status is ClaimStatus.PENDING:
+            seen = self._seen.setdefault(event.uid, now)
+        return collect(event, node, self._retention, now, recorded=event.uid in self._recorded, seen=seen)
 
     async def _carry_out(self, decision: Collection, event: LifecycleEvent) -> float | None:
         events = self._context.client.of(LifecycleEvent)

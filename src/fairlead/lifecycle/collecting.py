@@ -33,12 +33,19 @@ class Retention:
 
 
 def collect(
-    event: LifecycleEvent, node: Node | None, rules: Retention, now: dt.datetime, *, recorded: bool = False
+    event: LifecycleEvent,
+    node: Node | None,
+    rules: Retention,
+    now: dt.datetime,
+    *,
+    recorded: bool = False,
+    seen: dt.datetime | None = None,
 ) -> Collection:
     """What the collector does with an event.
 
     `node` is the one of the event's name, if there is one. `recorded`: the event's entry is in its node's record. What
-    the collector finishes has no claimant that would write it.
+    the collector finishes has no claimant that would write it. `seen`: when the collector first saw it, which counts
+    where the API server's clock was ahead when it created the event.
     """
     is_gone = node is None or (bool(event.status.node_uid) and node.uid != event.status.node_uid)
     if event.finished:
@@ -49,7 +56,8 @@ def collect(
     if not is_gone:
         return Nothing("its node is there, and its claimant answers for it")
     if event.claim_status is ClaimStatus.PENDING:
-        since = event.metadata.creation_timestamp or now
+        created = event.metadata.creation_timestamp or now
+        since = created if created <= now else seen or now
         moment = deadlines.deadline_after(since, rules.unknown_node)
         if now < moment:
             return WaitUntil(moment, "its node may still register")

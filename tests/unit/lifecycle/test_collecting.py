@@ -65,6 +65,16 @@ def test_a_pending_event_waits_for_its_node_to_register() -> None:
     assert decision.status.message == "there is no node n"
 
 
+def test_a_creation_that_has_not_come_yet_is_not_counted_from() -> None:
+    """Found by the simulation (seed 13000213): the API server's clock was an hour ahead when the event was made."""
+    ahead = event(age=NOW + dt.timedelta(hours=1))
+    assert collect(ahead, None, RULES, NOW, seen=ago(minutes=4)) == WaitUntil(
+        ago(minutes=-1), "its node may still register"
+    )
+    assert isinstance(collect(ahead, None, RULES, NOW, seen=ago(minutes=5)), Finish)
+    assert isinstance(collect(event(age=ago(minutes=4)), None, RULES, NOW, seen=ago(minutes=9)), WaitUntil)
+
+
 @pytest.mark.parametrize(
     ("node", "age", "collected"),
     [
