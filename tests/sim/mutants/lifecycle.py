@@ -169,6 +169,10 @@ def starts_before_the_claim_is_stored(patch: pytest.MonkeyPatch) -> None:
 # ---- invariant 4
 
 
+async def _for_ever(*_args: object) -> None:
+    await asyncio.Event().wait()
+
+
 @mutant("4", "liveness")
 def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deadlines, "expired", lambda *_args: False)
@@ -176,19 +180,17 @@ def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     # A driver that never answers, and knows no deadline of its own: only the claimant can end that.
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
 
-    async def for_ever(*_args: object) -> None:
-        await asyncio.Event().wait()
-
-    patch.setattr(drivers.Worker, "end", for_ever)
+    patch.setattr(drivers.Worker, "end", _for_ever)
 
 
-@mutant("4", "liveness", seed=19)
+@mutant("4", "liveness")
 def never_wakes_for_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decisions, "_wait", lambda _status, why, *_until: steps.Nothing(why))
     # Transitions that are renewed all the time would wake every agent.
     patch.setattr(agents, "_RENEWAL", dt.timedelta(hours=1))
     patch.setattr(execution, "_seconds_until", lambda *_args: None)
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
+    patch.setattr(drivers.Worker, "end", _for_ever)
 
 
 @mutant("liveness", "4")
