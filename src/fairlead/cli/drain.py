@@ -115,7 +115,7 @@ async def _drain(
         done="drained",
         options=spell(options),
         wait=flags["wait"],
-        pending_timeout=options.timeout,
+        timeout=options.timeout,
     )
     limits = rollout.Limits(max_unavailable=flags["max_unavailable"], per_zone=flags["per_zone"])
 

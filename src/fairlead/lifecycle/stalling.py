@@ -18,7 +18,7 @@ from fairlead.api.reserved import FINALIZER_CLAIMED, NAMESPACE_NODE_LEASE
 from fairlead.lifecycle import claiming, conditions, deadlines, phases
 from fairlead.lifecycle.steps import Nothing, WaitUntil
 
-__all__ = ["Overdue", "Patience", "Stage", "Surroundings", "explain", "overdue", "reason"]
+__all__ = ["Overdue", "Patience", "Stage", "Surroundings", "explain", "overdue", "reason", "silence"]
 
 
 class Stage(enum.StrEnum):
@@ -121,7 +121,7 @@ def _why_pending(event: LifecycleEvent, around: Surroundings, now: dt.datetime) 
     if until is not None and now < until:
         return "the node is going down"
     return (
-        _silence(event, around.lease, now)
+        silence(event, around.lease, now)
         or event.status.message.removeprefix(phases.WAITING)
         or (
             "whoever claims for the node has not looked at it"
@@ -138,9 +138,9 @@ def _why_claimed(event: LifecycleEvent, around: Surroundings, now: dt.datetime) 
     parts = []
     if status.sla is not None and deadlines.expired(status, now):
         parts.append(f"its deadline was {api_time.format_time(status.sla)}")
-    silence = _silence(event, around.lease, now)
-    if silence:
-        parts.append(silence)
+    silent = silence(event, around.lease, now)
+    if silent:
+        parts.append(silent)
     state = "start" if status.start_time is None else "end"
     reached = "" if status.transition is None else f" {getattr(status.transition, state)}"
     parts.append(f"driver {status.driver or 'unknown'} has not reached the {state} state{reached}")
@@ -157,15 +157,15 @@ def _why_terminating(event: LifecycleEvent, around: Surroundings, now: dt.dateti
     parts = [f"held by finalizer{'s' if len(foreign) > 1 else ''} {', '.join(foreign)}"] if foreign else []
     if FINALIZER_CLAIMED in event.metadata.finalizers:
         if event.status.claim_status in TERMINAL:
-            silence = _silence(event, around.lease, now)
-            parts.append(f"its claimant has not let go of it{f': {silence}' if silence else ''}")
+            silent = silence(event, around.lease, now)
+            parts.append(f"its claimant has not let go of it{f': {silent}' if silent else ''}")
         else:
             parts.append(f"it is carried out first: {_why_claimed(event, around, now)}")
     return "; ".join(parts) or "nothing holds it"
 
 
-def _silence(event: LifecycleEvent, lease: Lease | None, now: dt.datetime) -> str:
-    """Whether nobody answers for the node, by the Lease that whoever claims for it must hold."""
+def silence(event: LifecycleEvent, lease: Lease | None, now: dt.datetime) -> str:
+    """That no claimant answers for the node, by the Lease that a claimant must hold; empty while one does."""
     name = f"{NAMESPACE_NODE_LEASE}/{event.spec.binding_node}"
     if lease is None:
         return f"nobody claims for the node: there is no Lease {name}"

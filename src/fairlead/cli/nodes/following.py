@@ -19,7 +19,16 @@ from fairlead.client.client import Client
 from fairlead.client.watch import Change, ChangeType
 from fairlead.lifecycle import conditions, stalling
 
-__all__ = ["Last", "Outcome", "describe", "follow", "outcome_of", "why_pending"]
+__all__ = [
+    "Last",
+    "Outcome",
+    "claimant_sign",
+    "claimant_silence",
+    "describe",
+    "follow",
+    "outcome_of",
+    "why_pending",
+]
 
 _T = TypeVar("_T")
 
@@ -137,7 +146,7 @@ async def why_pending(client: Client, event: LifecycleEvent) -> str:
     around = stalling.Surroundings(
         node=node,
         transition=await _found(client.of(LifecycleTransition).get(event.spec.transition_name)),
-        lease=await _found(client.of(Lease).get(event.spec.binding_node, namespace=NAMESPACE_NODE_LEASE)),
+        lease=await _lease(client, event),
         others=others,
     )
     why = stalling.reason(current, stalling.Stage.PENDING, around, now)
@@ -145,6 +154,33 @@ async def why_pending(client: Client, event: LifecycleEvent) -> str:
     if node is None or waits_its_turn or current.status.first_seen_time is not None:
         return why
     return f"{why}; is `fairlead agent` running on the node?"
+
+
+async def claimant_silence(client: Client, event: LifecycleEvent) -> str:
+    """That no claimant answers for the node of an event, by the node's Lease; empty while one does.
+
+    Raises:
+        ApiError, ClientError: it cannot be seen now.
+    """
+    lease = await _lease(client, event)
+    return stalling.silence(event, lease, client.clock.now())
+
+
+async def claimant_sign(client: Client, event: LifecycleEvent) -> str:
+    """The last sign of life of the claimant of an event.
+
+    Raises:
+        ApiError, ClientError: it cannot be seen now.
+    """
+    lease = await _lease(client, event)
+    if silence := stalling.silence(event, lease, client.clock.now()):
+        return silence
+    renewed = None if lease is None else lease.spec.renew_time
+    return "" if renewed is None else f"its claimant last renewed its Lease at {api_time.format_time(renewed)}"
+
+
+async def _lease(client: Client, event: LifecycleEvent) -> Lease | None:
+    return await _found(client.of(Lease).get(event.spec.binding_node, namespace=NAMESPACE_NODE_LEASE))
 
 
 async def _found(asked: Awaitable[_T]) -> _T | None:

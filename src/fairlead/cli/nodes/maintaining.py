@@ -130,7 +130,7 @@ class _Maintenance:
             verb="drain",
             done="drained",
             options=spell(plan.options),
-            pending_timeout=plan.options.timeout,
+            timeout=plan.options.timeout,
         )
         self._uncordon = carrying.Request(transition=uncordon, verb="uncordon", done="maintenance complete")
         self._terminal = asyncio.Lock()  # one human answers one question at a time

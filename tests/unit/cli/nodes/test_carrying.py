@@ -32,6 +32,7 @@ async def world(tmp_path: pathlib.Path) -> AsyncIterator[World]:
 class Screen:
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.statuses: list[str] = []
 
     def say(self, line: str) -> None:
         self.lines.append(line)
@@ -40,7 +41,8 @@ class Screen:
         self.lines.append(line)
 
     def status(self, node: str, text: str) -> None:
-        pass
+        if text and self.statuses[-1:] != [text]:
+            self.statuses.append(text)
 
 
 class Link:
@@ -74,7 +76,7 @@ class Carried:
 
     def __init__(self, world: World, client: Client, *, transition: LifecycleTransition, timeout: float = 0) -> None:
         request = carrying.Request(
-            transition=transition, verb="drain", done="drained", pending_timeout=dt.timedelta(seconds=timeout)
+            transition=transition, verb="drain", done="drained", timeout=dt.timedelta(seconds=timeout)
         )
         self.screen = Screen()
         self.task = world.scope.start(carrying.carry(client, self.screen, request, NODE), name="carry")
@@ -174,6 +176,104 @@ async def test_what_is_claimed_at_the_last_moment_is_followed_to_its_end(world: 
     assert (event.claim_status, carried.task.done()) == (ClaimStatus.CLAIMED, False)
     world.driver.hold["end"].set()
     await world.clock.advance(20)
+    assert carried.result
+
+
+async def test_the_timeout_ends_the_command_when_the_driver_is_dead(world: World) -> None:
+    world.driver.hold["end"].clear()
+    world.start_agent()
+    carried = Carried(world, world.admin, transition=await reboot(world), timeout=10)
+    await world.clock.advance(1)
+    world.channel.break_off()
+    await world.clock.advance(13)
+    assert not carried.task.done()
+    assert any(
+        "driver example.com/reboot unreachable since 2026-03-01T12:00:01Z" in one for one in carried.screen.statuses
+    )
+    await world.clock.advance(2)
+    assert not carried.result
+    said = carried.screen.lines[-1]
+    (event,) = (await world.events.list()).items
+    assert event.claim_status is ClaimStatus.CLAIMED
+    assert "it did not end within 10s of the claim" in said
+    assert "driver example.com/reboot unreachable since 2026-03-01T12:00:01Z" in said
+    assert f"event {event.name} goes on: `fairlead status {NODE}` shows it" in said
+
+
+async def test_the_timeout_ends_the_command_when_agent_and_driver_are_dead(world: World) -> None:
+    world.driver.hold["end"].clear()
+    agent = world.start_agent()
+    carried = Carried(world, world.admin, transition=await reboot(world), timeout=70)
+    await world.clock.advance(1)
+    world.channel.break_off()
+    await agent.kill()
+    await world.clock.advance(75)
+    assert not carried.result
+    assert "agent is silent: it renewed the Lease fairlead-node-lease/node-1 last at" in carried.screen.lines[-1]
+
+
+async def test_the_timeout_counts_from_when_an_event_that_was_claimed_before_is_followed(world: World) -> None:
+    world.driver.hold["end"].clear()
+    world.start_agent()
+    await world.create("alices")
+    await world.clock.advance(60)
+    carried = Carried(world, world.admin, transition=await reboot(world), timeout=10)
+    await world.clock.advance(14)
+    assert not carried.task.done()
+    await world.clock.advance(2)
+    assert not carried.result
+    assert "its claimant last renewed its Lease at" in carried.screen.lines[-1]
+
+
+async def test_the_timeout_ends_the_command_when_the_api_server_is_gone(world: World) -> None:
+    gone = False
+
+    def breaks(_request: Request) -> Exception | None:
+        return client_errors.ServerUnreachable("connection refused") if gone else None
+
+    world.driver.hold["end"].clear()
+    world.start_agent()
+    carried = Carried(world, world.client(Link(world, breaks=breaks)), transition=await reboot(world), timeout=10)
+    await world.clock.advance(1)
+    gone = True
+    await world.clock.advance(20)
+    assert not carried.result
+    assert "it did not end within 10s of the claim" in carried.screen.lines[-1]
+
+
+async def test_a_claimant_that_is_silent_is_shown_and_one_that_is_back_too(world: World) -> None:
+    world.driver.hold["end"].clear()
+    agent = world.start_agent()
+    carried = Carried(world, world.admin, transition=await reboot(world))
+    await world.clock.advance(1)
+    before = len(carried.screen.statuses)
+    await agent.kill()
+    await world.clock.advance(200)
+    (silent,) = carried.screen.statuses[before:]
+    assert silent.startswith("agent is silent: it renewed the Lease fairlead-node-lease/node-1 last at")
+    assert silent.endswith("; last known: claimed")
+    world.start_agent()
+    await world.clock.advance(10)
+    assert carried.screen.statuses[-1] == "claimed"
+
+
+async def test_a_user_who_may_not_read_leases_follows_without_them(world: World) -> None:
+    looks = 0
+
+    def breaks(request: Request) -> Exception | None:
+        nonlocal looks
+        if "/leases/" not in request.path:
+            return None
+        looks += 1
+        return api_errors.Forbidden("leases is forbidden")
+
+    world.driver.hold["end"].clear()
+    world.start_agent()
+    carried = Carried(world, world.client(Link(world, breaks=breaks)), transition=await reboot(world))
+    await world.clock.advance(60)
+    assert looks == 1
+    world.driver.hold["end"].set()
+    await world.clock.advance(5)
     assert carried.result
 
 
