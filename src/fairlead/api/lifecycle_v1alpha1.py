@@ -214,6 +214,7 @@ class RecordEntry(Part):
     claim_time: Time | None = None
     start_time: Time | None = None
     completion_time: Time | None = None
+    sequence: int = 0  # the resourceVersion of the finished event: its place among those of one second
     result: str = always("")
     message: str = ""
     progress: Progress | None = None

@@ -53,6 +53,10 @@ def _entry_fields(path: str) -> dict[str, Field]:
         "claimTime": Field("When it was claimed."),
         "startTime": Field("When the driver had started."),
         "completionTime": Field("When it reached its terminal state."),
+        "sequence": Field(
+            "The resourceVersion of the finished event. Entries that completed in one second are sorted by it.",
+            keywords={"minimum": 0},
+        ),
         "result": Field("How it ended.", required=True, keywords={"enum": sorted(map(str, TERMINAL))}),
         "message": Field("What happened, for people to read.", keywords={"maxLength": MESSAGE_MAX_LENGTH}),
         **progress_fields("progress"),

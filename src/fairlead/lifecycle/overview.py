@@ -17,7 +17,7 @@ from fairlead.api.lifecycle_v1alpha1 import (
     PodOutcome,
 )
 from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION
-from fairlead.lifecycle import claiming, stalling
+from fairlead.lifecycle import claiming, records, stalling
 from fairlead.lifecycle.drain import cordons
 
 __all__ = ["Claimant", "EventOverview", "NodeOverview", "Recorded", "claimant_of", "overview", "recorded"]
@@ -160,7 +160,7 @@ def recorded(record: NodeLifecycleRecord, node_uid: str) -> tuple[Recorded, ...]
             node_uid=one.node_uid,
             is_of_earlier_node=bool(one.node_uid) and one.node_uid != node_uid,
         )
-        for one in record.entries
+        for one in records.newest_first(record.entries)
     )
 
 

@@ -2,7 +2,9 @@
 
 Guarantees, of everything that this module returns:
 1. An event has at most one entry, by its uid, and writing it again changes nothing.
-2. Entries are sorted by the time of completion, newest first, so that two writers agree on their order.
+2. Entries are sorted by the time of completion, newest first, and within one second by the resourceVersion of the
+   finished event, so that two writers agree on their order. Times in the API are whole seconds; on one node events
+   are carried out one after the other, so the terminal status of the later one has the higher resourceVersion.
 3. A record holds at most `ENTRIES_MAX` entries and `BYTES_MAX` bytes. Room is made by leaving out the pods of old
    entries first, then old entries; the newest entry always stays.
 """
@@ -35,6 +37,7 @@ __all__ = [
     "entry_of",
     "may_go_without",
     "new_record",
+    "newest_first",
     "overflow",
     "pruned",
     "requester_of",
@@ -80,6 +83,7 @@ def requester_of(event: LifecycleEvent) -> Requester | None:
 def entry_of(event: LifecycleEvent) -> RecordEntry:
     """What is kept of a finished event. The same event always gives the same entry."""
     status, frozen = event.status, event.status.transition
+    version = event.metadata.resource_version
     return RecordEntry(
         event_uid=event.uid,
         event_name=event.name,
@@ -94,11 +98,17 @@ def entry_of(event: LifecycleEvent) -> RecordEntry:
         claim_time=status.claim_time,
         start_time=status.start_time,
         completion_time=status.completion_time or event.metadata.creation_timestamp,
+        sequence=int(version) if version.isdecimal() else 0,
         result=status.claim_status,
         message=_shortened(status.message),
         progress=status.progress,
         pods=status.pods,
     )
+
+
+def newest_first(entries: Iterable[RecordEntry]) -> list[RecordEntry]:
+    """Entries in the order of their completion, the last one first."""
+    return sorted(entries, key=_order, reverse=True)
 
 
 def new_record(node_name: str, entry: RecordEntry) -> NodeLifecycleRecord:
@@ -155,9 +165,14 @@ def _newest(record: NodeLifecycleRecord) -> dt.datetime:
     return max((one.completion_time or _LONG_AGO for one in record.entries), default=_LONG_AGO)
 
 
+def _order(entry: RecordEntry) -> tuple[dt.datetime, int, dt.datetime, str]:
+    # An entry of a version that did not write the sequence is older than every entry that has one.
+    begun = entry.claim_time or entry.request_time or _LONG_AGO
+    return entry.completion_time or _LONG_AGO, entry.sequence, begun, entry.event_uid
+
+
 def _bounded(entries: Iterable[RecordEntry]) -> tuple[RecordEntry, ...]:
-    ordered = sorted(entries, key=lambda one: (one.completion_time or _LONG_AGO, one.event_uid), reverse=True)
-    kept = ordered[:ENTRIES_MAX]
+    kept = newest_first(entries)[:ENTRIES_MAX]
     sizes = [_size(one) for one in kept]
     for index in range(len(kept) - 1, 0, -1):
         if sum(sizes) <= BYTES_MAX:

@@ -8,10 +8,10 @@ import pytest
 from fairlead.api import wire
 from fairlead.api.coordination_v1 import Lease, LeaseSpec
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
+from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, NodeLifecycleRecord, RecordEntry
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.reserved import ANNOTATION_CORDONED_BY
-from fairlead.lifecycle.overview import NodeOverview, overview
+from fairlead.lifecycle.overview import NodeOverview, overview, recorded
 
 NOW = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 GROUP = "lifecycle.k8s.io/v1alpha1"
@@ -61,6 +61,15 @@ def test_events_are_told_apart_by_status_and_in_order() -> None:
     assert [event.name for event in told.finished] == ["done"]
     # What is not claimed yet shows what the transition says now.
     assert (told.waiting[0].start, told.waiting[0].end, told.waiting[0].driver) == ("A", "B", "x/y")
+
+
+def test_a_record_in_another_order_is_shown_newest_first() -> None:
+    entries = (
+        RecordEntry(event_uid="b", transition_name="drain", completion_time=NOW, sequence=5),
+        RecordEntry(event_uid="a", transition_name="uncordon", completion_time=NOW, sequence=9),
+    )
+    told = recorded(NodeLifecycleRecord(metadata=ObjectMeta(name="n"), entries=entries), "u")
+    assert [one.transition for one in told] == ["uncordon", "drain"]
 
 
 @pytest.mark.parametrize(("deadline", "left"), [("12:00:30", 30), ("11:59:00", -60)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import random
 
 import msgspec
@@ -106,6 +107,25 @@ def test_two_writers_agree_on_the_order_whoever_comes_first() -> None:
     for seed in range(10):
         shuffled = random.Random(seed).sample(entries, len(entries))
         assert filled(shuffled).entries == expected
+
+
+def test_what_completes_within_one_second_is_sorted_by_the_order_of_completion() -> None:
+    """The uids, the names and all times say the opposite, or nothing."""
+    drain = wire.replace_metadata(finished("z-drain"), resource_version="98")
+    uncordon = wire.replace_metadata(finished("b-uncordon"), resource_version="101")
+    again = wire.replace_metadata(finished("a-drain"), resource_version="1002")
+    for order in itertools.permutations((drain, uncordon, again)):
+        record = filled([records.entry_of(event) for event in order])
+        assert [one.event_name for one in record.entries] == ["a-drain", "b-uncordon", "z-drain"]
+
+
+def test_entries_of_an_older_version_are_the_older_ones_of_their_second() -> None:
+    old = [
+        wire.replace(entry(number), completion_time=NOW, claim_time=NOW - dt.timedelta(seconds=number))
+        for number in (1, 2)
+    ]
+    new = records.entry_of(wire.replace_metadata(finished(), resource_version="7"))
+    assert [one.event_name for one in filled([*old, new]).entries] == ["e", "e-1", "e-2"]
 
 
 def test_old_entries_make_room_and_are_counted_and_do_not_come_back() -> None:
