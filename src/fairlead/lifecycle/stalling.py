@@ -143,7 +143,9 @@ def _why_claimed(event: LifecycleEvent, around: Surroundings, now: dt.datetime) 
         parts.append(silent)
     state = "start" if status.start_time is None else "end"
     reached = "" if status.transition is None else f" {getattr(status.transition, state)}"
-    parts.append(f"driver {status.driver or 'unknown'} has not reached the {state} state{reached}")
+    since = status.driver_unreachable_time
+    lost = "" if since is None else f" is unreachable since {api_time.format_time(since)} and"
+    parts.append(f"driver {status.driver or 'unknown'}{lost} has not reached the {state} state{reached}")
     if status.progress is not None:
         progress = status.progress
         parts.append(f"it is at {progress.done} of {progress.total} {progress.unit}".rstrip())

@@ -142,6 +142,11 @@ CLAIM: dict[str, Any] = {"claim_status": "Claimed", "driver": "d", "transition":
         (event(), around(node=GOING_DOWN, lease=SILENT), "the node is going down"),
         (event(first_seen_time=NOW), around(), "whoever claims for the node has seen it and not claimed it"),
         (event(**CLAIM), around(), "driver d has not reached the start state A"),
+        (
+            event(**CLAIM, driver_unreachable_time=ago(minutes=3)),
+            around(),
+            "driver d is unreachable since 2026-07-01T11:57:00Z and has not reached the start state A",
+        ),
         (event(**CLAIM, start_time=NOW, message="2 pods left"), around(), "the end state B; 2 pods left"),
         (event(**CLAIM, sla=ago(minutes=2)), around(), "its deadline was 2026-07-01T11:58:00Z; driver d"),
         (event(**CLAIM, node_uid="u0"), around(), "its node n no longer exists"),
