@@ -15,6 +15,7 @@ from fairlead.client.client import Client
 from fairlead.client.informer import Informer
 from fairlead.cloud.calls import CloudCalls
 from fairlead.cloud.census import Census
+from fairlead.cloud.claims import PlatformClaim
 from fairlead.cloud.cluster import ReadOnlyCluster
 from fairlead.cloud.context import CloudContext, Controller
 from fairlead.cloud.controllers.node import NodeController
@@ -113,10 +114,22 @@ class CloudManager:
         self._cluster_cidrs = self._parse_cluster_cidrs()
 
     def as_controller(self, *, instance: str) -> manager.Controller:
-        """All of them, as one controller of a manager: they share what they watch, and begin and end together."""
+        """All of them, as one controller of a manager: they share what they watch, and begin and end together.
+
+        Under an election they run only while no other manager claims one of their platforms.
+        """
 
         async def run(context: manager.Context) -> None:
-            await self.run(context.client, context.metrics, context.stopping, instance=instance, check=context.check)
+            async def work(stopping: asyncio.Event) -> None:
+                await self.run(context.client, context.metrics, stopping, instance=instance, check=context.check)
+
+            if not context.lock or not self.platforms:
+                await work(context.stopping)
+                return
+            claim = PlatformClaim(
+                context, namespace=self._settings.namespace, lease=self.lease, platforms=self.platforms
+            )
+            await claim.run(work)
 
         return manager.Controller(name="cloud-controllers", run=run)
 

@@ -120,6 +120,8 @@ def access_manifests(manager: Manager) -> list[Json]:
         # A name cannot be demanded of what does not exist yet.
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "list", "watch", "update", "patch"], names=[lease]),
+        # Which platforms the other managers' Leases name.
+        _rule("coordination.k8s.io", ["leases"], ["get", "list"]),
         # What the next leader must know of deleted nodes.
         _rule("", ["configmaps"], ["create"]),
         _rule("", ["configmaps"], ["get", "patch"], names=[record_name(lease)]),

@@ -9,6 +9,7 @@ from fairlead.api.core_v1 import Node, Taint, TaintEffect
 __all__ = [
     "ANNOTATION_CONFIRM_DELETION",
     "ANNOTATION_LOAD_BALANCER_PROVIDER",
+    "ANNOTATION_PLATFORMS",
     "ANNOTATION_PROVIDED_NODE_IP",
     "FINALIZER_LOAD_BALANCER",
     "LABEL_EXCLUDE_FROM_LOAD_BALANCERS",
@@ -49,6 +50,8 @@ ANNOTATION_PROVIDED_NODE_IP: Final = "alpha.kubernetes.io/provided-node-ip"
 ANNOTATION_CONFIRM_DELETION: Final = "cloud.fairlead.dev/confirm-deletion"
 # Which of several cloud controller managers looks after a Service's load balancer.
 ANNOTATION_LOAD_BALANCER_PROVIDER: Final = "cloud.fairlead.dev/load-balancer-provider"
+# On the Lease of a cloud controller manager: the platforms whose nodes are its own.
+ANNOTATION_PLATFORMS: Final = "cloud.fairlead.dev/platforms"
 
 FINALIZER_LOAD_BALANCER: Final = "service.kubernetes.io/load-balancer-cleanup"
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.timeout(300)
 
 Json = dict[str, Any]
 # What runs in the cluster is started here as processes instead.
-_WORKLOADS = frozenset({"Deployment", "PodDisruptionBudget"})
+WORKLOADS = frozenset({"Deployment", "PodDisruptionBudget"})
 
 
 @dataclasses.dataclass
@@ -95,7 +95,7 @@ class Installed:
 async def installed(hybrid: Hybrid) -> Installed:
     [manager] = cloud_managers(["static=on-prem"], [], namespace="fairlead-system", cluster_cidr="")
     manifests = bundle.manifests(Plan(lifecycle=False, clouds=(manager,)))
-    await apply(hybrid.api, [one for one in manifests if one["kind"] not in _WORKLOADS])
+    await apply(hybrid.api, [one for one in manifests if one["kind"] not in WORKLOADS])
     hybrid.managers["static"] = manager
     return Installed(hybrid, manager, manifests)
 
@@ -135,7 +135,7 @@ async def test_two_managers_of_one_provider_side_by_side(hybrid: Hybrid) -> None
     """`install --ccm static=on-prem --ccm static=lab`: two inventories, and nothing that their managers share."""
     managers = cloud_managers(["static=on-prem", "static=lab"], [], namespace="fairlead-system", cluster_cidr="")
     manifests = bundle.manifests(Plan(lifecycle=False, clouds=managers))
-    await apply(hybrid.api, [one for one in manifests if one["kind"] not in _WORKLOADS])
+    await apply(hybrid.api, [one for one in manifests if one["kind"] not in WORKLOADS])
     for manager in managers:
         [platform] = manager.platforms
         inventory = hybrid.folder / f"{platform}.yaml"
