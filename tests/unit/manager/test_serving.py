@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from fairlead.base.clock import RealClock
+from fairlead.base.listener import FIRST_BYTE_SECONDS, SILENT_CONNECTIONS
 from fairlead.base.metrics import PrometheusMetrics
 from fairlead.manager.health import HealthChecks, Verdict
 from fairlead.manager.serving import HealthServer, ServingOptions
@@ -140,9 +142,14 @@ async def test_a_certificate_needs_no_folder() -> None:
         assert (await ask(server, b"GET /readyz/cache HTTP/1.1\r\n\r\n", trusting_nobody()))[0] == 500
 
 
-async def test_clients_that_never_speak_keep_no_probe_out() -> None:
+async def test_clients_that_never_speak_are_bounded_and_keep_no_probe_out() -> None:
     async with a_server(ServingOptions(self_signed=True)).running() as server:
-        silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(200)]
+        silent = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(SILENT_CONNECTIONS + 10)]
         assert (await ask(server, b"GET /healthz HTTP/1.1\r\n\r\n", trusting_nobody()))[0] == 200
+        # Those that connected first have given way.
+        for reader, _ in silent[:5]:
+            with contextlib.suppress(ConnectionError):
+                async with RealClock().timeout(FIRST_BYTE_SECONDS / 2):
+                    assert await reader.read() == b""
         for _, writer in silent:
             writer.close()
