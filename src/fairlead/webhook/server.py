@@ -34,8 +34,11 @@ PATH = "/delete"
 EVICTION_PATH = "/evict"
 # An object of 3 MiB, which is the most that Kubernetes takes, and the envelope around it.
 _LARGEST_BODY = 4 << 20
-# API servers connect when they have something to ask.
-_SILENT_CONNECTIONS = 256
+# At 256 KiB of buffers for each, a quarter of the memory that the installed webhook may use.
+_CONNECTIONS = 256
+# API servers close a connection that they do not use after 90 seconds.
+_IDLE_SECONDS = 120.0
+_BODY_SECONDS = 10.0
 _CONNECT = Backoff(initial_seconds=0.2, factor=2.0, cap_seconds=10.0, jitter=0.3)
 
 
@@ -67,12 +70,16 @@ async def serve(
     context = _tls(settings)
     ready = asyncio.Event()
     runner = web.AppRunner(
-        make_application(client, metrics, ready.is_set, settings), access_log=None, shutdown_timeout=10
+        make_application(client, metrics, ready.is_set, settings),
+        access_log=None,
+        shutdown_timeout=10,
+        keepalive_timeout=_IDLE_SECONDS,
     )
     await runner.setup()
-    if runner.server is None:
+    server = runner.server
+    if server is None:
         raise RuntimeError("the application was not set up")
-    listener = Listener(runner.server, tls=context, silent_connections=_SILENT_CONNECTIONS)
+    listener = Listener(lambda: server() if len(server.connections) < _CONNECTIONS else _Refusal(), tls=context)
     try:
         await listener.listen(settings.bind_address, settings.port)
         on_listening(listener.port)
@@ -84,6 +91,13 @@ async def serve(
         listener.stop_accepting()
         await runner.cleanup()
         await listener.close()
+
+
+class _Refusal(asyncio.Protocol):
+    """Closes a connection that is one too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
 
 
 def make_application(
@@ -101,7 +115,11 @@ def make_application(
             if stranger:
                 return web.Response(status=401, text=f"{stranger}\n")
             try:
-                asked = wire.decode(AdmissionReview, await request.read())
+                async with client.clock.timeout(_BODY_SECONDS):
+                    body = await request.read()
+                asked = wire.decode(AdmissionReview, body)
+            except TimeoutError:
+                return web.Response(status=408, text=f"no whole request within {_BODY_SECONDS:.0f} s\n")
             except wire.DecodeError as error:
                 return web.Response(status=400, text=f"this is no AdmissionReview: {error}\n")
             if asked.request is None:

@@ -283,9 +283,7 @@ async def test_handshakes_do_not_give_way_to_silence(contexts: Contexts) -> None
         writer.write(HEAD)
         assert await reader.readexactly(len(HEAD)) == HEAD
         writer.close()
-        shaken = [
-            await asyncio.open_connection("127.0.0.1", site.listener.port, ssl=contexts[1]) for _ in range(5)
-        ]
+        shaken = [await asyncio.open_connection("127.0.0.1", site.listener.port, ssl=contexts[1]) for _ in range(5)]
         await ended(shaken[0][0])  # they are bounded too
         assert site.listener.silent <= 10
         for _, writer in shaken:

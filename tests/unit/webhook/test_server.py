@@ -13,7 +13,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead.base import tasks
+from fairlead.base import listener, tasks
 from fairlead.base.clock import RealClock, VirtualClock
 from fairlead.base.metrics import PrometheusMetrics
 from fairlead.base.randomness import SeededRandomness
@@ -52,6 +52,7 @@ class Running:
         self.stub = Stub()
         self.clock = VirtualClock()
         self.port = 0
+        self.writers: list[asyncio.StreamWriter] = []  # of clients that stay connected
         self.client_ca: Path | None = None
         self.client_names: frozenset[str] = frozenset()
 
@@ -242,3 +243,58 @@ async def test_it_ends_promptly_and_leaves_nothing(webhook: Running) -> None:
     ):
         assert got.status == 200
     assert tasks.live_tasks() == ()
+
+
+async def open_connections(webhook: Running, sent: bytes, count: int) -> list[asyncio.StreamReader]:
+    """Clients that have sent this after the handshake, and send nothing more."""
+    context = ssl.create_default_context(cafile=str(webhook.authority.certificate_file))
+    readers = []
+    for _ in range(count):
+        reader, writer = await asyncio.open_connection("127.0.0.1", webhook.port, ssl=context)
+        writer.write(sent)
+        await writer.drain()
+        webhook.writers.append(writer)
+        readers.append(reader)
+    return readers
+
+
+async def end_of(reader: asyncio.StreamReader) -> None:
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        async with RealClock().timeout(10):
+            await reader.read()
+
+
+async def test_half_a_head_is_bounded(webhook: Running) -> None:
+    async with webhook.serving(), webhook.session() as session:
+        readers = await open_connections(webhook, b"G", listener.HANDSHAKES + 5)
+        async with session.get("/healthz") as got:
+            assert got.status == 200
+        for reader in readers[:5]:  # well before the time that a silent client has
+            await end_of(reader)
+        for writer in webhook.writers:
+            writer.close()
+
+
+async def test_connections_that_have_sent_a_head_are_bounded(webhook: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_CONNECTIONS", 4)
+    async with webhook.serving():
+        head = b"POST /delete HTTP/1.1\r\nHost: webhook\r\nContent-Length: 5\r\n\r\n"
+        await open_connections(webhook, head, 4)
+        (refused,) = await open_connections(webhook, head, 1)
+        await end_of(refused)
+        for writer in webhook.writers:
+            writer.close()
+
+
+async def test_a_body_that_does_not_come_is_not_waited_for(webhook: Running) -> None:
+    async with webhook.serving():
+        head = b"POST /delete HTTP/1.1\r\nHost: webhook\r\nContent-Length: 5\r\n\r\n"
+        (reader,) = await open_connections(webhook, head, 1)
+        answer = asyncio.ensure_future(reader.readline())
+        async with RealClock().timeout(10):
+            while not answer.done():
+                await webhook.clock.advance(1)
+                await RealClock().sleep(0.005)
+        assert answer.result().startswith(b"HTTP/1.1 408 ")
+        for writer in webhook.writers:
+            writer.close()
