@@ -13,8 +13,9 @@ from fairlead.api.gvk import GroupResource
 from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.security import identities
 from fairlead.apiserver.security.authorization import Authorization
+from fairlead.apiserver.security.coverage import TooManyCombinations, uncovered
 from fairlead.apiserver.security.rbac import Rbac
-from fairlead.apiserver.security.rules import Rule, describe, uncovered
+from fairlead.apiserver.security.rules import Rule, describe
 
 __all__ = ["EscalationCheck"]
 
@@ -72,7 +73,11 @@ class EscalationCheck:
 
     def _confirm(self, user: UserInfo, namespace: str, rules: Sequence[Rule], resource: str, name: str) -> None:
         held = self._rbac.rules_for(user, namespace)
-        missing = uncovered(held.rules, rules)
+        try:
+            missing = uncovered(held.rules, rules)
+        except TooManyCombinations as error:
+            told = f"{error}: grant them in several roles"
+            raise errors.forbidden(GroupResource(_GROUP, resource), name, told) from error
         if not missing:
             return
         groups = " ".join(golang.quote(group) for group in user.groups)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
 from fairlead.api import errors, golang, selectors
 from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.security import identities
@@ -35,28 +37,30 @@ def aggregated_rules(role: Json, cluster_roles: Iterable[Json]) -> list[Rule] | 
 
     A role that is gathered may gather others itself, as `edit` does for `admin`.
     """
-    return _gather(role, sorted(cluster_roles, key=lambda found: str(found["metadata"]["name"])), set())
+    gathered: dict[bytes, Rule] = {}
+    ordered = sorted(cluster_roles, key=lambda found: str(found["metadata"]["name"]))
+    return list(gathered.values()) if _gather(role, ordered, set(), gathered) else None
 
 
-def _gather(role: Json, cluster_roles: list[Json], underway: set[str]) -> list[Rule] | None:
+def _gather(role: Json, cluster_roles: list[Json], seen: set[str], gathered: dict[bytes, Rule]) -> bool:
+    """Add what the role gathers; False for a role that has no such rule. No role is looked at twice."""
     wanted = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
     if not wanted:
-        return None
+        return False
     try:
         matchers = [selectors.label_selector_from(selector) for selector in wanted]
     except selectors.SelectorError:
-        return []  # validation refuses such a rule; one that is stored all the same gathers nothing
-    underway = underway | {role["metadata"]["name"]}  # roles may gather each other in a circle
-    gathered: list[Rule] = []
+        return True  # validation refuses such a rule; one that is stored all the same gathers nothing
+    seen.add(role["metadata"]["name"])  # roles may gather each other in a circle
     for found in cluster_roles:
         labels = found["metadata"].get("labels") or {}
-        if found["metadata"]["name"] in underway or not any(matcher.matches(labels) for matcher in matchers):
+        if found["metadata"]["name"] in seen or not any(matcher.matches(labels) for matcher in matchers):
             continue
-        rules = _gather(found, cluster_roles, underway)
-        if rules is None:
-            rules = found.get("rules") or []
-        gathered.extend(rule for rule in rules if rule not in gathered)
-    return gathered
+        seen.add(found["metadata"]["name"])
+        if not _gather(found, cluster_roles, seen, gathered):
+            for rule in found.get("rules") or ():
+                gathered.setdefault(msgspec.json.encode(rule, order="sorted"), rule)
+    return True
 
 
 class Policy:

@@ -129,6 +129,27 @@ def test_roles_that_gather_each_other_in_a_circle_end() -> None:
     assert aggregated_rules(leaf, [one]) is None
 
 
+def test_roles_that_all_gather_each_other_are_looked_at_once() -> None:
+    def looked_at(count: int) -> int:
+        looks = 0
+
+        class Counted(dict[str, Any]):
+            def get(self, key: str, default: Any = None) -> Any:
+                nonlocal looks
+                looks += key == "aggregationRule"
+                return super().get(key, default)
+
+        every = [Counted(role(f"r{number}", labels={"all": "true"}, gathers=["all"])) for number in range(count)]
+        leaf = Counted(role("leaf", *[{**GET_PODS, "verbs": [str(number % 50)]} for number in range(100)]))
+        leaf["metadata"]["labels"] = {"all": "true"}
+        rules = aggregated_rules(every[0], [*every, leaf])
+        assert rules is not None
+        assert len(rules) == 50
+        return looks
+
+    assert [looked_at(4), looked_at(8)] == [5, 9]
+
+
 def test_rules_for(policy: Policy) -> None:
     policy.put("ClusterRoleBinding", binding("b", "ClusterRole", "reader", "Group g"))
     policy.put("RoleBinding", binding("b", "Role", "local", "User u", namespace="ns"))
