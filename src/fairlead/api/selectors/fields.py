@@ -49,6 +49,14 @@ class FieldMatcher(msgspec.Struct, frozen=True):
                 return requirement.value
         return None
 
+    def exact_values(self) -> dict[str, str]:
+        """What `exact` says of each field, for all that have one value."""
+        values: dict[str, str] = {}
+        for requirement in self.requirements:
+            if requirement.operator is Operator.EQUALS:
+                values.setdefault(requirement.field, requirement.value)
+        return values
+
     def requires(self, field: str, value: str) -> bool:
         """Whether nothing is selected whose field has another value."""
         return any(

@@ -60,10 +60,13 @@ def _check_fields(resource: Resource, fields: selectors.FieldMatcher) -> None:
 
 
 def _indexable(fields: selectors.FieldMatcher) -> tuple[str, str] | None:
-    for requirement in fields.requirements:
-        if requirement.field in _ALWAYS:
-            continue
-        value = fields.exact(requirement.field)
-        if value:
-            return requirement.field, value
-    return None
+    """The first field that must have one value, and this value."""
+    exact = fields.exact_values()
+    return next(
+        (
+            (requirement.field, value)
+            for requirement in fields.requirements
+            if requirement.field not in _ALWAYS and (value := exact.get(requirement.field))
+        ),
+        None,
+    )
