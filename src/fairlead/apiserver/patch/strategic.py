@@ -17,9 +17,11 @@ from fairlead.apiserver.patch.depth import ensure_depth
 from fairlead.apiserver.patch.goformat import go_type, go_value
 from fairlead.apiserver.schema.model import ANYTHING, Node
 
-__all__ = ["apply_strategic_merge_patch"]
+__all__ = ["MAX_REPEATED", "apply_strategic_merge_patch"]
 
 Json = dict[str, Any]
+
+MAX_REPEATED = 16  # changes of one list item: each goes through the whole item
 
 _DIRECTIVE = "$patch"
 _RETAIN_KEYS = "$retainKeys"
@@ -87,10 +89,11 @@ def _retain_keys(merged: Json, patch: Json) -> None:
     keys = patch[_RETAIN_KEYS]
     if not isinstance(keys, list):
         raise errors.BadRequest("invalid patch format of retainKeys")
+    retained = {key for key in keys if isinstance(key, str)}
     for key, value in patch.items():
-        if value is not None and not key.startswith("$") and key not in keys:
+        if value is not None and not key.startswith("$") and key not in retained:
             raise errors.BadRequest("invalid patch format of retainKeys")
-    for key in [key for key in merged if key not in keys]:
+    for key in [key for key in merged if key not in retained]:
         del merged[key]
 
 
@@ -175,6 +178,7 @@ def _merge_list(field: Node, original: list[Any], change: list[Any]) -> list[Any
         return kept
     merged = list(kept)
     positions = _positions(kept, merge_key)
+    times: dict[int, int] = {}
     for item in wanted:
         key = _rank_key(item, merge_key)
         position = positions.get(key)
@@ -182,6 +186,9 @@ def _merge_list(field: Node, original: list[Any], change: list[Any]) -> list[Any
             positions[key] = len(merged)
             merged.append(_as_it_is(item))
         else:
+            times[position] = times.get(position, 0) + 1
+            if times[position] > MAX_REPEATED:
+                raise errors.BadRequest(f"the patch has more than {MAX_REPEATED} changes of one item: {go_value(key)}")
             merged[position] = _merge_map(field.items or ANYTHING, merged[position], item)
     return _arranged(merged, wanted, kept, merge_key)
 
@@ -191,14 +198,18 @@ def _without_directed_items(
 ) -> tuple[list[Any], list[Any] | None]:
     """Carry out the items that are directives. A replaced list comes back with None: nothing is left to merge."""
     wanted: list[Any] = []
-    kept, replace = original, False
+    keys: list[Any] = []
+    unwanted: set[Any] = set()
+    replace = False
     for item in change:
         match item.get(_DIRECTIVE):
             case None:
                 wanted.append(item)
             case "delete":
-                unwanted = _key(item, merge_key)
-                kept = [old for old in kept if _key(old, merge_key) != unwanted]
+                key = _key(item, merge_key)
+                keys = keys or [_rank_key(old, merge_key) for old in original]
+                if not isinstance(key, (dict, list)):  # no item that is stored has such a key
+                    unwanted.add(key)
             case "replace":
                 replace = True
             case "merge":
@@ -207,7 +218,9 @@ def _without_directed_items(
                 raise errors.BadRequest(f"unknown patch type: {go_value(other)} in map: {go_value(item)}")
     if replace:
         return [_as_it_is(item) for item in wanted], None
-    return kept, wanted
+    if not unwanted:
+        return original, wanted
+    return [old for old, key in zip(original, keys, strict=True) if key not in unwanted], wanted
 
 
 def _arranged(items: list[Any], order: list[Any], server_order: list[Any], merge_key: str) -> list[Any]:

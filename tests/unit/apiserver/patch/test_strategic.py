@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api import errors
+from fairlead.apiserver.patch import strategic
 from fairlead.apiserver.patch.strategic import apply_strategic_merge_patch
 from fairlead.apiserver.schema.model import compile_schema
 
@@ -238,3 +239,54 @@ def test_the_client_order_wins_and_the_server_order_stays(server: list[str], cli
     assert sorted(names) == sorted({*server, *client})
     assert [name for name in names if name in client] == client
     assert [name for name in names if name not in client] == [name for name in server if name not in client]
+
+
+def test_many_deletions_from_a_long_list_look_at_each_item_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def looked_at(count: int) -> int:
+        looks = 0
+
+        def counting(item: Any, merge_key: str) -> Any:
+            nonlocal looks
+            looks += 1
+            return key(item, merge_key)
+
+        original = named(*(f"n{number}" for number in range(count)))
+        patch = [{"name": f"n{number}", "$patch": "delete"} for number in range(1, 2 * count)]
+        with monkeypatch.context() as patched:
+            key = strategic._key
+            patched.setattr(strategic, "_key", counting)
+            assert apply_strategic_merge_patch(NODE, {"containers": original}, {"containers": patch}) == {
+                "containers": named("n0")
+            }
+        return looks
+
+    assert looked_at(200) <= 2 * looked_at(100)
+
+
+def test_many_keys_to_retain_are_looked_up() -> None:
+    def compared(count: int) -> int:
+        comparisons = 0
+
+        class Counted(str):
+            __slots__ = ()
+            __hash__ = str.__hash__
+
+            def __eq__(self, other: object) -> bool:
+                nonlocal comparisons
+                comparisons += 1
+                return str(self) == other
+
+        values = {str(number): "x" for number in range(count)}
+        patch = {"$retainKeys": [Counted(number) for number in range(count)], **values}
+        assert apply_strategic_merge_patch(NODE, {"labels": values}, {"labels": patch}) == {"labels": values}
+        return comparisons
+
+    assert compared(200) <= 3 * compared(100)  # some of the hashes are alike
+
+
+def test_one_item_is_changed_a_few_times_only() -> None:
+    changes = [{"name": "a", "value": str(number)} for number in range(strategic.MAX_REPEATED)]
+    before = {"containers": named("a")}
+    assert apply_strategic_merge_patch(NODE, before, {"containers": changes}) == {"containers": changes[-1:]}
+    with pytest.raises(errors.BadRequest, match="more than 16 changes of one item: a"):
+        apply_strategic_merge_patch(NODE, before, {"containers": [*changes, {"name": "a"}]})
