@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -20,6 +20,7 @@ from fairlead.apiserver.security.authorization import Authorization
 from fairlead.apiserver.security.bootstrap_policy import bootstrap_policy, node_rules
 from fairlead.apiserver.security.escalation import EscalationCheck
 from fairlead.apiserver.security.impersonation import impersonate, read_impersonation
+from fairlead.apiserver.security.nodegraph import NodeGraph
 from fairlead.apiserver.security.nodes import NodeAuthorizer
 from fairlead.apiserver.security.pki.jose import TokenKey
 from fairlead.apiserver.security.rbac import Policy, Rbac
@@ -76,14 +77,15 @@ def make_guard(
 ) -> Guard:
     """The usual guard: certificates, tokens and service accounts; RBAC and the node authorizer."""
     lookup = _Lookup(core)
+    graph = NodeGraph(lookup.get)
     tokens = ServiceAccountTokens([signing_key], lookup.get, clock, ids, issuer=ISSUER)
     authentication = Authentication(service_accounts=tokens, static_tokens=static_tokens)
     policy = Policy()
     rbac = Rbac(policy)
-    authorization = Authorization([NodeAuthorizer(node_rules, lookup.pods_on_node, lookup.get), rbac])
+    authorization = Authorization([NodeAuthorizer(node_rules, graph, lookup.get), rbac])
 
     def opened() -> None:
-        lookup.open()
+        _follow_nodes(core, graph)
         _follow_policy(core, policy)
 
     def load_handlers() -> Handlers:
@@ -171,37 +173,34 @@ def _follow_policy(core: Core, policy: Policy) -> None:
     core.store.observe(follow)
 
 
+def _follow_nodes(core: Core, graph: NodeGraph) -> None:
+    """Give the graph every pod there is, and every change of a pod, claim or volume from now on."""
+    for entry in core.store.table("pods").entries.values():
+        graph.change_pod(entry.key, "", entry.fields["spec.nodeName"])
+
+    def follow(table: str, change: Change) -> None:
+        if table == "pods":
+            before, after = ("" if e is None else e.fields["spec.nodeName"] for e in (change.before, change.after))
+            graph.change_pod(change.last.key, before, after)
+        elif table == "persistentvolumeclaims":
+            graph.change_claim(*split_key(change.last.key))
+        elif table == "persistentvolumes":
+            for entry in (change.before, change.after):
+                claim = {} if entry is None else decode_entry(entry).get("spec", {}).get("claimRef") or {}
+                graph.change_claim(claim.get("namespace", ""), claim.get("name", ""))
+
+    core.store.observe(follow)
+
+
 class _Lookup:
     """The objects that decide about access, as they are now."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._inside = Inside(core, "")
-        self._bound: dict[str, dict[str, None]] = {}  # node name -> keys of the pods bound to it
 
     def get(self, plural: str, namespace: str, name: str) -> Json | None:
         resource = self._core.catalog.get("", "v1", plural)
         if resource is None:
             resource = next((known for known in self._core.catalog if known.plural == plural), None)
         return None if resource is None else self._inside.get(resource, namespace, name)
-
-    def open(self) -> None:
-        """Learn which pods are where, and follow every change from now on."""
-        for entry in self._core.store.table("pods").entries.values():
-            self._bound.setdefault(entry.fields["spec.nodeName"], {})[entry.key] = None
-        self._core.store.observe(self._follow)
-
-    def _follow(self, table: str, change: Change) -> None:
-        if table != "pods":
-            return
-        if change.before is not None:
-            self._bound.get(change.before.fields["spec.nodeName"], {}).pop(change.before.key, None)
-        if change.after is not None:
-            self._bound.setdefault(change.after.fields["spec.nodeName"], {})[change.after.key] = None
-
-    def pods_on_node(self, node: str) -> Iterable[Json]:
-        pods = self._inside.resource("", "v1", "pods")
-        for key in list(self._bound.get(node, ())):
-            found = self._inside.get(pods, *split_key(key))
-            if found is not None:
-                yield found

@@ -8,20 +8,18 @@ fixed rules of `system:node` apply. Changes of other nodes' objects are for admi
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from fairlead.apiserver.attributes import Attributes
 from fairlead.apiserver.security import identities
 from fairlead.apiserver.security.authorization import Decision
-from fairlead.apiserver.security.nodeneeds import Reference, pod_needs, volume_secrets
+from fairlead.apiserver.security.nodegraph import NodeGraph
+from fairlead.apiserver.security.nodeneeds import Reference
 from fairlead.apiserver.security.rules import Rule, RuleSet
 from fairlead.apiserver.security.tokens import Lookup
 
 __all__ = ["NodeAuthorizer"]
 
-Json = dict[str, Any]
-PodsOnNode = Callable[[str], Iterable[Json]]
 Judge = Callable[[str, Attributes], Decision]
 
 _ALLOWED = Decision(allowed=True)
@@ -44,14 +42,14 @@ _SLICE_VERBS = (
 
 
 class NodeAuthorizer:
-    """Asks the pods of a node what it needs. `pods_on_node` gives those bound to a node by name.
+    """Asks the graph what the pods of a node need.
 
     `rules` are the fixed ones, read when a kubelet first asks.
     """
 
-    def __init__(self, rules: Callable[[], Sequence[Rule]], pods_on_node: PodsOnNode, lookup: Lookup) -> None:
+    def __init__(self, rules: Callable[[], Sequence[Rule]], graph: NodeGraph, lookup: Lookup) -> None:
         self._read_rules = rules
-        self._pods_on_node = pods_on_node
+        self._graph = graph
         self._lookup = lookup
         self._judges: dict[tuple[str, str], Judge] = {
             ("", "secrets"): self._read,
@@ -155,9 +153,7 @@ class NodeAuthorizer:
             return found is not None and (found.get("spec") or {}).get("nodeName") == node
         if resource == "persistentvolumes":
             return self._claimed_on(node, name)
-        wanted = Reference(resource, namespace, name)
-        needed = (need for pod in self._pods_on_node(node) for need in self._needs(pod))
-        return any(need == wanted for need in needed)
+        return self._graph.leads_to(node, Reference(resource, namespace, name))
 
     def _claimed_on(self, node: str, volume: str) -> bool:
         """Whether the claim that a volume is bound to is used by a pod of the node."""
@@ -166,20 +162,7 @@ class NodeAuthorizer:
         if not claim:
             return False
         wanted = Reference("persistentvolumeclaims", claim.get("namespace", ""), claim.get("name", ""))
-        return any(wanted in pod_needs(pod) for pod in self._pods_on_node(node))
-
-    def _needs(self, pod: Json) -> Iterator[Reference]:
-        """What a pod refers to, and the secrets of the volumes behind its claims."""
-        for need in pod_needs(pod):
-            yield need
-            if need.resource != "persistentvolumeclaims":
-                continue
-            claim = self._lookup(need.resource, need.namespace, need.name)
-            volume = self._lookup("persistentvolumes", "", ((claim or {}).get("spec") or {}).get("volumeName") or "")
-            reference = ((volume or {}).get("spec") or {}).get("claimRef") or {}
-            # Each must name the other: a claim alone could name any volume.
-            if (reference.get("namespace"), reference.get("name")) == (need.namespace, need.name):
-                yield from volume_secrets(volume or {})
+        return self._graph.leads_to(node, wanted)
 
 
 def _no(reason: str) -> Decision:

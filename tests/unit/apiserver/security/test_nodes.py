@@ -7,7 +7,9 @@ import pytest
 from fairlead.api.selectors import parse_field_selector
 from fairlead.apiserver.attributes import Attributes, UserInfo
 from fairlead.apiserver.security.bootstrap_policy import node_rules
+from fairlead.apiserver.security.nodegraph import NodeGraph
 from fairlead.apiserver.security.nodes import NodeAuthorizer
+from fairlead.apiserver.security.tokens import Lookup
 
 Json = dict[str, Any]
 
@@ -70,7 +72,13 @@ def nodes() -> NodeAuthorizer:
         }
         return known.get((resource, namespace, name))
 
-    return NodeAuthorizer(node_rules, lambda node: [POD] if node == "n1" else [], lookup)
+    return on_node("n1", lookup)
+
+
+def on_node(node: str, lookup: Lookup) -> NodeAuthorizer:
+    graph = NodeGraph(lookup)
+    graph.change_pod("ns/web", "", node)
+    return NodeAuthorizer(node_rules, graph, lookup)
 
 
 def ask(
@@ -174,6 +182,6 @@ def test_who_is_no_kubelet_gets_nothing_here(nodes: NodeAuthorizer, user: UserIn
 
 def test_a_mirror_pod_gives_no_rights() -> None:
     mirror = {**POD, "metadata": {**POD["metadata"], "annotations": {"kubernetes.io/config.mirror": "x"}}}
-    nodes = NodeAuthorizer(node_rules, lambda _node: [mirror], lambda *_key: None)
+    nodes = on_node("n1", lambda *key: mirror if key == ("pods", "ns", "web") else None)
     assert not nodes.decide(ask("get", "secrets", "env")).allowed
     assert not nodes.decide(ask("create", "serviceaccounts", "robot", subresource="token")).allowed
