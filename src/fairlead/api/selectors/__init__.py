@@ -6,6 +6,7 @@ an index and a client can print what it waits for.
 
 from __future__ import annotations
 
+from fairlead.api.selectors.compact import CompactFields, CompactLabels
 from fairlead.api.selectors.fields import EVERY_FIELD, FieldMatcher, FieldRequirement, parse_field_selector
 from fairlead.api.selectors.labels import (
     EVERYTHING,
@@ -23,6 +24,8 @@ __all__ = [
     "EVERYTHING",
     "EVERY_FIELD",
     "NOTHING",
+    "CompactFields",
+    "CompactLabels",
     "FieldMatcher",
     "FieldRequirement",
     "LabelMatcher",

@@ -38,6 +38,11 @@ class FieldMatcher(msgspec.Struct, frozen=True):
         """Whether everything matches."""
         return not self.requirements
 
+    @property
+    def keys(self) -> int:
+        """How many fields of an object it asks about, at most."""
+        return len(self.requirements)
+
     def matches(self, fields: Mapping[str, str]) -> bool:
         """Whether an object with these field values is selected."""
         return all(requirement.matches(fields) for requirement in self.requirements)
@@ -85,7 +90,7 @@ def parse_field_selector(text: str) -> FieldMatcher:
     """Read a field selector string, such as `spec.nodeName=a,status.phase!=Running`."""
     if not text:
         return EVERY_FIELD
-    requirements: list[FieldRequirement] = []
+    requirements: dict[FieldRequirement, None] = {}  # each once, in order
     for term in sorted(_split_terms(text)):
         if not term:
             continue
@@ -95,7 +100,7 @@ def parse_field_selector(text: str) -> FieldMatcher:
         operator = Operator.NOT_EQUALS if match.group() == "!=" else Operator.EQUALS
         value = _unescape(term[match.end() :])
         if match.start() or value:  # a bare `=` asks for nothing
-            requirements.append(FieldRequirement(term[: match.start()], operator, value))
+            requirements[FieldRequirement(term[: match.start()], operator, value)] = None
     return FieldMatcher(tuple(requirements))
 
 

@@ -146,6 +146,11 @@ class LabelMatcher(msgspec.Struct, frozen=True):
         """Whether everything matches."""
         return not self.requirements and not self.selects_nothing
 
+    @property
+    def keys(self) -> int:
+        """How many labels of an object it asks about, at most."""
+        return len(self.requirements)
+
     def matches(self, labels: Mapping[str, str] | None) -> bool:
         """Whether an object with these labels is selected."""
         if self.selects_nothing:
@@ -244,13 +249,13 @@ class _LabelParser:
         self._position = 0
 
     def parse(self) -> LabelMatcher:
-        requirements: list[LabelRequirement] = []
+        requirements: dict[LabelRequirement, None] = {}  # each once, in order
         while self._peek() != _END:
             token = self._peek()
             if token in _SYMBOLS and token != "!":  # noqa: S105 - a symbol, no password
                 raise SelectorError(f"found '{token}', expected: !, identifier, or 'end of string'")
             try:
-                requirements.append(self._requirement())
+                requirements[self._requirement()] = None
             except SelectorError as error:
                 raise SelectorError(f"unable to parse requirement: {error}") from None
             token = self._next()

@@ -92,7 +92,7 @@ class DisruptionKeeper:
         selector = (budget.get("spec") or {}).get("selector")
         if selector is None:
             return
-        matcher = selectors.label_selector_from(selector)
+        matcher = selectors.CompactLabels(selectors.label_selector_from(selector))
         pods = self._inside.resource("", "v1", "pods")
         for pod in self._inside.list(pods, Selection(namespace=namespace, labels=matcher)):
             if (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}:

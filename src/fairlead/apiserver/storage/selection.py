@@ -15,6 +15,11 @@ __all__ = ["EVERYTHING", "Matcher", "Selection", "classify"]
 class Matcher(Protocol):
     """A label or field selector."""
 
+    @property
+    def keys(self) -> int:
+        """About how many labels or fields it asks."""
+        ...
+
     def matches(self, values: Mapping[str, str], /) -> bool:
         """Whether these labels or fields are selected."""
         ...
@@ -29,6 +34,11 @@ class Selection(msgspec.Struct, frozen=True):
     fields: Matcher | None = None
     # A field that must equal a value: what an index can answer. Always implied by ``fields``.
     indexed_field: tuple[str, str] | None = None
+
+    @property
+    def keys(self) -> int:
+        """About how many labels and fields of an entry `matches` looks at, at most."""
+        return (0 if self.labels is None else self.labels.keys) + (0 if self.fields is None else self.fields.keys)
 
     def matches(self, entry: Entry) -> bool:
         """Whether the entry is selected."""

@@ -61,7 +61,7 @@ class Page(msgspec.Struct):
 async def read_page(call: Call) -> Page:
     """What the query asks for of the collection, and the list's metadata."""
     query = call.request.query
-    selection = read_selection(call)
+    selection = await read_selection(call)
     check_list_options(query)
     limit = max(0, query.integer("limit") or 0)
     token = _read_token(query.get("continue"))

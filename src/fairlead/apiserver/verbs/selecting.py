@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from fairlead.api import errors, golang, selectors
+from fairlead.apiserver.offload import weigh
 from fairlead.apiserver.registry.resource import Resource
 from fairlead.apiserver.storage.selection import Selection
 from fairlead.apiserver.verbs.call import Call
 
 __all__ = ["read_selection"]
 
+# Reading a character of a label selector takes as long as working on so many bytes of a body.
+_SELECTOR_WEIGHT = 8
 _ALWAYS = ("metadata.name", "metadata.namespace")
 
 
-def read_selection(call: Call) -> Selection:
+async def read_selection(call: Call) -> Selection:
     """The namespace of the path and the selectors of the query, checked."""
     query = call.request.query
     query.integer("timeoutSeconds")  # of a list it means nothing, and must be a number all the same
     labels = fields = None
     try:
         if text := query.get("labelSelector"):
-            labels = selectors.parse_label_selector(text)
+            weigh(len(text) * _SELECTOR_WEIGHT)
+            labels = await call.core.offload.run(_read_labels, text)
     except selectors.SelectorError as error:
         raise errors.BadRequest(str(error)) from error
     try:
@@ -37,15 +41,18 @@ def read_selection(call: Call) -> Selection:
         indexed = _indexable(fields)
         if fields.empty:
             fields = None
-    if labels is not None and labels.empty:
-        labels = None
     return Selection(
         namespace=call.info.namespace if call.resource.namespaced else "",
         name=name,
         labels=labels,
-        fields=fields,
+        fields=None if fields is None else selectors.CompactFields(fields),
         indexed_field=indexed,
     )
+
+
+def _read_labels(text: str) -> selectors.CompactLabels | None:
+    labels = selectors.parse_label_selector(text)
+    return None if labels.empty else selectors.CompactLabels(labels)
 
 
 def _check_fields(resource: Resource, fields: selectors.FieldMatcher) -> None:

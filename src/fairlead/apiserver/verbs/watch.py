@@ -35,7 +35,7 @@ async def watch(call: Call, keeper: WatchKeeper) -> Response:
     """Open a watch and stream it."""
     query = call.request.query
     form = presentation.negotiate(call.request, stream=True)
-    selection = read_selection(call)
+    selection = await read_selection(call)
     timeout = query.integer("timeoutSeconds") or 0
     initial = _wants_initial_events(call)
     if call.request.method == "HEAD":

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import collections
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.api.selectors import CompactLabels, parse_label_selector
 from fairlead.apiserver.storage.records import Change, Entry
 from fairlead.apiserver.storage.selection import EVERYTHING, Selection
 from fairlead.apiserver.storage.snapshot import Snapshot, SortedEntries
@@ -170,3 +172,18 @@ def test_readers_of_one_moment_share_it_and_readers_of_others_share_what_is_the_
     different = [number for number, block in enumerate(first._blocks) if second._blocks[number] is not block]
     assert len(different) == 1
     assert len(first._blocks[different[0]]) <= 128
+
+
+@pytest.mark.parametrize("keys", [1000, 4000])
+def test_others_have_a_turn_however_many_labels_a_selector_compares(keys: int) -> None:
+    labels = {f"k{number}": "v" for number in range(2000)}
+    entries = SortedEntries()
+    for number in range(500):
+        entries.put(Entry(f"{number:05}", number + 1, b"x", labels, {}))
+    text = ",".join(f"k{number}!=w" for number in range(keys))
+    selection = Selection(labels=CompactLabels(parse_label_selector(text)))
+    compared = longest = 0
+    for found in entries.snapshot().scan(selection):
+        compared = 0 if found is None else compared + min(keys, len(labels))
+        longest = max(longest, compared)
+    assert longest <= 32 * 1024
