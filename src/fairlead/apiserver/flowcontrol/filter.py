@@ -30,6 +30,9 @@ _PLACES_PER_SEAT = 2
 _MIN_PLACES = 16
 _PLACES_WITHOUT_LIMIT = 1024
 _STREAMS = 16_384
+# A watch keeps its selector, which takes some fifteen times its text in memory. Up to so much each is part of a watch.
+_SELECTOR_BYTES = 8 << 20
+_SHORT_SELECTOR_BYTES = 1024
 _RETRY_AFTER_SECONDS = 1
 # What the server computes for one (measured: TLS 1.3 with the keys that the server makes).
 _HANDSHAKE_SECONDS = 0.0005
@@ -140,7 +143,8 @@ class FlowControl:
             return await answer()
         if info.is_resource or info.path[1:].partition("/")[0] not in _PROBES:
             level = self._reading if info.verb in _READING else self._mutating
-            ticket = Ticket(user.name, _body_bytes(request), stream=info.verb == "watch")
+            selector = max(0, len(request.target) - _SHORT_SELECTOR_BYTES)
+            ticket = Ticket(user.name, _body_bytes(request), stream=info.verb == "watch", selector=selector)
             share = self._pacer.share(user.name)
         else:
             level, ticket = self._probes, Ticket(request.client_address, 0, stream=False)
@@ -243,7 +247,14 @@ class FlowControl:
 
 def _limits(seats: int) -> Limits:
     places = max(_MIN_PLACES, seats * _PLACES_PER_SEAT) if seats else _PLACES_WITHOUT_LIMIT
-    return Limits(seats=seats, size=_BYTES_IN_FLIGHT, unsent=_UNSENT_BYTES, places=places, streams=_STREAMS)
+    return Limits(
+        seats=seats,
+        size=_BYTES_IN_FLIGHT,
+        unsent=_UNSENT_BYTES,
+        places=places,
+        streams=_STREAMS,
+        selectors=_SELECTOR_BYTES,
+    )
 
 
 def _of_address(address: str) -> tuple[str, str]:

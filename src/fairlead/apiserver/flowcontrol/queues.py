@@ -39,25 +39,27 @@ class Refusal(enum.StrEnum):
 class Limits:
     """What users may hold; 0 is no limit."""
 
-    __slots__ = ("places", "seats", "size", "streams", "unsent")
+    __slots__ = ("places", "seats", "selectors", "size", "streams", "unsent")
 
-    def __init__(self, *, seats: int, size: int, unsent: int, places: int, streams: int) -> None:
+    def __init__(self, *, seats: int, size: int, unsent: int, places: int, streams: int, selectors: int = 0) -> None:
         self.seats = seats  # requests between start and answer, of all users
         self.size = size  # bytes of bodies, of all users
         self.unsent = unsent  # bytes of answers that are not sent, of each user
         self.places = places  # requests that wait, of all users
         self.streams = streams  # watches, from arrival to end, of all users
+        self.selectors = selectors  # bytes of long selectors of watches, of all users
 
 
 class Ticket:
     """One request."""
 
-    __slots__ = ("holds_stream", "phase", "refusal", "size", "stream", "user")
+    __slots__ = ("holds_stream", "phase", "refusal", "selector", "size", "stream", "user")
 
-    def __init__(self, user: str, size: int, *, stream: bool) -> None:
+    def __init__(self, user: str, size: int, *, stream: bool, selector: int = 0) -> None:
         self.user = user
         self.size = size  # bytes that it holds, or will hold when it starts
         self.stream = stream  # it is a watch
+        self.selector = selector  # bytes of a long selector that it holds for as long as it is one
         self.holds_stream = False
         self.phase = _QUEUED
         self.refusal: Refusal | None = None
@@ -68,7 +70,7 @@ class Queues:
 
     Invariants:
     1. No more requests run than there are seats, no more wait than there are places, no more streams are open than
-       allowed.
+       allowed. `selectors` holds exactly the bytes of the long selectors of those streams.
     2. `bodies` holds exactly the bytes of running requests' bodies, and a start never lifts them above the limit.
        `answers` holds exactly the bytes of unsent answers. A user whose unsent answers reach the limit starts nothing;
        no other user is held up by them.
@@ -85,13 +87,14 @@ class Queues:
         self.answers = Allowance(limits.unsent)
         self.places = Ledger(limits.places)
         self.streams = Ledger(limits.streams)
+        self.selectors = Ledger(limits.selectors)
         # Users in the order in which their next turn comes, each with its requests in order.
         self.waiting: collections.OrderedDict[str, collections.OrderedDict[Ticket, None]] = collections.OrderedDict()
 
     def arrive(self, ticket: Ticket) -> bool:
         """A request is there. Returns whether its fate is decided now: it runs or is refused. Else it waits."""
         user = ticket.user
-        if ticket.stream and not self.streams.fits(user, 1):
+        if ticket.stream and not self._fits_stream(ticket):
             return self._refuse(ticket, Refusal.CONCURRENCY_LIMIT)
         if user not in self.waiting and self._may_start(ticket):
             if ticket.stream:
@@ -204,12 +207,19 @@ class Queues:
         if not line:
             del self.waiting[ticket.user]
 
+    def _fits_stream(self, ticket: Ticket) -> bool:
+        if not self.streams.fits(ticket.user, 1):
+            return False
+        return not ticket.selector or self.selectors.fits(ticket.user, ticket.selector)
+
     def _take_stream(self, ticket: Ticket) -> None:
         if ticket.stream:
             ticket.holds_stream = True
             self.streams.take(ticket.user, 1)
+            self.selectors.take(ticket.user, ticket.selector)
 
     def _give_stream(self, ticket: Ticket) -> None:
         if ticket.holds_stream:
             ticket.holds_stream = False
             self.streams.give(ticket.user, 1)
+            self.selectors.give(ticket.user, ticket.selector)

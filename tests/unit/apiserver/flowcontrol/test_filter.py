@@ -338,6 +338,27 @@ async def test_a_watch_holds_a_seat_while_it_opens_only(server: Server) -> None:
     assert server.flow.open_watches == 0
 
 
+async def test_watches_with_long_selectors_are_bounded_by_the_bytes_of_those(server: Server) -> None:
+    server.gate.set()
+
+    def watch(user: UserInfo) -> asyncio.Task[Response]:
+        long = request()
+        long.target = "/api/v1/pods?watch=1&labelSelector=" + "a" * 60_000
+        return server.send(user, long, verb="watch")
+
+    opened: list[Response] = []
+    with pytest.raises(errors.ApiError) as refused:  # noqa: PT012 - how many are opened is for the server to say
+        for _ in range(200):
+            opened.append(await watch(ALICE))  # noqa: PERF401 - one ends it
+    assert refused.value.code == 429
+    assert 10 < len(opened) < 100
+    await watch(BOB)
+    await server.send(verb="watch")  # an ordinary one
+    for one in opened:
+        one.sent()
+    await watch(ALICE)
+
+
 async def test_without_limits_users_take_turns_all_the_same() -> None:
     async with serving(Budgets(reading=0, mutating=0)) as server:
         server.send(CAROL)

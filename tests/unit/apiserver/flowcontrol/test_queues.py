@@ -14,8 +14,10 @@ from fairlead.apiserver.flowcontrol.queues import Limits, Phase, Queues, Refusal
 USERS = [f"user-{number}" for number in range(5)]
 
 
-def make(*, seats: int = 4, size: int = 100, unsent: int = 50, places: int = 8, streams: int = 6) -> Queues:
-    return Queues(Limits(seats=seats, size=size, unsent=unsent, places=places, streams=streams))
+def make(
+    *, seats: int = 4, size: int = 100, unsent: int = 50, places: int = 8, streams: int = 6, selectors: int = 0
+) -> Queues:
+    return Queues(Limits(seats=seats, size=size, unsent=unsent, places=places, streams=streams, selectors=selectors))
 
 
 def ask(queues: Queues, user: str, size: int = 0, *, stream: bool = False) -> Ticket:
@@ -33,9 +35,10 @@ class Traffic(RuleBasedStateMachine):
         unsent=st.integers(0, 60),
         places=st.integers(1, 20),
         streams=st.integers(0, 8),
+        selectors=st.integers(0, 40),
     )
-    def begin(self, seats: int, size: int, unsent: int, places: int, streams: int) -> None:
-        self.limits = {"seats": seats, "size": size, "unsent": unsent, "places": places, "streams": streams}
+    def begin(self, **limits: int) -> None:
+        self.limits = limits
         self.queues = make(**self.limits)
         self.alive: list[Ticket] = []  # in order of arrival
 
@@ -57,9 +60,9 @@ class Traffic(RuleBasedStateMachine):
         firsts = list(dict.fromkeys(ticket.user for ticket in tickets))
         assert firsts == [user for user in before if user in firsts], "invariant 4: in the order in which they waited"
 
-    @rule(user=st.sampled_from(USERS), size=st.integers(0, 30), stream=st.booleans())
-    def arrive(self, user: str, size: int, stream: bool) -> None:
-        ticket = Ticket(user, size, stream=stream)
+    @rule(user=st.sampled_from(USERS), size=st.integers(0, 30), stream=st.booleans(), selector=st.integers(0, 15))
+    def arrive(self, user: str, size: int, stream: bool, selector: int) -> None:
+        ticket = Ticket(user, size, stream=stream, selector=selector)
         self.alive.append(ticket)
         if self.queues.arrive(ticket):
             self.note(ticket)
@@ -111,10 +114,13 @@ class Traffic(RuleBasedStateMachine):
             "seats": Counter(ticket.user for ticket in self.alive if ticket.phase is Phase.RUNNING),
             "places": Counter(ticket.user for ticket in self.alive if ticket.phase is Phase.QUEUED),
             "streams": Counter(ticket.user for ticket in self.alive if ticket.holds_stream),
+            "selectors": Counter[str](),
             "bodies": Counter[str](),
             "answers": Counter[str](),
         }
         for ticket in self.alive:
+            if ticket.holds_stream and ticket.selector:
+                held["selectors"][ticket.user] += ticket.selector
             if ticket.phase in {Phase.RUNNING, Phase.ANSWERED} and ticket.size:
                 held["bodies" if ticket.phase is Phase.RUNNING else "answers"][ticket.user] += ticket.size
         for name, expected in held.items():
