@@ -6,20 +6,18 @@ import dataclasses
 import datetime as dt
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import NodeLifecycleRecord, PodOutcome, RequesterSource
 from fairlead.api.time import format_time
 from fairlead.api.yamltext import writing
-from fairlead.cli.status.showing import aligned, plain, progress, span
+from fairlead.cli.status.showing import aligned, cut, plain, progress, span
 from fairlead.client.client import Client
 from fairlead.lifecycle.overview import Recorded, recorded
 
 __all__ = ["History", "NodeHistory", "as_json", "as_page", "as_table", "as_yaml", "look"]
-
-_MESSAGE_WIDTH: Final = 80
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +81,7 @@ def as_table(history: History) -> str:
                 _requester(one),
                 _took(one),
                 progress(one),
-                _cut(one.message),
+                cut(one.message),
             ]
         )
     return aligned(rows)
@@ -148,11 +146,6 @@ def _requester(one: Recorded) -> str:
 def _took(one: Recorded) -> str:
     since = one.claimed or one.requested
     return span(one.completed - since) if one.completed is not None and since is not None else ""
-
-
-def _cut(message: str) -> str:
-    line = " ".join(message.split())
-    return line if len(line) <= _MESSAGE_WIDTH else line[: _MESSAGE_WIDTH - 3] + "..."
 
 
 def _data(history: History) -> dict[str, Any]:

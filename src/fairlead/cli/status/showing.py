@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import json
+import re
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from fairlead.api import wire
 from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
@@ -16,9 +17,12 @@ from fairlead.api.yamltext import writing
 from fairlead.cli.status.looking import Platform, Seen, Sight
 from fairlead.lifecycle.overview import EventOverview, NodeOverview, Recorded
 
-__all__ = ["aligned", "as_json", "as_page", "as_table", "as_yaml", "plain", "progress", "span"]
+__all__ = ["aligned", "as_json", "as_page", "as_table", "as_yaml", "cut", "plain", "progress", "span"]
 
 _NOTHING = "-"
+_WORDS_WIDTH: Final = 80
+# A claimant is `<name>_<uuid>`; the uuid tells its machines apart, and no reader of a table does.
+_UUID: Final = re.compile(r"_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 def as_table(sight: Sight) -> str:
@@ -79,6 +83,12 @@ def span(length: dt.timedelta) -> str:
     return f"{hours}h" if hours < 48 else f"{hours // 24}d"
 
 
+def cut(words: str) -> str:
+    """One line of a length that fits into a table."""
+    line = " ".join(words.split())
+    return line if len(line) <= _WORDS_WIDTH else line[: _WORDS_WIDTH - 3] + "..."
+
+
 def _foremost(node: NodeOverview) -> EventOverview | None:
     """The event that a line is about: what is done, else what comes next, else what was last."""
     last = node.finished[-1] if node.finished else None
@@ -106,19 +116,19 @@ def _platform(platform: Platform) -> str:
 
 
 def _holder(node: NodeOverview, event: EventOverview | None) -> str:
-    """Who has claimed the event, else who would."""
+    """Who has claimed the event, else who holds the node's Lease and would."""
     if event is not None and event.claimed_by:
         return event.claimed_by
-    return node.claimant.holder if node.claimant is not None else ""
+    return _UUID.sub("", node.claimant.holder) if node.claimant is not None else ""
 
 
 def _detail(node: NodeOverview, event: EventOverview | None, now: dt.datetime) -> str:
     parts = [progress(event)] if event is not None else []
     if event is None and node.recorded:
-        parts.append(_last(node.recorded[0], now))
+        parts.append(cut(_last(node.recorded[0], now)))
     if event is not None:
         # Why it waits is seen from here, now. What the node's claimant wrote may be old, if nobody claims any more.
-        parts.append(event.waits_for if event in node.waiting else event.message or event.waits_for)
+        parts.append(cut(event.waits_for if event in node.waiting else event.message or event.waits_for))
     if event is not None and event is node.current:
         parts.append(_silence(node, now))
     if len(node.waiting) > (event in node.waiting):
