@@ -71,6 +71,7 @@ async def test_ctrl_c_names_the_drained_node_and_those_not_begun(fleet: Fleet) -
     first, second = fleet.nodes
     assert f"node/{first} is drained and stays so; when it is fit again: fairlead uncordon {first}" in command.out
     assert f"not begun: {second}" in command.out
+    assert f"node/{first}: the command was ended; what it began on other machines may go on" in command.out
 
 
 async def test_the_timeout_is_kept_where_an_agent_waits_for_a_driver(fleet: Fleet) -> None:

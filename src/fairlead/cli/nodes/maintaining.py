@@ -15,7 +15,7 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from fairlead.api.reserved import NODE_UNCORDON
 from fairlead.base.environment import Environment
-from fairlead.cli.nodes import asking, carrying, rolling, showing
+from fairlead.cli.nodes import asking, carrying, processes, rolling, showing
 from fairlead.client.client import Client
 from fairlead.client.informer import Handler, Informer
 from fairlead.lifecycle.drain import rollout
@@ -23,8 +23,6 @@ from fairlead.lifecycle.drain.options import DrainOptions, spell
 
 __all__ = ["MaintenancePlan", "Progress", "maintain"]
 
-# How long a command that was asked to end may take to do so.
-_END_SECONDS = 10.0
 _LATE_SECONDS = 0.005
 
 
@@ -43,13 +41,20 @@ class Progress:
 
     def __init__(self) -> None:
         self._stages: dict[str, _Stage] = {}
+        self._commands: dict[str, str] = {}  # how the command of a node was ended
 
     def enter(self, node: str, stage: _Stage) -> None:
         """A node has come to a stage."""
         self._stages[node] = stage
 
+    def command_ended(self, node: str, how: str) -> None:
+        """An interruption has ended the command of a node."""
+        self._commands[node] = how
+
     def left(self) -> Iterator[str]:
         """What an interruption leaves behind, a line each."""
+        for node, how in self._commands.items():
+            yield f"node/{node}: {how}; what it began on other machines may go on"
         for node in self._at(_Stage.DRAINED):
             yield f"node/{node} is drained and stays so; when it is fit again: fairlead uncordon {node}"
         for node in self._at(_Stage.DRAINING):
@@ -209,27 +214,15 @@ class _Maintenance:
             async with self._client.clock.timeout(limit.total_seconds() or None):
                 code = await process.wait()
         except asyncio.CancelledError:
-            await self._end(process)
+            self._progress.command_ended(node, await processes.end(process, self._client.clock))
             raise
         except TimeoutError:
-            await self._end(process)
+            await processes.end(process, self._client.clock)
             self._leave_drained(node, f"the command did not end within {api_time.format_duration(limit)}")
             return False
         if code:
             self._leave_drained(node, f"the command ended with {code}")
         return not code
-
-    async def _end(self, process: asyncio.subprocess.Process) -> None:
-        """Ask the command to end, and kill it if it does not."""
-        if process.returncode is not None:
-            return
-        process.terminate()
-        try:
-            async with self._client.clock.timeout(_END_SECONDS):
-                await process.wait()
-        except TimeoutError:
-            process.kill()
-            await process.wait()
 
     def _leave_drained(self, node: str, why: str) -> None:
         self._screen.warn(f"error: {why}; node {node!r} stays drained. When it is fit again: fairlead uncordon {node}")
