@@ -11,7 +11,13 @@ import pytest
 
 from fairlead.api import errors as api_errors
 from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition, LifecycleTransitionSpec
+from fairlead.api.lifecycle_v1alpha1 import (
+    ClaimStatus,
+    LifecycleEvent,
+    LifecycleTransition,
+    LifecycleTransitionSpec,
+    NodeLifecycleRecord,
+)
 from fairlead.api.meta import ObjectMeta
 from fairlead.base.environment import Environment
 from fairlead.cli.nodes import asking, carrying, following, maintaining
@@ -146,6 +152,8 @@ async def test_a_request_nobody_takes_up_is_taken_back(world: World) -> None:
     assert not carried.result
     assert carried.screen.lines[-1].endswith("not claimed within 9s, so the event was deleted")
     assert (await world.events.list()).items == []
+    # It has no result, so there is nothing to record.
+    assert (await world.admin.of(NodeLifecycleRecord).list()).items == []
 
 
 async def test_what_somebody_else_asked_for_is_not_taken_back(world: World) -> None:
