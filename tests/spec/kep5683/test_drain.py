@@ -125,6 +125,23 @@ async def test_a_timeout_ends_the_drain_and_names_what_is_left(fleet: Fleet) -> 
     assert (await fleet.node_object())["spec"]["unschedulable"] is True
 
 
+async def test_a_timeout_ends_the_command_when_the_driver_was_killed(fleet: Fleet) -> None:
+    """The driver keeps the timeout, and cannot when it is dead: the command says so, keeps it, and leaves the event."""
+    await fleet.pod("web", labels={"app": "web"})
+    await fleet.budget("web", {"app": "web"}, minAvailable=1)
+    drain = await fleet.fairlead("drain", fleet.node, "--timeout=15s")
+    await drain.until("blocked: ")
+    fleet.processes[f"driver-{fleet.node}"].kill()
+    await drain.until("driver fairlead.dev/drain unreachable since 20")
+    assert await drain.ended() == 1
+    said = drain.out[drain.out.index("unable to drain") :]
+    assert "it did not end within 15s of the claim; " in said
+    assert "driver fairlead.dev/drain unreachable since 20" in said
+    assert f" goes on: `fairlead status {fleet.node}` shows it" in said
+    status = await fleet.said("status", fleet.node)
+    assert "Waits for:  driver fairlead.dev/drain is unreachable since 20" in status
+
+
 async def test_a_foreign_cordon_is_not_undone_unless_told_to(fleet: Fleet) -> None:
     path = f"/api/v1/nodes/{fleet.node}"
     (await fleet.api.patch(path, {"spec": {"unschedulable": True}})).expect(200)
