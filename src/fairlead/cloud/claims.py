@@ -22,7 +22,6 @@ from fairlead.base import logs, tasks
 from fairlead.base.clock import Clock
 from fairlead.client import errors
 from fairlead.client.patches import MergePatch
-from fairlead.cloud.stopping import pause
 from fairlead.cloud.wellknown import ANNOTATION_PLATFORMS
 
 __all__ = ["CHECK", "Collision", "PlatformClaim", "Sightings"]
@@ -109,7 +108,17 @@ class PlatformClaim:
 
     async def _until_alone(self) -> bool:
         """Wait until no other live Lease names one of the platforms; False when asked to stop first."""
-        while not self._context.stopping.is_set():
+        async with tasks.TaskScope("platforms", on_exit=tasks.OnExit.CANCEL) as scope:
+            # Nothing works yet, so a call that an API server does not answer may be cut short.
+            waiting = [
+                scope.start(self._look_until_alone(), name="look"),
+                scope.start(_wait(self._context.stopping), name="stopping"),
+            ]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        return not self._context.stopping.is_set()
+
+    async def _look_until_alone(self) -> None:
+        while True:
             try:
                 leases = await self._list()
                 # Another of an earlier name goes first; this claim would keep it waiting.
@@ -119,14 +128,13 @@ class PlatformClaim:
                 collisions = self._collisions(leases)
                 if not collisions:
                     self._problem = ""
-                    return True
+                    return
                 self._tell(leases, collisions)
                 if min(collisions).lease < self._name:
                     await self._withdraw(leases)
             except _FAILURES as error:
                 self._say(f"whether another manager names {', '.join(self._platforms)} cannot be checked: {error}")
-            await pause(self._clock, _WAIT_SECONDS, self._context.stopping)
-        return False
+            await self._clock.sleep(_WAIT_SECONDS)
 
     async def _keep(self) -> None:
         """See that the claim stays written; returns when it was gone and another has claimed meanwhile."""

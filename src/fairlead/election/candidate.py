@@ -29,6 +29,8 @@ _POLL_JITTER = 1.2
 _RENEWAL_JITTER = 0.1
 # Whoever may not watch today may be allowed to tomorrow.
 _FORBIDDEN_SECONDS = 60.0
+# A process that ends does not wait longer for an API server that is away: the lease expires by itself.
+_RELEASE_SECONDS = 3.0
 # A watch that lived this long was a good one, and the next begins without delay.
 _GOOD_SECONDS = 5.0
 
@@ -184,7 +186,7 @@ class Candidate:
         delays = self._delays()
         released: Lease | None = None
         try:
-            async with self.clock.timeout(self.timing.renew_deadline_seconds):
+            async with self.clock.timeout(min(_RELEASE_SECONDS, self.timing.renew_deadline_seconds)):
                 while self.candidacy.holds:
                     released = await self._try_to_release()
                     if released is not None:
