@@ -92,7 +92,7 @@ async def test_a_pod_that_its_budget_holds_has_one_event_and_is_counted(admin: R
     async with RawApi(access) as account:
         await until_policed(account)
     token = await token_of(admin, SCRAPER)
-    channel = GrpcDriverChannel(str(short_path / "plugins" / f"drain.fairlead.dev-{INSTANCE}.sock"))
+    channel = GrpcDriverChannel(str(short_path / "registry-plugins" / f"drain.fairlead.dev-{INSTANCE}.sock"))
     async with running(admin, DRAIN, short_path, access) as port:
         await channel.start(work)
         async with CLOCK.timeout(60), tasks.TaskScope("drain", on_exit=tasks.OnExit.CANCEL) as scope:

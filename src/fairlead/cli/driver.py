@@ -47,7 +47,7 @@ def command() -> None:
     "--plugin-dir",
     type=values.FOLDER,
     callback=managing.optional_socket_folder,
-    help="Where to serve [default: the folder plugins beside the registry].",
+    help="Where to serve [default: the folder plugins beside the registry; NAME-plugins beside one of another name].",
 )
 @click.option(
     "--instance", default="", callback=_instance, help="Tells processes of this driver apart, such as a pod's uid."

@@ -12,7 +12,7 @@ from fairlead.cli.main import main
 def test_a_second_drain_driver_is_refused_and_leaves_the_first_its_sockets(
     short_path: pathlib.Path, unreachable_kubeconfig: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = short_path / "plugins" / "drain.fairlead.dev.sock"
+    path = short_path / "registry-plugins" / "drain.fairlead.dev.sock"
     path.parent.mkdir()
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as first:
         first.bind(str(path))
@@ -21,6 +21,7 @@ def test_a_second_drain_driver_is_refused_and_leaves_the_first_its_sockets(
         assert main(["driver", "drain", *flags], environment=Environment({})) == 1
     assert capsys.readouterr().err == (
         f"Error: another process serves {path} already;"
-        " stop it, or have this one serve beside it with another --instance\n"
+        " stop it, or have this one serve beside it with another --instance;"
+        " the driver of another node needs a --registry-dir and a --plugin-dir of its own\n"
     )
     assert path.exists()

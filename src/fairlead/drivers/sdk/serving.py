@@ -41,7 +41,11 @@ class Options:
     @property
     def plugins_folder(self) -> Path:
         """Where the service socket is."""
-        return self.plugins or self.registry.parent / "plugins"
+        if self.plugins is not None:
+            return self.plugins
+        # Registries beside each other are those of several nodes: one driver serves each of them.
+        is_usual = self.registry.name == sockets.DEFAULT_REGISTRY.name
+        return self.registry.parent / ("plugins" if is_usual else f"{self.registry.name}-plugins")
 
 
 class Serving:

@@ -36,7 +36,7 @@ async def test_a_driver_is_served_and_registers(short_path: pathlib.Path) -> Non
     driver = Counting()
     async with sdk.serving(driver, options(short_path)) as serving:
         assert serving.registration_socket == short_path / "registry" / "reboot.example.com-reg.sock"
-        assert serving.service_socket == short_path / "plugins" / "reboot.example.com.sock"
+        assert serving.service_socket == short_path / "registry-plugins" / "reboot.example.com.sock"
         registration = GrpcRegistrationChannel(str(serving.registration_socket))
         info = await registration.get_info()
         assert (info.type, info.name) == ("LifecyclePlugin", "example.com/reboot")
@@ -51,6 +51,15 @@ async def test_a_driver_is_served_and_registers(short_path: pathlib.Path) -> Non
         await channel.end(FOREVER, lambda _: None)
     assert driver.did == ["start uid-1", "end uid-1"]
     assert list(short_path.rglob("*.sock")) == []
+
+
+async def test_registries_beside_each_other_have_a_driver_each(short_path: pathlib.Path) -> None:
+    """As docs/drain.md says for several nodes of one machine."""
+    one, other = (options(short_path, registry=short_path / name) for name in ("node-a", "node-b"))
+    async with sdk.serving(Counting(), one) as first, sdk.serving(Counting(), other) as second:
+        assert first.service_socket != second.service_socket
+    usual = options(short_path, registry=short_path / sockets.DEFAULT_REGISTRY.name)
+    assert usual.plugins_folder == short_path / "plugins"
 
 
 @pytest.mark.parametrize(("first", "second"), [("", "new"), ("a", "b")])
