@@ -25,3 +25,4 @@ def test_its_tests_pass(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "3 passed" in result.stdout
+    assert "Warning" not in result.stdout + result.stderr

@@ -73,6 +73,21 @@ async def test_trying_it(folder: Path) -> None:
         await process.communicate()
 
 
+async def test_testing_it(folder: Path) -> None:
+    """In a folder of its own, with pytest and nothing configured."""
+    for name, program in (("reboot.py", "driver"), ("test_reboot.py", "test")):
+        (folder / name).write_text(PROGRAMS[program], encoding="utf-8")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    said, _ = await process.communicate()
+    assert process.returncode == 0, said.decode()
+    assert "1 passed" in said.decode()
+
+
 async def ask(port: int, path: str, token: str = "") -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     async with (
@@ -102,7 +117,7 @@ async def scraper(api: RawApi, namespace: str) -> str:
 async def test_probes_and_metrics(control_plane: ControlPlane, api: RawApi, namespace: str, folder: Path) -> None:
     token = await scraper(api, namespace)
     program = folder / "reboot.py"
-    program.write_text(PROGRAMS["driver"].replace("sdk.main(Reboot())\n", PROGRAMS["metrics"]), encoding="utf-8")
+    program.write_text(PROGRAMS["driver"].partition("if __name__")[0] + PROGRAMS["metrics"], encoding="utf-8")
     port = ReservedPort()
     kubeconfig = write_kubeconfig(folder / "kubeconfig", control_plane.access())
     flags = [f"--registry-dir={folder / 'registry'}", f"--secure-port={port.number}", f"--kubeconfig={kubeconfig}"]
