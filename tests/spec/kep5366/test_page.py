@@ -74,6 +74,10 @@ async def test_the_plain_program(start: StartProgram, api: RawApi) -> None:
     assert "Traceback" not in first.log.read_text(encoding="utf-8")
     await until_said(second, "updates prices in term 1")
     assert (await api.get(f"{LEASES}/price-updater")).expect(200)["spec"]["holderIdentity"] != first_holder
+    os.kill(second.pid, signal.SIGINT)  # as Ctrl-C does
+    await until_ended(second)
+    assert "Traceback" not in second.log.read_text(encoding="utf-8")
+    assert not (await api.get(f"{LEASES}/price-updater")).expect(200)["spec"].get("holderIdentity")
     (await api.delete(f"{LEASES}/price-updater")).expect(200)
 
 
