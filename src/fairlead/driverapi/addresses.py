@@ -18,8 +18,8 @@ class AddressTaken(OSError):
 
     def __init__(self, path: Path) -> None:
         super().__init__(
-            f"another process serves {path} already; stop it, or have this one serve beside it with another --instance; "
-            "the driver of another node needs a --registry-dir and a --plugin-dir of its own"
+            f"another process serves {path} already; stop it, or have this one serve beside it with another --instance;"
+            " the driver of another node needs a --registry-dir and a --plugin-dir of its own"
         )
 
 
