@@ -160,7 +160,9 @@ async def test_webhooks_that_are_away_or_not_trusted(plane: ControlPlane, doctor
         await furnish(api)
         (await api.post("/api/v1/namespaces", {"metadata": {"name": SPACE}})).expect(201)
         *_, evictions = manifests.eviction_manifests([(SPACE, "fairlead-drain")], namespace=SPACE)
-        deletions = manifests.registration([GroupResource("example.com", "widgets")], namespace=SPACE)
+        deletions = manifests.registration(
+            [GroupResource("example.com", "widgets")], namespace=SPACE, name=manifests.NAME
+        )
         for manifest in (evictions, deletions):
             (await api.post(HOOKS, manifest)).expect(201)
         found = await doctor.findings(code=1)
@@ -187,14 +189,15 @@ async def test_webhooks_that_are_away_or_not_trusted(plane: ControlPlane, doctor
         )
         await trust(api, fresh)
         data = {"tls.crt": base64.b64encode(expired.certificate).decode()}
-        secret = {"metadata": {"name": manifests.OWN_SECRET}, "data": data}
+        secret = {"metadata": {"name": manifests.own_secret_name()}, "data": data}
         (await api.post(f"{IN_SPACE}/secrets", secret)).expect(201)
         found = await doctor.findings(code=1)
         assert (
-            "serving certificate expired at" in found["eviction-webhook", f"Secret/{SPACE}/{manifests.OWN_SECRET}"][1]
+            "serving certificate expired at"
+            in found["eviction-webhook", f"Secret/{SPACE}/{manifests.own_secret_name()}"][1]
         )
         data = {"tls.crt": base64.b64encode(fresh.certificate).decode()}
-        (await api.patch(f"{IN_SPACE}/secrets/{manifests.OWN_SECRET}", {"data": data})).expect(200)
+        (await api.patch(f"{IN_SPACE}/secrets/{manifests.own_secret_name()}", {"data": data})).expect(200)
         assert await doctor.findings(code=0) == {}
 
         changed = [{**evictions["webhooks"][0], "failurePolicy": "Ignore"}]

@@ -193,7 +193,7 @@ def _keeping(flags: dict[str, Any]) -> Keeping | None:
     namespace, separator, secret = flags["tls_secret"].partition("/")
     if not separator or names.dns1123_label(namespace) or names.dns1123_subdomain(secret):
         raise click.BadParameter(
-            f"{flags['tls_secret']!r} is not NAMESPACE/NAME, e.g. fairlead-system/{made.OWN_SECRET}",
+            f"{flags['tls_secret']!r} is not NAMESPACE/NAME, e.g. fairlead-system/{made.own_secret_name()}",
             param_hint="--tls-secret",
         )
     folder = flags["cert_dir"] or pathlib.Path(tempfile.mkdtemp(prefix="fairlead-webhook-"))
@@ -254,7 +254,8 @@ def _url(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     "--image",
     default="",
     callback=values.image,
-    help="Also print a Deployment of this image, whose certificate is in the Secret fairlead-webhook-tls.",
+    help="Also print a Deployment of this image, whose certificate is in the Secret fairlead-deletion-webhook-tls "
+    "(with --evictions-of: fairlead-webhook-tls).",
 )
 @click.option(
     "--own-certificates", is_flag=True, help="With --image: it makes and renews its certificates itself; no --ca-file."
@@ -283,16 +284,29 @@ def manifests(
     authority = b"" if ca_file is None else ca_file.read_bytes()
     drivers = [_account(text) for text in accounts]
     base = url.removesuffix("/").removesuffix("/delete")
+    # One that judges evictions too is the webhook that `fairlead install` sets up; one that does not stands beside it.
+    name = made.NAME if drivers else made.DELETION_NAME
+    registrations = [
+        *([made.DELETION_REGISTRATION] if named else []),
+        *([made.EVICTION_REGISTRATION] if drivers else []),
+    ]
+    at = {"namespace": namespace, "url": base and f"{base}/delete"}
     documents = [
-        *made.access_manifests(named, namespace=namespace),
-        *([] if url else [made.service(namespace)]),
-        *(made.certificate_access(namespace) if own_certificates else []),
-        *(made.workload_manifests(image, namespace=namespace, own_certificates=own_certificates) if image else []),
+        *made.access_manifests(named, namespace=namespace, name=name),
+        *([] if url else [made.service(namespace, name=name)]),
+        *(made.certificate_access(namespace, registrations=registrations, name=name) if own_certificates else []),
         *(
-            [made.registration(named, namespace=namespace, url=base and f"{base}/delete", authority=authority)]
-            if named
+            made.workload_manifests(
+                image,
+                namespace=namespace,
+                own_certificates=own_certificates,
+                registrations=registrations,
+                name=name,
+            )
+            if image
             else []
         ),
+        *([made.registration(named, **at, authority=authority, name=name)] if named else []),
         *(
             made.eviction_manifests(drivers, namespace=namespace, url=base and f"{base}/evict", authority=authority)
             if drivers

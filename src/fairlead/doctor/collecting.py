@@ -26,7 +26,7 @@ from fairlead.client import lifecyclegroup
 from fairlead.client.client import Client
 from fairlead.doctor.facts import Facts, Hook, NotRead, Read
 from fairlead.grace import servers
-from fairlead.webhook.manifests import OWN_SECRET, REGISTRATIONS, SECRET
+from fairlead.webhook.manifests import REGISTRATIONS, own_secret_name, secret_name
 
 __all__ = ["AGENT_NAME", "collect"]
 
@@ -138,7 +138,7 @@ async def _hook(client: Client, registration: str, hook: Json) -> Hook:
     if not service:
         return Hook(registration=registration, failure_policy=policy, has_bundle=bool(bundle), authorities=authorities)
     namespace, name = service["namespace"], service["name"]
-    secret, serving = await _serving(client, namespace)
+    secret, serving = await _serving(client, namespace, name)
     return Hook(
         registration=registration,
         failure_policy=policy,
@@ -159,9 +159,9 @@ async def _ready(client: Client, namespace: str, service: str) -> int:
     return sum(endpoint.conditions.ready is not False for one in slices for endpoint in one.endpoints)
 
 
-async def _serving(client: Client, namespace: str) -> tuple[str, Read[tuple[Validity, ...]]]:
+async def _serving(client: Client, namespace: str, service: str) -> tuple[str, Read[tuple[Validity, ...]]]:
     """The Secret of the serving certificate and what is in it; no name when there is no such Secret."""
-    for name in (OWN_SECRET, SECRET):
+    for name in (own_secret_name(service), secret_name(service)):
         try:
             secret = await client.of(_SECRETS).get(name, namespace=namespace)
         except api_errors.NotFound:

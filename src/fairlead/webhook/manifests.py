@@ -11,15 +11,17 @@ from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE
 from fairlead.webhook.server import EVICTION_PATH, PATH
 
 __all__ = [
+    "DELETION_NAME",
     "DELETION_REGISTRATION",
     "EVICTION_REGISTRATION",
-    "OWN_SECRET",
+    "NAME",
     "REGISTRATIONS",
-    "SECRET",
     "access_manifests",
     "certificate_access",
     "eviction_manifests",
+    "own_secret_name",
     "registration",
+    "secret_name",
     "service",
     "service_name",
     "workload_manifests",
@@ -27,8 +29,11 @@ __all__ = [
 
 Json = dict[str, Any]
 
-_NAME = "fairlead-webhook"
-DELETION_REGISTRATION = _NAME
+NAME = "fairlead-webhook"
+"""What the account, the Service and the Deployment are called that judge evictions, as `fairlead install` has them."""
+DELETION_NAME = "fairlead-deletion-webhook"
+"""What they are called where they only record deletion grace: set up by itself, it replaces nothing of the other."""
+DELETION_REGISTRATION = "fairlead-webhook"
 """The ValidatingWebhookConfiguration for deletes of custom resources."""
 _HOOK = "deletion.grace.fairlead.dev"
 _EVICTION_HOOK = "own-node.evictions.fairlead.dev"
@@ -37,10 +42,6 @@ EVICTION_REGISTRATION = _EVICTIONS
 """The one for evictions by drain drivers."""
 REGISTRATIONS = (DELETION_REGISTRATION, EVICTION_REGISTRATION)
 """The ValidatingWebhookConfigurations that API servers find the webhook by."""
-SECRET = "fairlead-webhook-tls"  # noqa: S105 - its name, not its content
-"""Where a certificate is that it is given."""
-OWN_SECRET = "fairlead-webhook-certificates"  # noqa: S105 - its name, not its content
-"""Where its certificates are that it makes itself."""
 _PORT = 9443
 _TLS_FOLDER = "/etc/fairlead/tls"
 _RBAC = {"apiVersion": "rbac.authorization.k8s.io/v1"}
@@ -49,7 +50,6 @@ _DELEGATION = [
     {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
     {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
 ]
-_LABELS = {"app.kubernetes.io/name": _NAME}
 # Each longer than the webhook's own patience: it answers before the API server gives up on it.
 _TIMEOUT_SECONDS = 2
 _EVICTION_TIMEOUT_SECONDS = 10
@@ -61,12 +61,22 @@ _CONDITION = (
 )
 
 
-def access_manifests(resources: Sequence[GroupResource], *, namespace: str) -> list[Json]:
+def secret_name(name: str = NAME) -> str:
+    """The Secret with a certificate that it is given."""
+    return f"{name}-tls"
+
+
+def own_secret_name(name: str = NAME) -> str:
+    """The Secret with the certificates that it makes itself."""
+    return f"{name}-certificates"
+
+
+def access_manifests(resources: Sequence[GroupResource], *, namespace: str, name: str = NAME) -> list[Json]:
     """The service account and its rights: to read and annotate these custom resources, and to ask who calls."""
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
-        "metadata": {"name": _NAME},
+        "metadata": {"name": name},
         "rules": [
             {"apiGroups": [group], "resources": plurals, "verbs": ["get", "patch"]}
             for group, plurals in _by_group(resources).items()
@@ -76,89 +86,98 @@ def access_manifests(resources: Sequence[GroupResource], *, namespace: str) -> l
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
-        "metadata": {"name": _NAME},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _NAME},
-        "subjects": [{"kind": "ServiceAccount", "name": _NAME, "namespace": namespace}],
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": namespace}],
     }
-    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": _NAME, "namespace": namespace}}
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name, "namespace": namespace}}
     return [account, role, binding]
 
 
-def certificate_access(namespace: str) -> list[Json]:
+def certificate_access(namespace: str, *, registrations: Sequence[str], name: str = NAME) -> list[Json]:
     """What a webhook needs that makes its certificates itself: its Secret, and its registrations to be trusted by."""
-    name = f"{_NAME}-certificates"
+    role = own_secret_name(name)
     secrets = {"apiGroups": [""], "resources": ["secrets"]}
     registered = {
         "apiGroups": ["admissionregistration.k8s.io"],
         "resources": ["validatingwebhookconfigurations"],
-        "resourceNames": list(REGISTRATIONS),
+        "resourceNames": list(registrations),
         "verbs": ["get", "patch"],
     }
     # A name cannot be demanded of what does not exist yet.
-    rules = [{**secrets, "verbs": ["create"]}, {**secrets, "resourceNames": [OWN_SECRET], "verbs": ["get", "update"]}]
+    rules = [{**secrets, "verbs": ["create"]}, {**secrets, "resourceNames": [role], "verbs": ["get", "update"]}]
     return [
-        {**_RBAC, "kind": "Role", "metadata": {"name": name, "namespace": namespace}, "rules": rules},
-        _bound("Role", {"name": name, "namespace": namespace}, namespace),
-        {**_RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [registered]},
-        _bound("ClusterRole", {"name": name}, namespace),
+        {**_RBAC, "kind": "Role", "metadata": {"name": role, "namespace": namespace}, "rules": rules},
+        _bound("Role", {"name": role, "namespace": namespace}, name, namespace),
+        {**_RBAC, "kind": "ClusterRole", "metadata": {"name": role}, "rules": [registered]},
+        _bound("ClusterRole", {"name": role}, name, namespace),
     ]
 
 
-def _bound(role: str, metadata: Json, namespace: str) -> Json:
+def _bound(role: str, metadata: Json, account: str, namespace: str) -> Json:
     return {
         **_RBAC,
         "kind": f"{role}Binding",
         "metadata": metadata,
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": metadata["name"]},
-        "subjects": [{"kind": "ServiceAccount", "name": _NAME, "namespace": namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
     }
 
 
-def service_name(namespace: str) -> str:
+def service_name(namespace: str, name: str = NAME) -> str:
     """The name by which API servers call the webhook's Service."""
-    return f"{_NAME}.{namespace}.svc"
+    return f"{name}.{namespace}.svc"
 
 
-def service(namespace: str) -> Json:
+def service(namespace: str, *, name: str = NAME) -> Json:
     """Where the API server finds it in the cluster."""
+    labels = _labels(name)
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": {"name": _NAME, "namespace": namespace, "labels": dict(_LABELS)},
-        "spec": {"selector": dict(_LABELS), "ports": [{"name": "https", "port": 443, "targetPort": "https"}]},
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+        "spec": {"selector": dict(labels), "ports": [{"name": "https", "port": 443, "targetPort": "https"}]},
     }
 
 
-def workload_manifests(image: str, *, namespace: str, own_certificates: bool = False) -> list[Json]:
+def workload_manifests(
+    image: str, *, namespace: str, own_certificates: bool = False, registrations: Sequence[str] = (), name: str = NAME
+) -> list[Json]:
     """Two replicas that a drain takes one at a time.
 
-    Their certificate is in the Secret `fairlead-webhook-tls`, or they make their certificates themselves.
+    Their certificate is in the Secret `NAME-tls`, or they make their certificates themselves and keep what API servers
+    trust in these registrations.
     """
-    pod = _pod_spec(image)
+    labels = _labels(name)
+    pod = _pod_spec(image, name)
     if own_certificates:
-        _keeps_certificates(pod, namespace)
+        _keeps_certificates(pod, namespace, name, registrations)
     deployment = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": _NAME, "namespace": namespace, "labels": dict(_LABELS)},
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
         "spec": {
             "replicas": 2,
-            "selector": {"matchLabels": dict(_LABELS)},
-            "template": {"metadata": {"labels": dict(_LABELS)}, "spec": pod},
+            "selector": {"matchLabels": dict(labels)},
+            "template": {"metadata": {"labels": dict(labels)}, "spec": pod},
         },
     }
     budget = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
-        "metadata": {"name": _NAME, "namespace": namespace, "labels": dict(_LABELS)},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(_LABELS)}},
+        "metadata": {"name": name, "namespace": namespace, "labels": dict(labels)},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": dict(labels)}},
     }
     return [deployment, budget]
 
 
-def _pod_spec(image: str) -> Json:
+def _labels(name: str) -> dict[str, str]:
+    return {"app.kubernetes.io/name": name}
+
+
+def _pod_spec(image: str, name: str) -> Json:
     return {
-        "serviceAccountName": _NAME,
+        "serviceAccountName": name,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": 65532,
@@ -173,7 +192,7 @@ def _pod_spec(image: str) -> Json:
                 "maxSkew": 1,
                 "topologyKey": "kubernetes.io/hostname",
                 "whenUnsatisfiable": "ScheduleAnyway",
-                "labelSelector": {"matchLabels": dict(_LABELS)},
+                "labelSelector": {"matchLabels": _labels(name)},
             }
         ],
         "containers": [
@@ -199,16 +218,17 @@ def _pod_spec(image: str) -> Json:
                 "volumeMounts": [{"name": "tls", "mountPath": _TLS_FOLDER, "readOnly": True}],
             }
         ],
-        "volumes": [{"name": "tls", "secret": {"secretName": SECRET}}],
+        "volumes": [{"name": "tls", "secret": {"secretName": secret_name(name)}}],
     }
 
 
-def _keeps_certificates(pod: Json, namespace: str) -> None:
+def _keeps_certificates(pod: Json, namespace: str, name: str, registrations: Sequence[str]) -> None:
     [container] = pod["containers"]
     container["args"] = [
         f"--secure-port={_PORT}",
-        f"--tls-secret={namespace}/{OWN_SECRET}",
-        f"--tls-name={service_name(namespace)}",
+        f"--tls-secret={namespace}/{own_secret_name(name)}",
+        f"--tls-name={service_name(namespace, name)}",
+        *(f"--webhook-configuration={one}" for one in registrations),
         f"--cert-dir={_TLS_FOLDER}",
         "--logging-format=json",
     ]
@@ -223,7 +243,12 @@ def _probe(path: str) -> Json:
 
 
 def registration(
-    resources: Sequence[GroupResource], *, namespace: str = "", url: str = "", authority: bytes = b""
+    resources: Sequence[GroupResource],
+    *,
+    namespace: str = "",
+    url: str = "",
+    authority: bytes = b"",
+    name: str = DELETION_NAME,
 ) -> Json:
     """The ValidatingWebhookConfiguration.
 
@@ -232,8 +257,9 @@ def registration(
         namespace: where its Service is, when it runs in the cluster.
         url: where it is, when it runs elsewhere.
         authority: PEM of the certificate that signed its own.
+        name: its Service's.
     """
-    where: Json = {"url": url} if url else {"service": {"name": _NAME, "namespace": namespace, "path": PATH}}
+    where: Json = {"url": url} if url else {"service": {"name": name, "namespace": namespace, "path": PATH}}
     if authority:
         where["caBundle"] = base64.b64encode(authority).decode("ascii")
     rules = [
@@ -254,7 +280,7 @@ def registration(
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": "ValidatingWebhookConfiguration",
-        "metadata": {"name": _NAME},
+        "metadata": {"name": DELETION_REGISTRATION},
         "webhooks": [hook],
     }
 
@@ -276,7 +302,7 @@ def eviction_manifests(
         authority: PEM of the certificate that signed its own.
         requests: whether EvictionRequests are judged too.
     """
-    where: Json = {"url": url} if url else {"service": {"name": _NAME, "namespace": namespace, "path": EVICTION_PATH}}
+    where: Json = {"url": url} if url else {"service": {"name": NAME, "namespace": namespace, "path": EVICTION_PATH}}
     if authority:
         where["caBundle"] = base64.b64encode(authority).decode("ascii")
     users = ", ".join(f"'system:serviceaccount:{space}:{name}'" for space, name in accounts)
@@ -306,7 +332,7 @@ def eviction_manifests(
         "kind": "ClusterRoleBinding",
         "metadata": {"name": _EVICTIONS},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": _EVICTIONS},
-        "subjects": [{"kind": "ServiceAccount", "name": _NAME, "namespace": namespace}],
+        "subjects": [{"kind": "ServiceAccount", "name": NAME, "namespace": namespace}],
     }
     registered = {
         "apiVersion": "admissionregistration.k8s.io/v1",

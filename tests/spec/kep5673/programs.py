@@ -137,7 +137,7 @@ class Webhook:
         return list(yaml.safe_load_all(printed))
 
     async def _write_kubeconfig(self) -> None:
-        path = f"{PATHS['ServiceAccount']}/fairlead-webhook/token"
+        path = f"{PATHS['ServiceAccount']}/fairlead-deletion-webhook/token"
         token = (await self._api.post(path, {"spec": {"expirationSeconds": 3600}})).expect(201)["status"]["token"]
-        access = Access(url=self._plane.url, ca_file=self._plane.ca_file, user="fairlead-webhook", token=token)
+        access = Access(url=self._plane.url, ca_file=self._plane.ca_file, user="fairlead-deletion-webhook", token=token)
         write_kubeconfig(self._kubeconfig, access)

@@ -45,7 +45,7 @@ def test_it_is_called_for_deletes_only_and_never_in_the_way() -> None:
     assert (hook["failurePolicy"], hook["sideEffects"]) == ("Ignore", "NoneOnDryRun")
     assert hook["timeoutSeconds"] > PATIENCE_SECONDS
     assert hook["clientConfig"] == {
-        "service": {"name": "fairlead-webhook", "namespace": "here", "path": "/delete"},
+        "service": {"name": "fairlead-deletion-webhook", "namespace": "here", "path": "/delete"},
         "caBundle": "UEVN",
     }
 

@@ -67,9 +67,14 @@ def _eviction_webhook(plan: Plan) -> list[Json]:
     """Last of all its registration: until the webhook runs, it refuses the drain drivers' evictions, no others."""
     return [
         *webhook.access_manifests([], namespace=plan.namespace),
-        *webhook.certificate_access(plan.namespace),
+        *webhook.certificate_access(plan.namespace, registrations=[webhook.EVICTION_REGISTRATION]),
         webhook.service(plan.namespace),
-        *webhook.workload_manifests(plan.image, namespace=plan.namespace, own_certificates=True),
+        *webhook.workload_manifests(
+            plan.image,
+            namespace=plan.namespace,
+            own_certificates=True,
+            registrations=[webhook.EVICTION_REGISTRATION],
+        ),
         *webhook.eviction_manifests(
             [(plan.namespace, DRAIN)], namespace=plan.namespace, requests=plan.eviction_requests
         ),

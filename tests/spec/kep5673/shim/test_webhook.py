@@ -47,7 +47,9 @@ async def test_what_an_operator_asks_the_webhook(shimmed: Shimmed) -> None:
 
 
 async def test_it_holds_no_right_that_it_does_not_need(shimmed: Shimmed) -> None:
-    role = (await shimmed.kind.api.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/fairlead-webhook")).expect(200)
+    role = (
+        await shimmed.kind.api.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/fairlead-deletion-webhook")
+    ).expect(200)
     assert role["rules"] == [
         {"apiGroups": [shimmed.kind.group], "resources": ["machines"], "verbs": ["get", "patch"]},
         # It asks who may read its metrics.
