@@ -28,7 +28,7 @@ from fairlead.doctor.facts import Facts, Hook, NotRead, Read
 from fairlead.grace import servers
 from fairlead.webhook.manifests import REGISTRATIONS, own_secret_name, secret_name
 
-__all__ = ["AGENT_NAME", "collect"]
+__all__ = ["AGENT_NAME", "collect", "validities"]
 
 AGENT_NAME: Final = "fairlead-agent"
 """The DaemonSet of the agents as `fairlead install` names it."""
@@ -132,7 +132,7 @@ async def _hooks(client: Client) -> tuple[Hook, ...]:
 async def _hook(client: Client, registration: str, hook: Json) -> Hook:
     where = hook.get("clientConfig") or {}
     bundle = where.get("caBundle") or ""
-    authorities = _validities(bundle)
+    authorities = validities(bundle)
     policy = hook.get("failurePolicy") or "Fail"
     service = where.get("service")
     if not service:
@@ -168,12 +168,15 @@ async def _serving(client: Client, namespace: str, service: str) -> tuple[str, R
             continue
         except (api_errors.ApiError, client_errors.ClientError) as error:
             return f"{namespace}/{name}", Read(problem=str(error))
-        return f"{namespace}/{name}", _validities((secret.get("data") or {}).get("tls.crt") or "")
+        return f"{namespace}/{name}", validities((secret.get("data") or {}).get("tls.crt") or "")
     return "", Read()
 
 
-def _validities(encoded: str) -> Read[tuple[Validity, ...]]:
+def validities(encoded: str) -> Read[tuple[Validity, ...]]:
+    """From when until when the certificates are valid that are in a field of Kubernetes."""
     try:
         return Read(certificates.validities(base64.b64decode(encoded)))
-    except (certificates.LibraryMissing, ValueError, binascii.Error) as error:
+    except certificates.LibraryMissing as error:
         return Read(problem=f"certificates cannot be read: {error}")
+    except (ValueError, binascii.Error) as error:
+        return Read(problem=str(error), is_broken=True)

@@ -14,7 +14,7 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
 from fairlead.base.certificates import Validity
 
-__all__ = ["Facts", "Finding", "Hook", "NotRead", "Read", "Severity"]
+__all__ = ["Broken", "Facts", "Finding", "Hook", "NotRead", "Read", "Severity", "not_checked"]
 
 _T = TypeVar("_T")
 
@@ -43,22 +43,38 @@ class NotRead(Exception):
     """Raised when a check looks at a fact that could not be read."""
 
 
+class Broken(NotRead):
+    """Raised when a check looks at a fact that was read and makes no sense."""
+
+
+def not_checked(missing: NotRead, named: str = "") -> Finding:
+    """Says that a check, or a part of it, could not be made."""
+    return Finding(
+        object=named,
+        severity=Severity.UNKNOWN,
+        problem=f"not checked: {missing}",
+        fix="run fairlead doctor as a user with that right, such as one with the ClusterRole cluster-admin",
+    )
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Read(Generic[_T]):
     """A fact, or why it could not be read."""
 
     found: _T | None = None
     problem: str = ""
+    is_broken: bool = False  # it was read, and makes no sense
 
     @property
     def value(self) -> _T:
         """The fact.
 
         Raises:
+            Broken: it was read, and makes no sense.
             NotRead: it could not be read.
         """
         if self.found is None:
-            raise NotRead(self.problem)
+            raise (Broken if self.is_broken else NotRead)(self.problem)
         return self.found
 
 

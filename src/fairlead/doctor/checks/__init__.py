@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 
 from fairlead.doctor.checks import nodes, objects, server, webhooks
-from fairlead.doctor.facts import Facts, Finding, NotRead, Severity
+from fairlead.doctor.facts import Facts, Finding, NotRead, not_checked
 
 __all__ = ["CHECKS", "Check", "examine"]
 
@@ -44,9 +44,4 @@ def _made(check: Check, facts: Facts) -> Iterator[Finding]:
     try:
         yield from check(facts)
     except NotRead as missing:
-        yield Finding(
-            object="",
-            severity=Severity.UNKNOWN,
-            problem=f"not checked: {missing}",
-            fix="run fairlead doctor as a user with that right, such as one with the ClusterRole cluster-admin",
-        )
+        yield not_checked(missing)

@@ -8,7 +8,7 @@ from typing import Final
 
 from fairlead.api import time as api_time
 from fairlead.base.certificates import Validity
-from fairlead.doctor.facts import Facts, Finding, Hook, NotRead, Severity
+from fairlead.doctor.facts import Broken, Facts, Finding, Hook, NotRead, Severity, not_checked
 from fairlead.webhook.manifests import DELETION_REGISTRATION, EVICTION_REGISTRATION
 
 __all__ = ["deletion_webhook", "eviction_webhook"]
@@ -64,9 +64,17 @@ def eviction_webhook(facts: Facts) -> Iterator[Finding]:
 
 
 def _hook(hook: Hook, now: dt.datetime, *, away: str) -> Iterator[Finding]:
-    yield from _service(hook, away)
-    yield from _bundle(hook, now, away)
-    yield from _serving(hook, now, away)
+    parts = (
+        (f"Service/{hook.service}", _service(hook, away)),
+        (f"{_KIND}/{hook.registration}", _bundle(hook, now, away)),
+        (f"Secret/{hook.secret}", _serving(hook, now, away)),
+    )
+    for named, part in parts:
+        # A right that is missing for one part hides nothing of the others.
+        try:
+            yield from part
+        except NotRead as missing:
+            yield not_checked(missing, named)
 
 
 def _service(hook: Hook, away: str) -> Iterator[Finding]:
@@ -101,8 +109,21 @@ def _bundle(hook: Hook, now: dt.datetime, away: str) -> Iterator[Finding]:
                 fix="a webhook that runs with --tls-secret fills it in; see the log of its pods",
             )
         return
-    latest = max(hook.authorities.value, key=lambda one: one.until)
-    yield from _expiry(named, "caBundle", latest, now, away)
+    try:
+        authorities = hook.authorities.value
+    except Broken as why:
+        yield Finding(
+            object=named,
+            severity=Severity.ERROR,
+            problem=f"caBundle holds no certificates that can be read ({why}): {away}",
+            fix="a webhook that runs with --tls-secret fills it in; see the log of its pods",
+        )
+        return
+    valid = [one for one in authorities if one.since <= now < one.until]
+    judged = max(valid or authorities, key=lambda one: one.until)
+    # While authorities are replaced, the next one may be there before it is valid.
+    if not valid or not any(one.since < judged.until < one.until for one in authorities):
+        yield from _expiry(named, "caBundle", judged, now, away)
 
 
 def _serving(hook: Hook, now: dt.datetime, away: str) -> Iterator[Finding]:
@@ -110,6 +131,14 @@ def _serving(hook: Hook, now: dt.datetime, away: str) -> Iterator[Finding]:
         return
     try:
         chain: Sequence[Validity] = hook.serving.value
+    except Broken as why:
+        yield Finding(
+            object=f"Secret/{hook.secret}",
+            severity=Severity.ERROR,
+            problem=f"tls.crt holds no certificate that can be read ({why}): {away}",
+            fix="delete the Secret if a webhook with --tls-secret keeps it, which makes it again; otherwise correct it",
+        )
+        return
     except NotRead as why:
         # Secrets are for few, and what API servers see is checked by the bundle and the endpoints too.
         yield Finding(

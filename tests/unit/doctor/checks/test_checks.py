@@ -188,6 +188,47 @@ def test_one_authority_of_a_bundle_that_is_valid_will_do() -> None:
     assert found(hooks=Read((hook(EVICTION_REGISTRATION, "Fail", authorities=Read(both)),)), is_native=True) == []
 
 
+def test_an_authority_that_is_not_valid_yet_is_no_problem_beside_one_that_is() -> None:
+    def of(*authorities: Validity) -> list[Finding]:
+        return found(
+            hooks=Read((hook(EVICTION_REGISTRATION, "Fail", authorities=Read(authorities)),)), is_native=True
+        )
+
+    coming = Validity(NOW + HOUR, NOW + 400 * DAY)
+    assert of(*VALID, coming) == []
+    assert of(Validity(NOW - 300 * DAY, NOW + DAY), coming) == []  # replaced before it expires
+    [late] = of(Validity(NOW - 300 * DAY, NOW + DAY), Validity(NOW + 2 * DAY, NOW + 400 * DAY))
+    assert (late.severity, "caBundle expires at" in late.problem) == (Severity.WARNING, True)
+    [none] = of(Validity(NOW - 300 * DAY, NOW - DAY), coming)
+    assert (none.severity, "caBundle is not valid before" in none.problem) == (Severity.ERROR, True)
+
+
+def test_a_right_that_is_missing_hides_no_error_of_a_webhook() -> None:
+    expired = Read((Validity(NOW - DAY, NOW - HOUR),))
+    away = hook(
+        DELETION_REGISTRATION,
+        "Fail",
+        service_exists=Read(problem="Service: forbidden"),
+        authorities=expired,
+        serving=expired,
+    )
+    service, bundle, serving, policy = found(hooks=Read((away,)), agents=Read(()))
+    assert (service.severity, service.object) == (Severity.UNKNOWN, "Service/fairlead-system/fairlead-webhook")
+    assert "Service: forbidden" in service.problem
+    assert (bundle.severity, "caBundle expired" in bundle.problem) == (Severity.ERROR, True)
+    assert (serving.severity, "serving certificate expired" in serving.problem) == (Severity.ERROR, True)
+    assert (policy.severity, "failurePolicy is Fail" in policy.problem) == (Severity.WARNING, True)
+
+
+@pytest.mark.parametrize("encoded", ["bm90IGEgY2VydGlmaWNhdGU=", "%%%", "LS0tLS1CRUdJTg=="])
+def test_certificates_that_are_broken_are_errors(encoded: str) -> None:
+    broken = collecting.validities(encoded)
+    away = hook(EVICTION_REGISTRATION, "Fail", authorities=broken, serving=broken)
+    bundle, serving = found(hooks=Read((away,)), is_native=True)
+    assert (bundle.severity, "caBundle holds no certificates" in bundle.problem) == (Severity.ERROR, True)
+    assert (serving.severity, "tls.crt holds no certificate" in serving.problem) == (Severity.ERROR, True)
+
+
 def test_a_webhook_that_is_called_by_its_url_may_be_trusted_by_the_system() -> None:
     elsewhere = hook(EVICTION_REGISTRATION, "Fail", service="", has_bundle=False, secret="")
     assert found(hooks=Read((elsewhere,)), is_native=True) == []
