@@ -143,6 +143,8 @@ async def test_a_cluster_is_mended_finding_by_finding(plane: ControlPlane, docto
         alive = lease("node-1", renewed=now + dt.timedelta(hours=1))
         (await api.patch(f"{LEASES}/node-1", {"spec": alive["spec"]})).expect(200)
         await doctor.findings(code=0)
+        said = await asyncio.to_thread(doctor.says, f"--lifecycle-api-group={LIFECYCLE_GROUP_ALTERNATIVE}", code=1)
+        assert f"serves LifecycleEvents in lifecycle.k8s.io, not in {LIFECYCLE_GROUP_ALTERNATIVE}" in said
 
         await install_kinds(api, LIFECYCLE_GROUP_ALTERNATIVE)
         assert (

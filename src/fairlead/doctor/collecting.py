@@ -64,14 +64,15 @@ async def collect(client: Client, url: str, group: str = "") -> Facts:
         url=url,
         version=version,
         is_native=servers.is_native_version(version.value),
+        wanted_group=group,
         kinds=kinds,
         hooks=hooks,
         lease_namespace=namespace,
         leases=Read(None if leases.found is None else {one.name: one for one in leases.found}, leases.problem),
         nodes=Read(None if nodes.found is None else {one.name: one for one in nodes.found}, nodes.problem),
         agents=agents,
-        events=await _read("LifecycleEvents", _of_groups(client, kinds, LifecycleEvent)),
-        transitions=await _read("LifecycleTransitions", _of_groups(client, kinds, LifecycleTransition)),
+        events=await _read("LifecycleEvents", _of_groups(client, kinds, group, LifecycleEvent)),
+        transitions=await _read("LifecycleTransitions", _of_groups(client, kinds, group, LifecycleTransition)),
     )
 
 
@@ -88,15 +89,17 @@ async def _version(client: Client) -> str:
 
 
 async def _kinds(client: Client, group: str) -> Mapping[str, frozenset[str]]:
-    groups = (group,) if group else lifecyclegroup.GROUPS
+    groups = dict.fromkeys((*lifecyclegroup.GROUPS, *([group] if group else [])))
     return {one: await lifecyclegroup.served_kinds(client, one) for one in groups}
 
 
-async def _of_groups(client: Client, kinds: Read[Mapping[str, frozenset[str]]], kind: type[_O]) -> tuple[_O, ...]:
+async def _of_groups(
+    client: Client, kinds: Read[Mapping[str, frozenset[str]]], wanted: str, kind: type[_O]
+) -> tuple[_O, ...]:
     found: list[_O] = []
     for group, plurals in kinds.value.items():
         api = client.with_scheme(Scheme(group)).of(kind)
-        if api.resource.gvr.resource in plurals:
+        if wanted in {"", group} and api.resource.gvr.resource in plurals:
             found += (await api.list_all()).items
     return tuple(found)
 

@@ -101,6 +101,7 @@ class Facts:
     url: str
     version: Read[str] = dataclasses.field(default_factory=Read)
     is_native: bool = False  # the API server honours the grace period of custom resources by itself
+    wanted_group: str = ""  # the only group of the lifecycle kinds to look at; empty: all that are served
     kinds: Read[Mapping[str, frozenset[str]]] = dataclasses.field(default_factory=Read)  # plurals by group
     hooks: Read[tuple[Hook, ...]] = dataclasses.field(default_factory=Read)
     lease_namespace: Read[bool] = dataclasses.field(default_factory=Read)
@@ -112,7 +113,16 @@ class Facts:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups that serve LifecycleEvents.
+        """The groups that serve LifecycleEvents, of those to look at.
+
+        Raises:
+            NotRead: the server did not say.
+        """
+        return tuple(group for group in self.served_groups if self.wanted_group in {"", group})
+
+    @property
+    def served_groups(self) -> tuple[str, ...]:
+        """All groups that serve LifecycleEvents.
 
         Raises:
             NotRead: the server did not say.

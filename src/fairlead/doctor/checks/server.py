@@ -42,17 +42,19 @@ def lifecycle_kinds(facts: Facts) -> Iterator[Finding]:
     """The kinds are served, all of them, in one group."""
     groups = facts.groups
     if not groups:
+        served = facts.served_groups
+        problem, _, remedy = explain_absence(facts.wanted_group, served).partition("; ")
         yield Finding(
             object="CustomResourceDefinitions",
             severity=Severity.ERROR,
-            problem=explain_absence("", ()).partition(";")[0],
-            fix="fairlead install | kubectl apply --server-side -f -",
+            problem=problem,
+            fix=remedy if served else "fairlead install | kubectl apply --server-side -f -",
         )
     if len(groups) > 1:
         yield Finding(
             object=", ".join(groups),
             severity=Severity.WARNING,
-            problem=f"{explain_choice(groups).partition(';')[0]}: components that are not told the group wait",
+            problem=f"{explain_choice(groups).partition(';')[0]}: components without --lifecycle-api-group wait",
             fix="delete the CustomResourceDefinitions of the group that is not used, or give every component and "
             "command --lifecycle-api-group",
         )

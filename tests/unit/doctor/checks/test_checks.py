@@ -149,6 +149,17 @@ def test_kinds_that_are_missing_doubled_or_old() -> None:
     assert "nodelifecyclerecords not served" in finding.problem
 
 
+def test_kinds_in_another_group_than_the_one_that_was_named() -> None:
+    finding = only(wanted_group=LIFECYCLE_GROUP_ALTERNATIVE, events=Read(()), transitions=Read(()))
+    assert (finding.check, finding.severity) == ("lifecycle-kinds", Severity.ERROR)
+    assert finding.problem == (
+        f"this cluster serves LifecycleEvents in {LIFECYCLE_GROUP}, not in {LIFECYCLE_GROUP_ALTERNATIVE}"
+    )
+    assert finding.fix == f"leave --lifecycle-api-group out, or name {LIFECYCLE_GROUP}"
+    both = Read({LIFECYCLE_GROUP: KINDS, LIFECYCLE_GROUP_ALTERNATIVE: KINDS})
+    assert found(kinds=both, wanted_group=LIFECYCLE_GROUP) == []
+
+
 def test_webhooks_that_are_not_registered_are_worth_knowing() -> None:
     findings = found(hooks=Read(()))
     assert [(one.check, one.severity) for one in findings] == [
