@@ -56,7 +56,7 @@ def transitions(facts: Facts) -> Iterator[Finding]:
 
 
 def finalizers(facts: Facts) -> Iterator[Finding]:
-    """No event is kept by our finalizer, or by a node that is gone, for longer than a component takes."""
+    """No event is kept by our finalizer, or by a node that was replaced, for longer than a component takes."""
     if not facts.groups:
         return
     nodes = facts.nodes.value
@@ -73,9 +73,21 @@ def _stuck(event: LifecycleEvent, node: Node | None, now: dt.datetime) -> Findin
         return None  # a status of a newer version
     since = event.status.completion_time or event.metadata.creation_timestamp or now
     held = FINALIZER_CLAIMED in event.metadata.finalizers
-    if node is None or (event.status.node_uid and event.status.node_uid != node.uid):
-        is_stuck, who = isinstance(decision, _COLLECTED), "its node is gone, and event-gc has not collected it"
-        fix = "see that fairlead controller-manager runs and leads, with the controller event-gc"
+    collector = "fairlead controller-manager runs and leads, with the controller event-gc"
+    if node is None:
+        if not isinstance(decision, _COLLECTED):
+            return None
+        # Since when is not known: the node may have been deleted a moment ago.
+        return Finding(
+            object=f"LifecycleEvent/{event.name}",
+            severity=Severity.INFO,
+            problem="its node is gone, and event-gc has not collected it yet",
+            fix=f"if it is still there in {_LONG // dt.timedelta(minutes=1)} minutes, see that {collector}",
+        )
+    if event.status.node_uid and event.status.node_uid != node.uid:
+        is_stuck, who = isinstance(decision, _COLLECTED), "its node was replaced, and event-gc has not collected it"
+        since = max(since, node.metadata.creation_timestamp or now)
+        fix = f"see that {collector}"
     elif event.finished and held:
         is_stuck, who = True, "finished, and the claimant has not removed its finalizer"
         fix = f"start the agent of node {event.spec.binding_node}, which winds the event up"

@@ -51,9 +51,9 @@ def hook(registration: str, policy: str, **other: Any) -> Hook:
     )
 
 
-def node(name: str, *, ready: str = "True", uid: str = "u") -> Node:
+def node(name: str, *, ready: str = "True", uid: str = "u", created: dt.datetime = NOW - HOUR) -> Node:
     conditions = (NodeCondition(type="Ready", status=ready),)
-    metadata = ObjectMeta(name=name, uid=uid, labels={"kubernetes.io/os": "linux"})
+    metadata = ObjectMeta(name=name, uid=uid, labels={"kubernetes.io/os": "linux"}, creation_timestamp=created)
     return Node(metadata=metadata, status=NodeStatus(conditions=conditions))
 
 
@@ -292,8 +292,10 @@ def test_transitions_that_no_driver_offers() -> None:
 @pytest.mark.parametrize(
     ("stuck", "words"),
     [
-        (event("e", "gone", claim_status="Claimed", node_uid="u"), "its node is gone"),
-        (event("e", "node-1", claim_status="Claimed", node_uid="before"), "its node is gone"),
+        (
+            event("e", "node-1", claim_status="Claimed", node_uid="before"),
+            "its node was replaced, and event-gc has not collected it since 2026-03-01T11:00:00Z",
+        ),
         (
             event(
                 "e", claim_status="Failed", node_uid="u", finalizers=(FINALIZER_CLAIMED,), completion_time=NOW - HOUR
@@ -314,6 +316,18 @@ def test_events_that_are_held(stuck: LifecycleEvent, words: str) -> None:
         Severity.WARNING,
     )
     assert words in finding.problem
+
+
+def test_an_event_whose_node_is_gone_is_no_problem_yet() -> None:
+    """When the node went is not known."""
+    finding = only(events=Read((event("e", "gone", claim_status="Claimed", node_uid="u"),)))
+    assert (finding.object, finding.severity) == ("LifecycleEvent/e", Severity.INFO)
+    assert "its node is gone" in finding.problem
+
+
+def test_an_event_whose_node_was_replaced_a_minute_ago_has_time_left() -> None:
+    replaced = {"node-1": node("node-1", created=NOW - dt.timedelta(minutes=1))}
+    assert found(events=Read((event("e", claim_status="Claimed", node_uid="before"),)), nodes=Read(replaced)) == []
 
 
 def test_events_that_have_time_left() -> None:
