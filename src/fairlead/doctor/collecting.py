@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
+import datetime as dt
+import email.utils
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
@@ -40,6 +42,8 @@ Json = dict[str, Any]
 _HOOKS: Final = GroupVersionResource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
 _SECRETS: Final = GroupVersionResource("", "v1", "secrets")
 _FIRST_ANSWER_SECONDS: Final = 15.0
+# An HTTP date has whole seconds, and is a moment old.
+_NOTICED: Final = dt.timedelta(seconds=2)
 
 
 async def collect(client: Client, url: str, group: str = "") -> Facts:
@@ -50,9 +54,10 @@ async def collect(client: Client, url: str, group: str = "") -> Facts:
         url: how the report names the API server.
         group: the only group of the lifecycle kinds to look at; empty: all that are served.
     """
-    version = await _read("the API server does not answer", _version(client))
-    if version.found is None:
-        return Facts(now=client.clock.now(), url=url, version=version)
+    answer = await _read("the API server does not answer", _version(client))
+    if answer.found is None:
+        return Facts(now=client.clock.now(), url=url, version=Read(problem=answer.problem))
+    version, ahead = answer.found
     kinds = await _read("its API groups", _kinds(client, group))
     hooks = await _read("ValidatingWebhookConfigurations", _hooks(client))
     namespace = await _read(f"namespace {NAMESPACE_NODE_LEASE}", _exists(client, Namespace, NAMESPACE_NODE_LEASE))
@@ -60,10 +65,10 @@ async def collect(client: Client, url: str, group: str = "") -> Facts:
     nodes = await _read("Nodes", _all(client, Node))
     agents = await _read("DaemonSets", _agents(client))
     return Facts(
-        now=client.clock.now(),
+        now=client.clock.now() + ahead,
         url=url,
-        version=version,
-        is_native=servers.is_native_version(version.value),
+        version=Read(version),
+        is_native=servers.is_native_version(version),
         wanted_group=group,
         kinds=kinds,
         hooks=hooks,
@@ -83,9 +88,20 @@ async def _read(what: str, work: Awaitable[_T]) -> Read[_T]:
         return Read(problem=f"{what}: {error}")
 
 
-async def _version(client: Client) -> str:
+async def _version(client: Client) -> tuple[str, dt.timedelta]:
+    """The version of the API server, and how far its clock is ahead of the one here."""
     answer = await client.request("GET", "/version", timeout_seconds=_FIRST_ANSWER_SECONDS)
-    return str(msgspec.json.decode(answer.body, type=Json).get("gitVersion") or "unknown")
+    version = str(msgspec.json.decode(answer.body, type=Json).get("gitVersion") or "unknown")
+    return version, _ahead(answer.headers.get("date", ""), client.clock.now())
+
+
+def _ahead(date: str, now: dt.datetime) -> dt.timedelta:
+    # Leases and certificates are judged by the time of the cluster; the user's machine may be off.
+    try:
+        ahead = email.utils.parsedate_to_datetime(date) - now
+    except (TypeError, ValueError):  # no Date, or one without a zone
+        return dt.timedelta()
+    return ahead if abs(ahead) >= _NOTICED else dt.timedelta()
 
 
 async def _kinds(client: Client, group: str) -> Mapping[str, frozenset[str]]:

@@ -37,10 +37,11 @@ def agents(facts: Facts) -> Iterator[Finding]:
             fix="fairlead install | kubectl apply --server-side -f -, or start fairlead agent on each node",
         )
         return
-    for name, node in sorted(nodes.items()):
+    for name, node in sorted(nodes.items(), key=lambda one: (one[0] not in leases, one[0])):
         claimant = claimant_of(leases.get(name), facts.now)
         if claimant is not None and claimant.is_alive:
             continue
+        # Nodes without a Lease come last: the right to read DaemonSets, where it is missing, hides no other node.
         if name in leases or _is_selected(node, facts):
             yield _silent(node, facts)
 

@@ -278,6 +278,15 @@ def test_agents_that_are_silent_or_missing() -> None:
     assert finding.severity is Severity.INFO
 
 
+def test_daemon_sets_that_may_not_be_read_hide_no_silent_agent() -> None:
+    two = {"node-1": node("node-1"), "node-2": node("node-2")}
+    silent, unknown = found(
+        nodes=Read(two), leases=Read({"node-2": lease("node-2", age=HOUR)}), agents=Read(problem="DaemonSets: forbidden")
+    )
+    assert (silent.object, silent.severity) == ("Node/node-2", Severity.ERROR)
+    assert unknown.severity is Severity.UNKNOWN
+
+
 def test_transitions_that_no_driver_offers() -> None:
     finding = only(transitions=Read((transition("t", offered=HOUR),)))
     assert (finding.object, finding.severity) == ("LifecycleTransition/t", Severity.WARNING)
