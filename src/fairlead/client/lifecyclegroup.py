@@ -94,7 +94,12 @@ async def served_kinds(client: Client, group: str) -> frozenset[str]:
         answer = await client.request("GET", f"/apis/{group}/{LIFECYCLE_VERSION}")
     except api_errors.NotFound:
         return frozenset()
-    return frozenset(kind.name for kind in msgspec.json.decode(answer.body, type=_ResourceList).resources)
+    try:
+        found = msgspec.json.decode(answer.body, type=_ResourceList)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        # A proxy's page, for example.
+        raise client_errors.AnswerInvalid(f"the answer to /apis/{group} is no list of kinds: {error}") from error
+    return frozenset(kind.name for kind in found.resources)
 
 
 async def candidates(client: Client) -> tuple[Client, ...]:
@@ -152,7 +157,7 @@ async def wait_settled(client: Client, scheme: LateScheme, told: Callable[[str],
                 groups = await served_groups(client)
         except TimeoutError:
             told(f"the API server has not answered within {_ASK_SECONDS:.0f} s")
-        except (api_errors.ApiError, client_errors.ClientError, msgspec.MsgspecError) as error:
+        except (api_errors.ApiError, client_errors.ClientError) as error:
             told(f"the API server cannot be asked for its API groups: {error}")
         else:
             if len(groups) == 1:

@@ -256,7 +256,8 @@ class Drain:
     async def _event(self) -> LifecycleEvent | None:
         """The event of this drain. Its uid tells in which of the groups that the server serves it is."""
         for client in await lifecyclegroup.candidates(self._client):
-            with contextlib.suppress(api_errors.NotFound):
+            # The rights of an installed driver are for one group.
+            with contextlib.suppress(api_errors.NotFound, api_errors.Forbidden):
                 event = await client.of(LifecycleEvent).get(self._work.event_name)
                 if event.uid == self._work.event_uid:
                     return event

@@ -8,24 +8,24 @@ responders failed.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime as dt
 from typing import Any, Final
-
-import msgspec
 
 from fairlead.api import errors as api_errors
 from fairlead.api import time as api_time
 from fairlead.api.core_v1 import Pod
 from fairlead.api.gvk import GroupVersionResource
-from fairlead.api.reserved import DRIVER_DRAIN
+from fairlead.api.reserved import DRIVER_DRAIN, LIFECYCLE_GROUP, LIFECYCLE_VERSION
 from fairlead.base import logs
 from fairlead.client import errors as client_errors
+from fairlead.client import lifecyclegroup
 from fairlead.client.client import Client
 
 __all__ = ["EvictionRequests", "Standing"]
 
-_GVR: Final = GroupVersionResource("lifecycle.k8s.io", "v1alpha1", "evictionrequests")
+_GVR: Final = GroupVersionResource(LIFECYCLE_GROUP, LIFECYCLE_VERSION, "evictionrequests")
 # How long a controller may take to look at a request before it counts as absent.
 _LOOK: Final = dt.timedelta(seconds=10)
 # How often a request that somebody acts on is looked at.
@@ -58,12 +58,8 @@ class EvictionRequests:
 
     async def find_out(self) -> None:
         """See whether the server has them."""
-        try:
-            answer = await self._client.request("GET", f"/apis/{_GVR.group}/{_GVR.version}")
-        except api_errors.ApiError:
-            return
-        served = msgspec.json.decode(answer.body).get("resources") or ()
-        self._served = any(one.get("name") == _GVR.resource for one in served)
+        with contextlib.suppress(api_errors.ApiError, client_errors.AnswerInvalid):
+            self._served = _GVR.resource in await lifecyclegroup.served_kinds(self._client, _GVR.group)
 
     def concern(self, pod: Pod) -> bool:
         """Whether this pod is asked to go by request, and not, or not any more, by an eviction."""

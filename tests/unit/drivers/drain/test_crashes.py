@@ -6,10 +6,12 @@ import pathlib
 
 import pytest
 
+from fairlead.api import errors as api_errors
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, Progress
-from fairlead.api.reserved import ANNOTATION_CORDONED_BY
+from fairlead.api.reserved import ANNOTATION_CORDONED_BY, LIFECYCLE_GROUP, LIFECYCLE_GROUP_ALTERNATIVE
+from fairlead.client import lifecyclegroup
 from fairlead.client.patches import MergePatch
-from fairlead.client.transport import Request
+from fairlead.client.transport import Request, Response
 from tests.unit.claimant.world import When
 from tests.unit.drivers.drain.world import NODE, SHOP, World, a_world
 
@@ -99,6 +101,42 @@ async def test_progress_goes_on_where_it_was(here: World) -> None:
     assert {pod.name: (pod.state, pod.attempts) for pod in second.progress[-1].pods} == dict.fromkeys(
         "abcd", ("Gone", 7)
     )
+
+
+async def test_progress_is_found_in_the_group_that_the_driver_may_read(here: World) -> None:
+    """Both groups are served, and the rights are for the second."""
+    await here.pod("d", grace=2)
+    work = await here.work()
+    status = {"claimStatus": "Claimed", "progress": {"done": 3, "total": 4, "unit": "pods"}}
+    await here.admin.of(LifecycleEvent).patch("drain-1", MergePatch({"status": status}), subresource="status")
+    event = await here.admin.request("GET", f"/apis/{LIFECYCLE_GROUP}/v1alpha1/lifecycleevents/drain-1")
+    kinds = await here.admin.request("GET", f"/apis/{LIFECYCLE_GROUP}/v1alpha1")
+    second = f"/apis/{LIFECYCLE_GROUP_ALTERNATIVE}/v1alpha1"
+
+    def played(request: Request) -> Response | None:
+        return {second: kinds, f"{second}/lifecycleevents/drain-1": event}.get(request.path)
+
+    def answer(request: Request) -> api_errors.ApiError | None:
+        is_event = request.path == f"/apis/{LIFECYCLE_GROUP}/v1alpha1/lifecycleevents/drain-1"
+        return api_errors.Forbidden("not this group") if is_event else None
+
+    life = here.begin(work, played=played, answer=answer, scheme=lifecyclegroup.LateScheme())
+    await here.clock.advance(10)
+    assert (life.outcome, life.counts) == ("done", (4, 4))
+
+
+async def test_a_page_of_a_proxy_does_not_fail_a_drain(here: World) -> None:
+    await here.pod("d", grace=2)
+
+    def played(request: Request) -> Response | None:
+        if request.path != f"/apis/{LIFECYCLE_GROUP}/v1alpha1":
+            return None
+        return Response(status=200, headers={"content-type": "text/html"}, body=b"<html>\xff</html>")
+
+    life = here.begin(await here.work(), played=played, scheme=lifecyclegroup.LateScheme())
+    await here.clock.advance(10)
+    assert life.outcome == "done"
+    assert life.counts == (1, 1)
 
 
 async def test_a_server_that_goes_away_for_a_while(here: World) -> None:

@@ -19,6 +19,7 @@ from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventSpec
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.policy_v1 import PodDisruptionBudget
 from fairlead.api.reserved import NODE_DRAIN, NODE_UNCORDON, Transition
+from fairlead.api.scheme import Scheme
 from fairlead.apiserver.attributes import UserInfo
 from fairlead.apiserver.server import ApiServer
 from fairlead.base import tasks
@@ -224,6 +225,7 @@ class World:
         played: Callable[[Request], Response | None] | None = None,
         recorder: EventRecorder | None = None,
         metrics: Metrics | None = None,
+        scheme: Scheme | None = None,
     ) -> Life:
         """A new life of the driver, called for this work: start, then end."""
         transport = Mortal(self._in_process("driver"), self.clock)
@@ -235,6 +237,8 @@ class World:
         if played is not None:
             front.played = played
         client = Client(front, clock=self.clock, randomness=SeededRandomness(len(self.lives)))
+        if scheme is not None:
+            client = client.with_scheme(scheme)
         progress: list[sdk.Progress] = []
         driver = DrainDriver(client, profile=profile, recorder=recorder, metrics=metrics)
         service = Service(driver, self.clock, metrics)
