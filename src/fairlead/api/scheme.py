@@ -96,6 +96,7 @@ class Scheme:
     """All kinds that have a class, found by coordinates, by resource or by class. A KeyError means there is none."""
 
     def __init__(self, lifecycle_group: str = reserved.LIFECYCLE_GROUP) -> None:
+        self._lifecycle_group = lifecycle_group
         lifecycle = GroupVersion(lifecycle_group, reserved.LIFECYCLE_VERSION)
         groups = {**_GROUP_VERSIONS, "lifecycle_v1alpha1": lifecycle}
         kinds = [
@@ -108,6 +109,10 @@ class Scheme:
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(self._by_kind.values())
+
+    def is_lifecycle(self, kind: Kind) -> bool:
+        """Whether a kind is in the group that is a setting."""
+        return kind.gvk.group == self._lifecycle_group
 
     def by_kind(self, gvk: GroupVersionKind) -> Kind:
         """The kind that an object's apiVersion and kind name."""

@@ -15,12 +15,16 @@ Answers of the server itself are `fairlead.api.errors.ApiError`; here is everyth
     ├── AnswerInvalid               an answer that no Kubernetes API server gives
     └── WatchBroken                 a watch ended other than by the server's own will; resume it
 
+`NotDiscovered` is handled as an answer of a server that is not ready yet, and so is a `ServiceUnavailable`.
+
 Every message is one sentence that a user can act on. `is_retryable` answers whether waiting can help.
 """
 
 from __future__ import annotations
 
 import pathlib
+
+from fairlead.api import errors as api_errors
 
 __all__ = [
     "AnswerInvalid",
@@ -31,6 +35,7 @@ __all__ = [
     "CredentialError",
     "InClusterError",
     "KubeconfigError",
+    "NotDiscovered",
     "RequestTimedOut",
     "ServerUnreachable",
     "TransportError",
@@ -101,3 +106,7 @@ class WatchBroken(ClientError):
     """A watch stream was cut off, perhaps in the middle of an event."""
 
     is_retryable = True
+
+
+class NotDiscovered(api_errors.ServiceUnavailable):
+    """A lifecycle kind was asked for before its API group is known. Waiting helps."""

@@ -18,7 +18,6 @@ __all__ = [
     "GROUPS",
     "GroupUnknown",
     "LateScheme",
-    "NotDiscovered",
     "candidates",
     "discovered",
     "explain_absence",
@@ -33,22 +32,17 @@ GROUPS: Final = (LIFECYCLE_GROUP, LIFECYCLE_GROUP_ALTERNATIVE)
 # CRDs are often applied moments after the components that use them.
 _BACKOFF: Final = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=5.0)
 _ASK_SECONDS: Final = 10.0
-_LIFECYCLE_MODULE: Final = "fairlead.api.lifecycle_v1alpha1"
 
 
 class GroupUnknown(Exception):
     """Raised when no group serves the kinds, or several do. Says what would help."""
 
 
-class NotDiscovered(api_errors.ServiceUnavailable):
-    """Raised when a lifecycle kind is asked for before its group is known. Waiting helps."""
-
-
 class LateScheme(Scheme):
     """A scheme for a process that starts before it knows the group of the lifecycle kinds.
 
-    Clients share it. Until `settle` is called, requests for lifecycle kinds raise `NotDiscovered`; all others work, so
-    that a shutdown of the machine is looked after with the API server out of reach.
+    Clients share it. Until `settle` is called, requests for lifecycle kinds raise `errors.NotDiscovered`; all others
+    work, so that a shutdown of the machine is looked after with the API server out of reach.
     """
 
     def __init__(self) -> None:
@@ -62,9 +56,10 @@ class LateScheme(Scheme):
 
     def by_class(self, cls: type[Any]) -> Kind:
         """The kind that a class stands for."""
-        if not self.group and cls.__module__ == _LIFECYCLE_MODULE:
-            raise NotDiscovered(f"the API group of {cls.__name__} is not known yet")
-        return super().by_class(cls)
+        kind = super().by_class(cls)
+        if not self.group and self.is_lifecycle(kind):
+            raise client_errors.NotDiscovered(f"the API group of {cls.__name__} is not known yet")
+        return kind
 
 
 class _Resource(msgspec.Struct):
@@ -142,13 +137,13 @@ def explain_absence(wanted: str, served: tuple[str, ...]) -> str:
     )
 
 
-async def wait_settled(client: Client, scheme: LateScheme, told: Callable[[str], None]) -> None:
+async def wait_settled(client: Client, scheme: LateScheme, on_waiting: Callable[[str], None]) -> None:
     """Ask until the server serves the kinds in exactly one group, and settle the scheme on it.
 
     Args:
         client: asks the server.
         scheme: is settled; one that is settled already is left as it is.
-        told: is called with the reason each time the group cannot be known yet.
+        on_waiting: is called with the reason each time the group cannot be known yet.
     """
     delays = _BACKOFF.delays(client.randomness)
     while not scheme.group:
@@ -156,14 +151,14 @@ async def wait_settled(client: Client, scheme: LateScheme, told: Callable[[str],
             async with client.clock.timeout(_ASK_SECONDS):
                 groups = await served_groups(client)
         except TimeoutError:
-            told(f"the API server has not answered within {_ASK_SECONDS:.0f} s")
+            on_waiting(f"the API server has not answered within {_ASK_SECONDS:.0f} s")
         except (api_errors.ApiError, client_errors.ClientError) as error:
-            told(f"the API server cannot be asked for its API groups: {error}")
+            on_waiting(f"the API server cannot be asked for its API groups: {error}")
         else:
             if len(groups) == 1:
                 scheme.settle(groups[0])
                 return
-            told(explain_choice(groups))
+            on_waiting(explain_choice(groups))
         await client.clock.sleep(next(delays))
 
 

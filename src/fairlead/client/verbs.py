@@ -39,7 +39,7 @@ class Api(Generic[_T]):
         self._find = find
         self._found: Resource[_T] | None = None
         # A group that is still to be discovered is looked for at the first request.
-        with contextlib.suppress(api_errors.ServiceUnavailable):
+        with contextlib.suppress(errors.NotDiscovered):
             self._found = find()
 
     @property
@@ -47,7 +47,7 @@ class Api(Generic[_T]):
         """Where it is served, and how its objects are read and written.
 
         Raises:
-            ServiceUnavailable: its group is not known yet (`lifecyclegroup.NotDiscovered`).
+            NotDiscovered: its group is not known yet.
         """
         if self._found is None:
             self._found = self._find()

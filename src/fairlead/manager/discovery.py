@@ -39,10 +39,10 @@ class GroupDiscovery:
     async def settle(self, client: Client) -> None:
         """Wait until the group is known. A server that is away, and CRDs that are still to come, are waited for."""
         if not self._named:
-            await wait_settled(client, self._late, self._tell)
+            await wait_settled(client, self._late, self._waits)
             _log.info("lifecycle API group discovered", group=self._late.group)
 
-    def _tell(self, problem: str) -> None:
+    def _waits(self, problem: str) -> None:
         if problem != self._problem:
             _log.warning("waiting for the lifecycle API group", reason=problem)
         self._problem = problem

@@ -76,6 +76,12 @@ class Site:
         where = [f"--kubeconfig={self.plane.kubeconfig}", f"--registry-dir={self.folder / 'registry'}"]
         return self._start(name, [*program, *where, *flags])
 
+    def start_drain_driver(self, *flags: str) -> ManagedProcess:
+        """The driver that is installed on every node."""
+        program = [sys.executable, "-m", "fairlead.cli", "driver", "drain", f"--node-name={self.node}"]
+        where = [f"--kubeconfig={self.plane.kubeconfig}", f"--registry-dir={self.folder / 'registry'}"]
+        return self._start("drain-driver", [*program, *where, *flags])
+
     def _start(self, name: str, command: list[str]) -> ManagedProcess:
         # Modules of the tests are found from the root of the repository.
         root = Path(__file__).parents[3]

@@ -101,15 +101,18 @@ def events(group: str) -> str:
 
 
 async def carry_out(api: RawApi, site: Site, group: str) -> None:
+    """The drain driver, which no flag names the group for, drains the node."""
     event = {
         "apiVersion": f"{group}/v1alpha1",
         "kind": "LifecycleEvent",
         "metadata": {"name": "event"},
-        "spec": {"transitionName": "ledger", "bindingNode": site.node},
+        "spec": {"transitionName": "node-drain", "bindingNode": site.node},
     }
-    site.start_driver("driver", f"--lifecycle-api-group={group}")
+    site.start_drain_driver()
     (await api.post(events(group), event)).expect(201)
     await api.poll(f"{events(group)}/event", lambda got: got.json.get("status", {}).get("claimStatus") == "Succeeded")
+    assert (await api.get(f"{NODES}/{site.node}")).expect(200)["spec"]["unschedulable"] is True
+    assert "progress starts anew" not in site.last_words()
 
 
 async def test_the_server_comes_first_or_the_kinds_or_neither(bare_plane: ControlPlane, components: Components) -> None:

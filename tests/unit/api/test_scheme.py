@@ -41,3 +41,12 @@ def test_the_lifecycle_group_is_a_setting() -> None:
 def test_knowing_the_kinds_imports_none_of_them() -> None:
     code = "import sys, fairlead.api.scheme as s; s.Scheme(); sys.exit('fairlead.api.core_v1' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_which_kinds_are_in_the_group_that_is_a_setting() -> None:
+    scheme = Scheme("lifecycle.example.com")
+    assert [kind.gvk.kind for kind in scheme if scheme.is_lifecycle(kind)] == [
+        "LifecycleEvent",
+        "LifecycleTransition",
+        "NodeLifecycleRecord",
+    ]

@@ -12,7 +12,7 @@ from fairlead.api.core_v1 import Node
 from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
 from fairlead.base.environment import Environment
 from fairlead.cli.main import main
-from fairlead.client import lifecyclegroup
+from fairlead.client import errors, lifecyclegroup
 from fairlead.testing import EmbeddedControlPlane
 from fairlead.testing.embedded import EmbeddedOptions
 from fairlead.testing.manifests import node as node_manifest
@@ -109,7 +109,7 @@ async def test_a_group_that_is_discovered_later(fairlead_apiserver: EmbeddedCont
         scheme = lifecyclegroup.LateScheme()
         client = plain.with_scheme(scheme)
         events = client.of(LifecycleEvent)
-        with pytest.raises(lifecyclegroup.NotDiscovered, match="API group of LifecycleEvent is not known yet"):
+        with pytest.raises(errors.NotDiscovered, match="API group of LifecycleEvent is not known yet"):
             await events.list()
         assert (await client.of(Node).list()).items == []
         await lifecyclegroup.wait_settled(client, scheme, pytest.fail)

@@ -17,6 +17,7 @@ from fairlead.client import errors, patches, retry, subresources
 from fairlead.client.client import Client
 from fairlead.client.requests import WriteOptions
 from fairlead.client.transport import Request, Response
+from fairlead.client.verbs import Api
 from tests.unit.client import scripted
 
 WIDGETS = GroupVersionResource("example.com", "v1", "widgets")
@@ -304,3 +305,16 @@ def test_requests_are_plain_values() -> None:
     request = Request(method="GET", path="/x")
     assert dataclasses.replace(request, method="PUT").method == "PUT"
     assert str(request) == "GET /x"
+
+
+def test_only_a_group_that_is_still_to_be_discovered_is_looked_for_later() -> None:
+    client = Client(Tape({}), clock=VirtualClock(), randomness=SeededRandomness(1), retry_policy=retry.NEVER)
+
+    def find(error: Exception) -> Any:
+        raise error
+
+    late: Api[Any] = Api(client, lambda: find(errors.NotDiscovered("not yet")))
+    with pytest.raises(errors.NotDiscovered):
+        _ = late.resource
+    with pytest.raises(api_errors.ServiceUnavailable):
+        Api(client, lambda: find(api_errors.ServiceUnavailable("another")))

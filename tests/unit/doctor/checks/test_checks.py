@@ -201,9 +201,7 @@ def test_one_authority_of_a_bundle_that_is_valid_will_do() -> None:
 
 def test_an_authority_that_is_not_valid_yet_is_no_problem_beside_one_that_is() -> None:
     def of(*authorities: Validity) -> list[Finding]:
-        return found(
-            hooks=Read((hook(EVICTION_REGISTRATION, "Fail", authorities=Read(authorities)),)), is_native=True
-        )
+        return found(hooks=Read((hook(EVICTION_REGISTRATION, "Fail", authorities=Read(authorities)),)), is_native=True)
 
     coming = Validity(NOW + HOUR, NOW + 400 * DAY)
     assert of(*VALID, coming) == []
@@ -281,7 +279,9 @@ def test_agents_that_are_silent_or_missing() -> None:
 def test_daemon_sets_that_may_not_be_read_hide_no_silent_agent() -> None:
     two = {"node-1": node("node-1"), "node-2": node("node-2")}
     silent, unknown = found(
-        nodes=Read(two), leases=Read({"node-2": lease("node-2", age=HOUR)}), agents=Read(problem="DaemonSets: forbidden")
+        nodes=Read(two),
+        leases=Read({"node-2": lease("node-2", age=HOUR)}),
+        agents=Read(problem="DaemonSets: forbidden"),
     )
     assert (silent.object, silent.severity) == ("Node/node-2", Severity.ERROR)
     assert unknown.severity is Severity.UNKNOWN
