@@ -29,6 +29,7 @@ _LEAST = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "ca
 
 def node_daemon_sets(plan: Plan) -> list[Json]:
     """On every node the agent, and the driver that drains it: each in a pod of its own, because its rights are."""
+    # The rights are for one group, so workloads do not ask which is served.
     group = f"--lifecycle-api-group={plan.lifecycle_group}"
     # The certificates that they serve with are made once per node.
     agent = ["agent", "--node-name=$(NODE_NAME)", group, _keeping(plan), f"--cert-dir={_STATE}/pki"]
