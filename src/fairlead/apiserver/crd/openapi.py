@@ -225,14 +225,16 @@ def _validate_map_list(schema: Json, keys: list[str], path: FieldPath) -> Iterat
         yield FieldError.invalid(path.child("items").child("type"), kind, problem)
         return
     properties = items.get("properties") or {}
-    for index, key in enumerate(keys):
+    seen: set[str] = set()
+    for key in keys:
         if key not in properties:
             yield FieldError.invalid(where, keys, "entries must all be names of item properties")
         elif properties[key].get("type") in {"array", "object"}:
             problem = "must be a scalar type if parent array's x-kubernetes-list-type is map"
             yield FieldError.invalid(path.child("items").child("properties").key(key).child("type"), kind, problem)
-        if key in keys[:index]:
+        if key in seen:
             yield FieldError.invalid(where, keys, "must not contain duplicate entries")
+        seen.add(key)
 
 
 def validate_keyed_lists(schema: Json, path: FieldPath) -> Iterator[FieldError]:

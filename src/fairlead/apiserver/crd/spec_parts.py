@@ -224,10 +224,12 @@ def _validate_review_versions(versions: list[str], path: FieldPath, *, required:
     if not versions:
         yield FieldError.required(path)
         return
+    seen: set[str] = set()
     for index, version in enumerate(versions):
-        if version in versions[:index]:
+        if version in seen:
             yield FieldError.invalid(path.index(index), version, "duplicate version")
             continue
+        seen.add(version)
         for message in names.dns1035_label(version):
             yield FieldError.invalid(path.index(index), version, message)
     if required and not any(version in REVIEW_VERSIONS for version in versions):

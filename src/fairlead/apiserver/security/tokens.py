@@ -129,7 +129,8 @@ class ServiceAccountTokens:
         wanted = tuple(audiences) if audiences else self.audiences
         given = claims.get("aud") or []
         given = tuple([given] if isinstance(given, str) else given) or self.audiences
-        common = tuple(audience for audience in given if audience in wanted)
+        known = frozenset(wanted)
+        common = tuple(audience for audience in given if audience in known)
         if not common:
             raise InvalidToken(
                 f"token audiences {_quoted(given)} is invalid for the target audiences {_quoted(wanted)}"

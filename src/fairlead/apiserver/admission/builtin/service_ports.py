@@ -44,11 +44,12 @@ def give_ports(spec: Json, before: Json, taken: Collection[int], promised: Colle
     held = set(node_ports(before))
     unavailable = {*taken, *held, *node_ports(spec), *promised}
 
+    free = (number for number in _RANGE if number not in unavailable)
+
     def next_free() -> int:
-        number = next((free for free in _RANGE if free not in unavailable), None)
+        number = next(free, None)
         if number is None:
             raise errors.internal_error("failed to allocate a nodePort: range is full")
-        unavailable.add(number)
         return number
 
     problem = _give_to_ports(spec, before, held, taken, next_free)
@@ -97,12 +98,13 @@ def _give_to_ports(
     gives = _gives_ports(spec)
     ports = spec.get("ports") or []
     shared: dict[Any, int] = {}  # in a new service TCP and UDP of one port share a node port
+    asked = {port.get("port"): port["nodePort"] for port in reversed(ports) if port.get("nodePort")}
     for index, port in enumerate(ports):
         if not port.get("nodePort") and not gives:
             continue
         if not port.get("nodePort") and not before:
-            asked = next((p["nodePort"] for p in ports if p.get("port") == port.get("port") and p.get("nodePort")), 0)
-            port["nodePort"] = shared.get(port.get("port")) or asked or next_free()
+            number = port.get("port")
+            port["nodePort"] = shared.get(number) or asked.get(number) or next_free()
         number = port["nodePort"] = port.get("nodePort") or next_free()
         shared.setdefault(port.get("port"), number)
         at = _SPEC.child("ports").index(index).child("nodePort")

@@ -71,17 +71,17 @@ def _kinds(spec: Json, catalog: Catalog) -> list[Resource]:
     """The resources that the rules name outright, at most ten of a rule; wildcards say too little."""
     found: dict[tuple[str, str, str], Resource] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
-        groups, versions = rule.get("apiGroups") or [], rule.get("apiVersions") or []
+        groups, versions = (frozenset(rule.get(name) or ()) for name in ("apiGroups", "apiVersions"))
         if any("*" in one for one in [*groups, *versions]):
             continue
-        plurals = [one for one in rule.get("resources") or () if not set(one) & {"*", "/"}]
-        named = (
+        plurals = {one for one in rule.get("resources") or () if not set(one) & {"*", "/"}}
+        # The rule's own combinations can be millions; the resources that are served are few.
+        named = [
             resource
-            for group in sorted(groups)
-            for version in sorted(versions)
-            for plural in sorted(plurals)
-            if (resource := catalog.get(group, version, plural)) is not None
-        )
-        for resource, _ in zip(named, range(_MAX_KINDS), strict=False):
+            for resource in catalog
+            if resource.plural in plurals and resource.group in groups and resource.version in versions
+        ]
+        named.sort(key=lambda resource: (resource.group, resource.version, resource.plural))
+        for resource in named[:_MAX_KINDS]:
             found[resource.group, resource.version, resource.kind] = resource
     return [found[key] for key in sorted(found)]

@@ -205,10 +205,12 @@ def _validate_param_ref(reference: Json, path: FieldPath) -> list[FieldError]:
 
 def _validate_actions(actions: list[str], path: FieldPath) -> list[FieldError]:
     problems: list[FieldError] = []
+    seen: set[str] = set()
     for i, action in enumerate(actions):
         problems += one_of(action, _ACTIONS, path.index(i))
-        if action in actions[:i]:
+        if action in seen:
             problems.append(FieldError.duplicate(path.index(i), action))
+        seen.add(action)
     if "Deny" in actions and "Warn" in actions:
         detail = (
             "must not contain both Deny and Warn (repeating the same validation failure information "

@@ -8,7 +8,9 @@ from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver.registry.strategies import checks
 
-__all__ = ["validate_address", "validate_endpoint_address", "validate_range"]
+__all__ = ["Range", "no_range", "read_range", "validate_address", "validate_endpoint_address", "validate_range"]
+
+Range = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def validate_address(text: str, path: FieldPath) -> list[FieldError]:
@@ -16,15 +18,22 @@ def validate_address(text: str, path: FieldPath) -> list[FieldError]:
     return checks.complaints(path, text, names.ip_address(text))
 
 
-def validate_range(text: str, path: FieldPath) -> list[FieldError]:
-    """All addresses that begin with the same bits."""
+def read_range(text: str) -> Range | None:
+    """All addresses that begin with the same bits; None for what is no range."""
     try:
-        if "/" in text:
-            ipaddress.ip_network(text, strict=False)
-            return []
+        return ipaddress.ip_network(text, strict=False) if "/" in text else None
     except ValueError:
-        pass
-    return [FieldError.invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+        return None
+
+
+def validate_range(text: str, path: FieldPath) -> list[FieldError]:
+    """A range must be one."""
+    return [] if read_range(text) is not None else [no_range(text, path)]
+
+
+def no_range(text: str, path: FieldPath) -> FieldError:
+    """What is wrong with a text that is no range."""
+    return FieldError.invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
 
 
 def validate_endpoint_address(text: str, path: FieldPath) -> list[FieldError]:

@@ -165,7 +165,7 @@ def _validate_conditions(obj: Json, old: Json) -> list[FieldError]:
     was = [one.get("type") or "" for one in (old.get("status") or {}).get("conditions") or ()]
     may_repeat, may_be_empty = len(set(was)) < len(was), "" in was
     may_be_both = all(kind in was for kind in _DECISIONS)
-    seen: list[str] = []
+    seen: set[str] = set()
     for index, condition in enumerate((obj.get("status") or {}).get("conditions") or []):
         at, kind, status = _CONDITIONS.index(index), condition.get("type") or "", condition.get("status")
         allowed = ("True",) if kind in _LASTING else ("False", "True", "Unknown")
@@ -180,7 +180,7 @@ def _validate_conditions(obj: Json, old: Json) -> list[FieldError]:
             problems.append(FieldError.invalid(_CONDITIONS, kind, text))
         if kind in seen and not may_repeat:
             problems.append(FieldError.duplicate(at.child("type"), kind))
-        seen.append(kind)
+        seen.add(kind)
     for kind in _LASTING:
         if len(_of_type(obj, kind)) < len(_of_type(old, kind)):
             text = f'updates may not remove a condition of type "{kind}"'
@@ -192,12 +192,14 @@ def _validate_usages(usages: list[str]) -> list[FieldError]:
     if not usages:
         return [FieldError.required(_SPEC.child("usages"), "")]
     problems: list[FieldError] = []
+    seen: set[str] = set()
     for index, usage in enumerate(usages):
         at = _SPEC.item("usages", index)
         if usage not in _USAGES:
             problems.append(FieldError.not_supported(at, usage, _USAGES))
-        if usage in usages[:index]:
+        if usage in seen:
             problems.append(FieldError.duplicate(at, usage))
+        seen.add(usage)
     return problems
 
 

@@ -72,11 +72,13 @@ def _validate_exit_codes(codes: Json, spec: Json, path: FieldPath) -> list[Field
         problems.append(FieldError.invalid(at, None, "at least one value is required"))
     elif len(values) > _MAX_VALUES:
         problems.append(FieldError.too_many(at, len(values), _MAX_VALUES))
+    seen: set[int] = set()
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
             problems.append(FieldError.invalid(at.index(index), value, "must not be 0 for the In operator"))
-        if value in values[:index]:
+        if value in seen:
             problems.append(FieldError.duplicate(at.index(index), value))
+        seen.add(value)
     if values != sorted(values):
         problems.append(FieldError.invalid(at, values, "must be ordered"))
     return problems

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Final
 
 from fairlead.api import names
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.api.validation.selectors import validate_label_selector
 from fairlead.apiserver.registry.strategies import checks
-from fairlead.apiserver.registry.strategies.addresses import validate_range
+from fairlead.apiserver.registry.strategies.addresses import Range, no_range, read_range
 from fairlead.apiserver.registry.strategy import Json, Strategy
 
 __all__ = ["IngressClassStrategy", "IngressStrategy", "NetworkPolicyStrategy"]
@@ -99,20 +98,21 @@ def _validate_block(block: Json, path: FieldPath) -> list[FieldError]:
     whole = block.get("cidr") or ""
     if not whole:
         return [FieldError.required(path.child("cidr"), "")]
-    problems = validate_range(whole, path.child("cidr"))
-    if problems:
-        return problems
+    outer = read_range(whole)
+    if outer is None:
+        return [no_range(whole, path.child("cidr"))]
+    problems: list[FieldError] = []
     for index, part in enumerate(block.get("except") or ()):
-        at = path.item("except", index)
-        wrong = validate_range(part, at)
-        if not wrong and not _is_inside(part, whole):
-            wrong = [FieldError.invalid(at, part, "must be a strict subset of `cidr`")]
-        problems += wrong
+        inner = read_range(part)
+        if inner is None:
+            problems.append(no_range(part, path.item("except", index)))
+        elif not _is_inside(inner, outer):
+            text = "must be a strict subset of `cidr`"
+            problems.append(FieldError.invalid(path.item("except", index), part, text))
     return problems
 
 
-def _is_inside(part: str, whole: str) -> bool:
-    inner, outer = ipaddress.ip_network(part, strict=False), ipaddress.ip_network(whole, strict=False)
+def _is_inside(inner: Range, outer: Range) -> bool:
     return inner.version == outer.version and inner.network_address in outer and inner.prefixlen > outer.prefixlen
 
 

@@ -231,8 +231,8 @@ def validate_pod_spec_update(spec: Json, old: Json) -> list[FieldError]:
 
 
 def _tolerations_kept(spec: Json, old: Json, path: FieldPath) -> list[FieldError]:
-    now = spec.get("tolerations") or []
-    if all(toleration in now for toleration in old.get("tolerations") or []):
+    now, before = ({frozenset(one.items()) for one in holder.get("tolerations") or ()} for holder in (spec, old))
+    if before <= now:
         return []
     return [
         FieldError.forbidden(
