@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from fairlead.testing.control_plane import ControlPlane
 from fairlead.testing.manifests import config_map, failure
 from fairlead.testing.rawhttp import MERGE_PATCH, RawApi
 
@@ -148,3 +150,13 @@ async def test_protobuf_that_is_garbage(api: RawApi, path: str) -> None:
     for body in (b"", b"k8s\x00", b"k8s\x00\xff\xff\xff", b"nothing"):
         answer = await api.request("POST", path, body, content_type="application/vnd.kubernetes.protobuf")
         assert 400 <= answer.code < 500, (body, answer.text)
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST", "PUT"])
+async def test_http_on_the_port_of_tls(control_plane: ControlPlane, method: str) -> None:
+    host, _, port = control_plane.url.removeprefix("https://").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(f"{method} /version HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+    answer = await reader.read()
+    writer.close()
+    assert answer == b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"

@@ -26,6 +26,7 @@ _TRIM_SECONDS = 10.0
 _HANDSHAKE_SECONDS = 10.0
 _RETRY_SECONDS = 0.1
 _GOODBYE_SECONDS = 5.0
+_NOT_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 _UNSENT_LIMIT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _UNSENT_BYTES = 64 * 1024
 # How long requests in flight may take to finish once the server stops; and again so long what has begun to write, which
@@ -111,13 +112,10 @@ class HttpServer:
             if self._site.pace is not None:
                 await self._site.pace.begin_handshake(address)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await loop.connect_accepted_socket(
-                lambda: connection,
-                accepted,
-                ssl=self._context,
-                ssl_handshake_timeout=None if self._context is None else _HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=None if self._context is None else _GOODBYE_SECONDS,
-            )
+            if self._context is None:
+                await loop.connect_accepted_socket(lambda: connection, accepted)
+            else:
+                await self._shake_hands(connection, accepted, self._context)
         except OSError:
             accepted.close()  # the client hung up, or cannot speak TLS
         except BaseException:
@@ -126,6 +124,24 @@ class HttpServer:
         finally:
             if connection not in self._site.connections:
                 self._site.known(connection)
+
+    @staticmethod
+    async def _shake_hands(connection: Connection, accepted: socket.socket, context: ssl.SSLContext) -> None:
+        # The event loop closes the socket of a handshake that fails, and an HTTP request is still to be answered.
+        with accepted.dup() as spare:
+            try:
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: connection,
+                    accepted,
+                    ssl=context,
+                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                    ssl_shutdown_timeout=_GOODBYE_SECONDS,
+                )
+            except ssl.SSLError as error:
+                if error.reason == "HTTP_REQUEST":
+                    spare.setblocking(False)
+                    spare.send(_NOT_TLS)
+                raise
 
     async def _keep_time(self) -> None:
         """One timer for all connections: the date they send, and the end of those that take too long."""
