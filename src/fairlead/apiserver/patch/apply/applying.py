@@ -29,7 +29,7 @@ from fairlead.apiserver.patch.apply.tracking import (
     record_update,
     tracked_changes,
 )
-from fairlead.apiserver.patch.apply.versions import Versions
+from fairlead.apiserver.patch.apply.versions import Version, Versions
 from fairlead.apiserver.patch.depth import ensure_depth
 from fairlead.apiserver.patch.equality import same_json
 from fairlead.apiserver.schema.model import Node
@@ -185,15 +185,31 @@ def _owned_elsewhere(request: _Request, merged: Json, given_up: FieldSet, claims
         for version in ((request.versions or {}).get(found["apiVersion"]),)
         if found["apiVersion"] != request.api_version and version is not None and version.shown is not None
     ]
-    kept: FieldSet = {}
-    for path in fieldset.paths(given_up) if others else ():
-        only = functools.reduce(lambda below, element: {element: below}, reversed(path), FieldSet())
-        rest = remove_fields(request.node, merged, only)
-        for version, fields in others:
-            seen = compare_tracked(version.node, version.show(merged), version.show(rest))
-            if fieldset.intersection(fields, fieldset.union(seen.removed, seen.modified)):
-                kept = fieldset.union(kept, only)
-    return kept
+    every = list(fieldset.paths(given_up)) if others else []
+    kept = [found for version, fields in others for found in _seen_by(request, merged, every, version, fields)]
+    return fieldset.union_all(kept)
+
+
+def _seen_by(
+    request: _Request, merged: Json, some: list[tuple[str, ...]], version: Version, fields: FieldSet
+) -> list[FieldSet]:
+    """Of some fields, each whose removal changes one of `fields` in another version.
+
+    Mostly none is, so all are taken out at once first; if that changes any, each half is looked at in turn.
+    """
+    removed = fieldset.union_all(
+        [functools.reduce(lambda below, element: {element: below}, reversed(path), FieldSet()) for path in some]
+    )
+    rest = remove_fields(request.node, merged, removed)
+    seen = compare_tracked(version.node, version.show(merged), version.show(rest))
+    if not fieldset.intersection(fields, fieldset.union(seen.removed, seen.modified)):
+        return []
+    if len(some) == 1:
+        return [removed]
+    middle = len(some) // 2
+    return [
+        found for half in (some[:middle], some[middle:]) for found in _seen_by(request, merged, half, version, fields)
+    ]
 
 
 def _present(node: Node, value: Json) -> FieldSet:
@@ -206,7 +222,4 @@ def _marked(node: Node, value: Json, fields: FieldSet) -> Json:
 
 def _everything_owned(managed: Managed) -> FieldSet:
     """Everything anybody owns."""
-    owned: FieldSet = {}
-    for found in managed.values():
-        owned = fieldset.union(owned, found["fieldsV1"])
-    return owned
+    return fieldset.union_all([found["fieldsV1"] for found in managed.values()])

@@ -26,15 +26,17 @@ class Conflict(NamedTuple):
 
 def find_conflicts(managed: Managed, changes: Changes, applier: Identity) -> list[Conflict]:
     """The changed fields that others own, by owner and path, each in the terms of its owner's version."""
-    return [
-        Conflict(owner, path)
-        for owner in sorted(managed)
-        if owner != applier
-        for seen in (changes.of(managed[owner]["apiVersion"]),)
-        if seen is not None
-        for changed in (fieldset.union(seen.modified, seen.added),)
-        for path in fieldset.paths(fieldset.intersection(managed[owner]["fieldsV1"], changed))
-    ]
+    conflicts: list[Conflict] = []
+    changed: dict[str, fieldset.FieldSet] = {}
+    for owner in sorted(managed):
+        version = managed[owner]["apiVersion"]
+        if owner == applier or (seen := changes.of(version)) is None:
+            continue
+        if version not in changed:
+            changed[version] = fieldset.union(seen.modified, seen.added)
+        shared = fieldset.intersection(managed[owner]["fieldsV1"], changed[version])
+        conflicts += (Conflict(owner, path) for path in fieldset.paths(shared))
+    return conflicts
 
 
 def conflict_error(conflicts: list[Conflict]) -> errors.Conflict:

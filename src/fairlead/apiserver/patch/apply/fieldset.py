@@ -11,7 +11,7 @@ Invariants: (1) no node without members, (2) `.` never stands alone (that is a l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fairlead.apiserver.patch.apply import elements
@@ -28,6 +28,7 @@ __all__ = [
     "paths",
     "recursive_difference",
     "union",
+    "union_all",
 ]
 
 FieldSet = dict[str, Any]
@@ -91,14 +92,22 @@ def _joined(left: FieldSet, right: FieldSet) -> FieldSet:
     return union(left, right)
 
 
+def union_all(sets: Sequence[FieldSet]) -> FieldSet:
+    """The fields of any of the sets, joined in pairs: each is gone through a few times, however many there are."""
+    if not sets:
+        return {}
+    while len(sets) > 1:
+        pairs = [union(*sets[start : start + 2]) for start in range(0, len(sets) - 1, 2)]
+        sets = [*pairs, sets[-1]] if len(sets) % 2 else pairs
+    return sets[0]
+
+
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
     """The fields of `left` that are not in `right`. A field below one that is taken away stays."""
     result: FieldSet | None = None
-    for element, below in right.items():
-        mine = left.get(element)
-        if mine is None:
-            continue
-        rest = _reduced(mine, below)
+    for element in _common(left, right):
+        mine = left[element]
+        rest = _reduced(mine, right[element])
         if rest is not mine:
             result = dict(left) if result is None else result
             if rest is None:
@@ -106,6 +115,12 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
             else:
                 result[element] = rest
     return left if result is None else result
+
+
+def _common(left: FieldSet, right: FieldSet) -> list[str]:
+    """The elements of both. An object has many managers with few fields each: the cost is that of the smaller one."""
+    few, many = (left, right) if len(left) < len(right) else (right, left)
+    return [element for element in few if element in many]
 
 
 def _reduced(left: FieldSet, right: FieldSet) -> FieldSet | None:
@@ -124,10 +139,8 @@ def _reduced(left: FieldSet, right: FieldSet) -> FieldSet | None:
 def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
     """The fields of `left` that are neither in `right` nor below a field of `right`."""
     result: FieldSet | None = None
-    for element, below in right.items():
-        mine = left.get(element)
-        if mine is None:
-            continue
+    for element in _common(left, right):
+        mine, below = left[element], right[element]
         if _is_member(below):
             rest: FieldSet | None = None
         elif not mine:

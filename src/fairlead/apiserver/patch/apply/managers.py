@@ -155,6 +155,7 @@ def capped(managed: Managed) -> Managed:
     result = dict(managed)
     excess = len(updaters) - MAX_UPDATE_MANAGERS
     first_of_version: dict[str, Identity] = {}
+    gathered: dict[Identity, list[FieldSet]] = {}
     for identity in updaters:
         if excess <= 0:
             break
@@ -165,12 +166,13 @@ def capped(managed: Managed) -> Managed:
             continue
         if bucket not in result:
             result[bucket] = result.pop(first)
-        fields = fieldset.union(result[identity]["fieldsV1"], result[bucket]["fieldsV1"])
         # The time of the newest that went in.
-        result[bucket] = entry(bucket, version, fields, result[identity].get("time"))
+        result[bucket] = entry(bucket, version, result[bucket]["fieldsV1"], result[identity].get("time"))
         if identity != bucket:
-            del result[identity]
+            gathered.setdefault(bucket, []).append(result.pop(identity)["fieldsV1"])
         excess -= 1
+    for bucket, sets in gathered.items():
+        result[bucket]["fieldsV1"] = fieldset.union_all([*reversed(sets), result[bucket]["fieldsV1"]])
     return result
 
 

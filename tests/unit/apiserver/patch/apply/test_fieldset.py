@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -113,3 +114,30 @@ def test_malformed(sent: Any) -> None:
 )
 def test_describe(element: str, text: str) -> None:
     assert elements.describe(element) == text
+
+
+@given(st.lists(PATHS, max_size=5))
+def test_union_of_many(every: list[frozenset[tuple[str, ...]]]) -> None:
+    assert fieldset.union_all([make(paths) for paths in every]) == make(frozenset().union(*every))
+
+
+@pytest.mark.parametrize("operation", [fieldset.difference, fieldset.recursive_difference])
+def test_a_few_fields_are_not_compared_with_all_of_many(operation: Callable[[FieldSet, FieldSet], FieldSet]) -> None:
+    class Counted(dict[str, Any]):
+        looks = 0
+
+        def __contains__(self, key: object) -> bool:
+            self.looks += 1
+            return super().__contains__(key)
+
+        def __iter__(self) -> Iterator[str]:
+            self.looks += len(self)
+            return super().__iter__()
+
+        def items(self) -> Any:
+            self.looks += len(self)
+            return super().items()
+
+    many = Counted({f"f:{number}": {} for number in range(1000)})
+    assert operation({"f:7": {}, "f:x": {}}, many) == {"f:x": {}}
+    assert many.looks == 2

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.apiserver.patch.apply import managers
+from fairlead.apiserver.patch.apply import fieldset, managers
 from fairlead.apiserver.patch.apply.elements import MalformedFieldsError
 from fairlead.apiserver.patch.apply.managers import Identity
 
@@ -123,3 +123,23 @@ def test_updaters_of_other_versions_have_their_own_bucket() -> None:
     assert {identity.api_version for identity in after if identity.manager == "ancient-changes"} == {"v0", "v1"}
     again = managers.capped(after)
     assert again is after
+
+
+def test_many_updaters_are_merged_in_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone_through(count: int) -> int:
+        union, fields = fieldset.union, 0
+
+        def counting(left: Any, right: Any) -> Any:
+            nonlocal fields
+            fields += len(left) + len(right)
+            return union(left, right)
+
+        found = [entry(f"m{number:04}", fieldsV1={f"f:{number}": {}}) for number in range(count)]
+        with monkeypatch.context() as patched:
+            patched.setattr(fieldset, "union", counting)
+            after = managers.capped(managers.read_stored(found))
+        bucket = next(found for identity, found in after.items() if identity.manager == "ancient-changes")
+        assert bucket["fieldsV1"] == {f"f:{number}": {} for number in range(count - 9)}
+        return fields
+
+    assert gone_through(400) < 3 * gone_through(200)
