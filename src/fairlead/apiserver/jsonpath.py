@@ -14,9 +14,11 @@ from typing import Any
 
 from fairlead.api import golang
 
-__all__ = ["JsonPath", "JsonPathError", "compile_jsonpath", "print_value"]
+__all__ = ["Budget", "JsonPath", "JsonPathError", "compile_jsonpath", "print_value"]
 
-Step = Callable[[list[Any]], list[Any]]
+# Found values are a few for each value of the object in ordinary paths; repeated `..` and unions multiply them.
+_FREE_VALUES = 64 * 1024
+_VALUES_EACH = 64
 
 _FIELD = re.compile(r"(?:\\.|[^\\ \t\r\n.,\[\]$@{}])*", re.DOTALL)
 _NUMBER = re.compile(r"[+-]?[\d.]*")
@@ -37,6 +39,30 @@ class JsonPathError(ValueError):
     """The path cannot be read, or does not fit the data it was applied to."""
 
 
+class Budget:
+    """How many values the paths of one row may find in an object on their way, in all their steps together."""
+
+    __slots__ = ("_data", "_left")
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+        self._left = _FREE_VALUES
+
+    def spend(self, found: int) -> None:
+        """Raise JsonPathError when more were found than the size of the object accounts for."""
+        self._left -= found
+        if self._left >= 0:
+            return
+        if self._data is not None:
+            self._left += _VALUES_EACH * _count(self._data)
+            self._data = None
+        if self._left < 0:
+            raise JsonPathError("the path finds too many values")
+
+
+Step = Callable[[list[Any], Budget], list[Any]]
+
+
 class JsonPath:
     """One compiled path; a missing field yields nothing rather than an error."""
 
@@ -49,9 +75,14 @@ class JsonPath:
     def __repr__(self) -> str:
         return f"JsonPath({self.text!r})"
 
-    def find(self, data: Any) -> list[Any]:
+    @property
+    def is_costly(self) -> bool:
+        """Whether it may find values several times: it descends or unites more than once."""
+        return self.text.count("..") + self.text.count(",") > 1
+
+    def find(self, data: Any, budget: Budget | None = None) -> list[Any]:
         """Every value the path leads to."""
-        return _run(self._steps, [data])
+        return _run(self._steps, [data], budget or Budget(data))
 
 
 @functools.lru_cache(maxsize=1024)
@@ -73,10 +104,20 @@ def print_value(value: Any) -> str:
     return str(value)
 
 
-def _run(steps: Iterable[Step], values: list[Any]) -> list[Any]:
+def _run(steps: Iterable[Step], values: list[Any], budget: Budget) -> list[Any]:
     for step in steps:
-        values = step(values)
+        values = step(values, budget)
+        budget.spend(len(values))
     return values
+
+
+def _count(value: Any) -> int:
+    """How many values there are in a value, itself among them."""
+    waiting, count = [value], 0
+    while waiting:
+        count += 1
+        waiting += _below(waiting.pop())
+    return count
 
 
 class _Parser:
@@ -198,15 +239,15 @@ class _Parser:
 
 
 def _constant(value: Any) -> Step:
-    return lambda values: [value] * len(values)
+    return lambda values, _: [value] * len(values)
 
 
 def _constant_text(text: str) -> Step:
-    return lambda _: [text]
+    return lambda _values, _: [text]
 
 
 def _field(name: str) -> Step:
-    return lambda values: [value[name] for value in values if isinstance(value, dict) and name in value]
+    return lambda values, _: [value[name] for value in values if isinstance(value, dict) and name in value]
 
 
 def _below(value: Any) -> list[Any]:
@@ -215,21 +256,27 @@ def _below(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list) else []
 
 
-def _wildcard(values: list[Any]) -> list[Any]:
-    return [item for value in values for item in _below(value)]
+def _wildcard(values: list[Any], budget: Budget) -> list[Any]:
+    found: list[Any] = []
+    for value in values:
+        below = _below(value)
+        budget.spend(len(below))
+        found.extend(below)
+    return found
 
 
-def _recursive(values: list[Any]) -> list[Any]:
+def _recursive(values: list[Any], budget: Budget) -> list[Any]:
     found: list[Any] = []
     for value in values:
         if below := _below(value):
+            budget.spend(len(below))
             found.append(value)
-            found.extend(_recursive(below))
+            found.extend(_recursive(below, budget))
     return found
 
 
 def _union(parts: list[list[Step]]) -> Step:
-    return lambda values: [item for part in parts for item in _run(part, values)]
+    return lambda values, budget: [item for part in parts for item in _run(part, values, budget)]
 
 
 def _slice(text: str) -> Step:
@@ -241,14 +288,17 @@ def _slice(text: str) -> Step:
     last = first + 1 if alone else _index(match[2][1:])
     step = _index((match[3] or ":")[1:])
 
-    def apply(values: list[Any]) -> list[Any]:
+    def apply(values: list[Any], budget: Budget) -> list[Any]:
         found: list[Any] = []
         for value in values:
+            budget.spend(1)
             if value is None:
                 continue
             if not isinstance(value, list):
                 raise JsonPathError("is not array or slice")
-            found.extend(_cut(value, first, last, 1 if step is None else step, alone=alone))
+            cut = _cut(value, first, last, 1 if step is None else step, alone=alone)
+            budget.spend(len(cut))
+            found.extend(cut)
         return found
 
     return apply
@@ -279,21 +329,22 @@ def _cut(value: list[Any], first: int, last: int | None, step: int, *, alone: bo
     return value[start:end:step]
 
 
-def _items_of(values: list[Any]) -> Iterator[Any]:
+def _items_of(values: list[Any], budget: Budget) -> Iterator[Any]:
     for value in values:
+        budget.spend(len(value) if isinstance(value, list) else 1)
         if not isinstance(value, list):
             raise JsonPathError("is not array or slice and cannot be filtered")
         yield from value
 
 
 def _existing(steps: list[Step]) -> Step:
-    def holds(item: Any) -> bool:
+    def holds(item: Any, budget: Budget) -> bool:
         try:
-            return bool(_run(steps, [item]))
+            return bool(_run(steps, [item], budget))
         except JsonPathError:
             return False
 
-    return lambda values: [item for item in _items_of(values) if holds(item)]
+    return lambda values, budget: [item for item in _items_of(values, budget) if holds(item, budget)]
 
 
 def _comparing(left: list[Step], name: str, right: list[Step]) -> Step:
@@ -301,8 +352,8 @@ def _comparing(left: list[Step], name: str, right: list[Step]) -> Step:
     if compare is None:
         raise JsonPathError(f"unrecognized filter operator {name}")
 
-    def holds(item: Any) -> bool:
-        lefts, rights = _run(left, [item]), _run(right, [item])
+    def holds(item: Any, budget: Budget) -> bool:
+        lefts, rights = _run(left, [item], budget), _run(right, [item], budget)
         if not lefts or not rights:
             return False
         if len(lefts) > 1 or len(rights) > 1:
@@ -311,4 +362,4 @@ def _comparing(left: list[Step], name: str, right: list[Step]) -> Step:
             raise JsonPathError("incompatible types for comparison")
         return bool(compare(lefts[0], rights[0]))
 
-    return lambda values: [item for item in _items_of(values) if holds(item)]
+    return lambda values, budget: [item for item in _items_of(values, budget) if holds(item, budget)]

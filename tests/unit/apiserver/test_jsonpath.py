@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import pytest
 
-from fairlead.apiserver.jsonpath import JsonPathError, compile_jsonpath, print_value
+from fairlead.apiserver.jsonpath import Budget, JsonPathError, compile_jsonpath, print_value
 
 DATA = {
     "a": {"b": [1, 2, 3, 4], "c": "x", "n": None, "t": True},
@@ -114,3 +115,45 @@ def test_a_path_that_cannot_be_read_says_so(path: str, problem: str) -> None:
 )
 def test_values_print_as_in_kubectl(value: Any, text: str) -> None:
     assert print_value(value) == text
+
+
+class CountedObject(dict[str, Any]):
+    """Counts how often a path descends into an object."""
+
+    descents = 0
+
+    def values(self) -> Any:
+        CountedObject.descents += 1
+        return super().values()
+
+
+@pytest.mark.parametrize("path", ["..a" * 4, "..a..a[?(@..a..a)]", "[*,*]" * 20, "..*" * 4, ".*" * 9 + "..a" * 5])
+def test_a_path_that_repeats_itself_ends_after_a_bounded_number_of_values(path: str) -> None:
+    data: Any = "end"
+    for _ in range(100):
+        data = CountedObject(a=data)
+    nested: Any = [1]
+    for _ in range(20):
+        nested = [nested]
+    CountedObject.descents = 0
+    with contextlib.suppress(JsonPathError):
+        compile_jsonpath(path).find(nested if path.startswith("[") else data)
+    assert CountedObject.descents < 100_000
+
+
+def test_a_path_may_find_every_value_of_a_large_object() -> None:
+    data = {"items": [{"n": [number]} for number in range(100_000)]}
+    assert len(compile_jsonpath(".items[*].n[0]").find(data)) == 100_000
+    assert len(compile_jsonpath("..n[*]").find(data)) == 100_000
+
+
+def test_paths_of_one_row_share_a_budget() -> None:
+    data: Any = "end"
+    for _ in range(100):
+        data = {"a": data}
+    budget = Budget(data)
+    path = compile_jsonpath("..a..a")
+    assert path.find(data, budget)
+    budget.spend(50_000)
+    with pytest.raises(JsonPathError, match="finds too many values"):
+        path.find(data, budget)

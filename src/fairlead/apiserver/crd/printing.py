@@ -22,6 +22,7 @@ _AGE = {
     "description": "How long ago the object was created.",
     "jsonPath": ".metadata.creationTimestamp",
 }
+_MANY_COLUMNS = 64
 
 
 class Columns:
@@ -51,12 +52,18 @@ class Columns:
                 }
             )
 
+    @property
+    def is_costly(self) -> bool:
+        """Whether a row may take milliseconds, however small its object is."""
+        return len(self._paths) > _MANY_COLUMNS or any(path.is_costly for _, path in self._paths)
+
     def cells(self, obj: Json, now: dt.datetime) -> list[Any]:
         """One row; ``now`` is what ages are counted to."""
         row: list[Any] = [obj.get("metadata", {}).get("name", "")]
+        budget = jsonpath.Budget(obj)
         for kind, path in self._paths:
             try:
-                found = path.find(obj)
+                found = path.find(obj, budget)
             except jsonpath.JsonPathError:
                 found = []
             row.append(_cell(kind, found[0], now) if found else None)

@@ -52,6 +52,7 @@ async def answer(
         meta: the metadata of the list.
         moment: the revision that the entries show.
     """
+    presentation.weigh_form(call, form)
     frame, make = _parts(call, form, meta)
     stream = ListStream(call, frame, make, iter(entries), moment=moment)
     stream.as_stored = form.plain and not call.request.query.flag("pretty")

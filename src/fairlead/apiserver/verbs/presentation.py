@@ -13,7 +13,7 @@ from fairlead.api.yamltext import writing
 from fairlead.apiserver import printers
 from fairlead.apiserver.http.messages import Json, Request, Response
 from fairlead.apiserver.http.streams import PIECE_BYTES, Text
-from fairlead.apiserver.offload import weigh
+from fairlead.apiserver.offload import LARGE_BYTES, weigh
 from fairlead.apiserver.operations.core import Outcome
 from fairlead.apiserver.registry.resource import Resource, decode_metadata
 from fairlead.apiserver.storage.records import Change, Entry
@@ -35,6 +35,7 @@ __all__ = [
     "stored_item",
     "table",
     "to_yaml",
+    "weigh_form",
 ]
 
 _JSON = "application/json"
@@ -105,6 +106,7 @@ def _form(media: str, parameters: Mapping[str, str]) -> Form | None:
 async def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> Response:
     """A stored object."""
     weigh(len(entry.tail))
+    weigh_form(call, form)
     if form.plain and call.request.query.flag("pretty"):
         return Response(status, await call.core.offload.run(_pretty, call, entry))
     if form.plain:
@@ -113,11 +115,21 @@ async def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> 
     return await call.core.offload.run(one_object, call, form, obj, status)
 
 
+def weigh_form(call: Call, form: Form) -> bool:
+    """Whether an object takes long to show however small it is. Then it is shown in the thread."""
+    custom = call.resource.custom
+    is_costly = form.view == "Table" and custom is not None and custom.columns.is_costly
+    if is_costly:
+        weigh(LARGE_BYTES)
+    return is_costly
+
+
 async def outcome(call: Call, form: Form, result: Outcome, status: int = 200) -> Response:
     """What came of a write; stored bytes are sent as they are."""
     resource = call.resource
     if result.entry is not None and form.plain:
         return Response(status, await _stored_body(call, result.entry))
+    weigh_form(call, form)
     return await call.core.offload.run(lambda: one_object(call, form, resource.returned(result.obj), status))
 
 

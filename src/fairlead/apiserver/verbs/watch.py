@@ -83,6 +83,7 @@ class WatchStream(Stream):
         self._call = call
         self._form = form
         self._is_plain = form.plain
+        self._is_costly = presentation.weigh_form(call, form)
         self._watcher = watcher
         self._since = since  # may be yet to come, and so are the first changes to tell of
         self._state: Iterator[Entry | None] | None = None
@@ -188,6 +189,7 @@ class WatchStream(Stream):
         if notices:
             begin_request(self._call.user.name)  # one large object does not make those after it large
             weigh(sum(size_of_notice(notice) for notice in notices))
+            presentation.weigh_form(self._call, self._form)
             for line in await self._call.core.offload.run(self._made, notices):
                 if not self._closed:
                     self._unsent.add(line, own_bytes=len(line))
@@ -210,7 +212,7 @@ class WatchStream(Stream):
             notices = [notice for notice in notices if self._reached(notice)]
             if self._are_stored(notices):
                 self._add_stored(notices)
-            elif sum(map(size_of_notice, notices)) <= _SHORT_BYTES:
+            elif not self._is_costly and sum(map(size_of_notice, notices)) <= _SHORT_BYTES:
                 for line in self._made(notices):
                     self._unsent.add(line, own_bytes=len(line))
             else:
