@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PatternError", "Regex", "compile_regex"]
 
+_TOO_LARGE = "expression too large"
 # RE2 in C++ and in Go name the same mistakes differently; clients know Go's words.
 _GO_WORDS = {
     "missing ]": "missing closing ]",
@@ -24,7 +25,7 @@ _GO_WORDS = {
     "bad repetition operator": "invalid nested repetition operator",
     "invalid perl operator": "invalid or unsupported Perl syntax",
     "invalid named capture group": "invalid named capture",
-    "pattern too large - compile failed": "expression too large",
+    "pattern too large - compile failed": _TOO_LARGE,
 }
 
 _INSIDE_CHARACTER = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))  # UTF-8 continues here
@@ -32,6 +33,11 @@ _INSIDE_CHARACTER = frozenset(bytes([byte]) for byte in range(0x80, 0xC0))  # UT
 
 class PatternError(ValueError):
     """A pattern that does not compile; the message is the one Go's regexp package gives."""
+
+    @property
+    def too_large(self) -> bool:
+        """Whether it is only too large. To find that out takes a tenth of a second."""
+        return str(self).endswith(_TOO_LARGE)
 
 
 class Regex:
@@ -98,10 +104,21 @@ class Regex:
         yield _decode(encoded[start:]), None
 
 
-@functools.lru_cache(maxsize=1024)
 def compile_regex(pattern: str) -> Regex:
     """Compile a pattern, or raise PatternError. Kept: schemas and policies come back with the same ones."""
-    return Regex(pattern)
+    compiled = _compile(pattern)
+    if isinstance(compiled, str):
+        raise PatternError(compiled)
+    return compiled
+
+
+@functools.lru_cache(maxsize=1024)
+def _compile(pattern: str) -> Regex | str:
+    """A compiled pattern, or what is wrong with it: that can take longer to find out."""
+    try:
+        return Regex(pattern)
+    except PatternError as error:
+        return str(error)
 
 
 def _encode(text: str) -> bytes:

@@ -49,3 +49,18 @@ def test_a_lone_surrogate_is_matched_as_the_replacement_character() -> None:
     assert regex.compile_regex("�").search("a\ud800")
     with pytest.raises(regex.PatternError):
         regex.compile_regex("\ud800")
+
+
+def test_a_pattern_that_does_not_compile_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    class Counted(regex.Regex):
+        def __init__(self, pattern: str) -> None:
+            tried.append(pattern)
+            super().__init__(pattern)
+
+    monkeypatch.setattr(regex, "Regex", Counted)
+    for _ in range(3):
+        with pytest.raises(regex.PatternError, match="missing closing"):
+            regex.compile_regex("tried-once(")
+    assert tried == ["tried-once("]

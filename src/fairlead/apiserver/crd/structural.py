@@ -7,13 +7,14 @@ items) stands outside of allOf, anyOf, oneOf and not, and those only narrow it.
 from __future__ import annotations
 
 import enum
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver import regex
 
-__all__ = ["conversion_problem", "is_set", "validate_structural"]
+__all__ = ["conversion_problem", "count_patterns", "is_set", "validate_structural"]
 
 Json = dict[str, Any]
 
@@ -34,6 +35,8 @@ _FORBIDDEN_BELOW_JUNCTORS = (
     ("x-kubernetes-map-type", "must be undefined to be structural"),
     ("x-kubernetes-validations", "must be empty to be structural"),
 )
+# Each takes a tenth of a second to refuse.
+_MOST_LARGE_PATTERNS = 3
 
 
 class _Level(enum.Enum):
@@ -84,9 +87,45 @@ def _nested(schema: Json) -> Iterator[Json]:
 
 
 def validate_structural(schema: Json, path: FieldPath) -> list[FieldError]:
-    """All violations, sorted by their text."""
+    """All violations, sorted by their text. Of patterns that are too large, the first few end it."""
+    too_large = list(itertools.islice(_large_patterns(schema, path), _MOST_LARGE_PATTERNS))
+    if len(too_large) == _MOST_LARGE_PATTERNS:
+        return too_large
     errors = [*_invariants(schema, _Level.ROOT, path), *_completeness(schema, schema, path, path)]
     return sorted(errors, key=str)
+
+
+def count_patterns(schema: Json) -> int:
+    """How many patterns a schema has to compile, at any depth."""
+    return sum(1 for part, _ in _every_part(schema, FieldPath()) if part.get("pattern"))
+
+
+def _large_patterns(schema: Json, path: FieldPath) -> Iterator[FieldError]:
+    for part, where in _every_part(schema, path):
+        if pattern := part.get("pattern"):
+            try:
+                regex.compile_regex(pattern)
+            except regex.PatternError as error:
+                if error.too_large:
+                    yield _bad_pattern(where, pattern, error)
+
+
+def _every_part(schema: Json, path: FieldPath) -> Iterator[tuple[Json, FieldPath]]:
+    """A schema and every schema in it."""
+    yield schema, path
+    for key in ("items", "additionalProperties", "not"):
+        if isinstance(schema.get(key), dict):
+            yield from _every_part(schema[key], path.child(key))
+    for junctor in ("allOf", "anyOf", "oneOf"):
+        for index, part in enumerate(schema.get(junctor) or ()):
+            yield from _every_part(part, path.child(junctor).index(index))
+    for key, child in (schema.get("properties") or {}).items():
+        yield from _every_part(child, path.child("properties").key(key))
+
+
+def _bad_pattern(path: FieldPath, pattern: str, error: regex.PatternError) -> FieldError:
+    problem = f"must be a valid regular expression, but isn't: {error}"
+    return FieldError.invalid(path.child("pattern"), pattern, problem)
 
 
 def _invariants(schema: Json, level: _Level, path: FieldPath) -> Iterator[FieldError]:
@@ -197,8 +236,7 @@ def _values(schema: Json, path: FieldPath, *, skip_any_of: bool, skip_first: boo
         try:
             regex.compile_regex(pattern)
         except regex.PatternError as error:
-            problem = f"must be a valid regular expression, but isn't: {error}"
-            yield FieldError.invalid(path.child("pattern"), pattern, problem)
+            yield _bad_pattern(path, pattern, error)
 
 
 def _nested_values(schema: Json, path: FieldPath, *, skip_any_of: bool = False) -> Iterator[FieldError]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fairlead.api import errors
 from fairlead.apiserver.admission.interface import Operation
+from fairlead.apiserver.offload import weigh
 from fairlead.apiserver.operations import metadata, ownership, storing, validation
 from fairlead.apiserver.operations.core import Core, Json, Outcome, WriteOptions
 from fairlead.apiserver.registry.resource import Resource, decode_entry
@@ -105,6 +106,7 @@ async def _create_once(
         ownership.mend(obj, managed, options.warnings)
         strategy.prepare_create(obj)
         strategy.default(obj)
+    weigh(resource.strategy.weight(obj))
     await core.offload.run(_check, resource, obj, options)
     await core.admission.validate(operation)
     name = obj["metadata"]["name"]

@@ -130,6 +130,7 @@ async def _update_once(
         if view is not None and operation.obj is not None:
             view.take(obj, operation.obj)
         _prepare(core, resource, obj, old, subresource)
+    weigh(resource.strategy.weight(obj))
     await core.offload.run(_check, resource, obj, old, options, subresource)
     await core.admission.validate(operation)
     return await _commit(core, resource, entry, obj, old, options)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fairlead.api.fielderrors import FieldPath
+from fairlead.apiserver import offload, regex
+from fairlead.apiserver.crd.structural import count_patterns, validate_structural
+from fairlead.apiserver.registry.strategies.definitions import DefinitionStrategy
+
+
+def test_a_few_patterns_that_are_too_large_end_the_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+
+    def refuse(pattern: str) -> regex.Regex:
+        tried.append(pattern)
+        raise regex.PatternError("error parsing regexp: expression too large")
+
+    monkeypatch.setattr(regex, "compile_regex", refuse)
+    properties = {f"p{number}": {"type": "string", "pattern": f"x{number}"} for number in range(300)}
+    errors = validate_structural({"type": "object", "properties": properties}, FieldPath())
+    assert [str(error) for error in errors] == [
+        f'properties[p{number}].pattern: Invalid value: "x{number}": '
+        "must be a valid regular expression, but isn't: error parsing regexp: expression too large"
+        for number in range(3)
+    ]
+    assert len(tried) == 3
+
+
+def test_patterns_are_counted_wherever_they_are() -> None:
+    text = {"type": "string", "pattern": "x"}
+    schema: dict[str, Any] = {
+        "properties": {"a": text, "b": {"items": text}, "c": {"additionalProperties": text}},
+        "anyOf": [{"properties": {"a": {"not": text}}}],
+    }
+    assert count_patterns(schema) == 4
+    strategy = DefinitionStrategy()
+    definition: dict[str, Any] = {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}, {"name": "v2"}]}}
+    assert strategy.weight(definition) < offload.LARGE_BYTES
+    many = {"properties": {str(number): text for number in range(20)}}
+    definition["spec"]["versions"][1]["schema"] = {"openAPIV3Schema": many}
+    assert strategy.weight(definition) > offload.LARGE_BYTES
