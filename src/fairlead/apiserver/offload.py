@@ -16,7 +16,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-__all__ = ["LARGE_BYTES", "Offload", "begin_request", "weigh"]
+__all__ = ["LARGE_BYTES", "Offload", "begin_request", "weigh", "weighed"]
 
 # What costs most per byte takes some 30 milliseconds at this size.
 LARGE_BYTES = 64 * 1024
@@ -37,6 +37,11 @@ def weigh(size: int) -> None:
     """The request at hand works on so many bytes: its body, or the object that it changes or shows."""
     if size > _weight.get():
         _weight.set(size)
+
+
+def weighed() -> int:
+    """The most bytes that the request at hand is known to work on."""
+    return _weight.get()
 
 
 class _Step:

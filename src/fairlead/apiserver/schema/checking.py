@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fairlead.apiserver import regex
-from fairlead.apiserver.schema import formats
+from fairlead.apiserver.schema import effort, formats
 from fairlead.apiserver.schema.correlation import same_json
 from fairlead.apiserver.schema.explaining import expected_types, in_enum, number_holds
 from fairlead.apiserver.schema.model import Node, compile_schema
@@ -129,17 +129,26 @@ def _compile_rest(node: Node) -> Check | None:
         else:
             tests.append(lambda value: in_enum(value, allowed))
     every = [checker(compile_schema(part)) for part in source.get("allOf", ())]
-    tests.extend(every)
     some = [checker(compile_schema(part)) for part in source.get("anyOf", ())]
+    one = [checker(compile_schema(part)) for part in source.get("oneOf", ())]
+    forbidden = source.get("not")
+    parts = len(every) + len(some) + len(one) + (forbidden is not None)
+    if parts:
+        tests.append(lambda _: _spend(parts))
+    tests.extend(every)
     if some:
         tests.append(lambda value: any(part(value) for part in some))
-    one = [checker(compile_schema(part)) for part in source.get("oneOf", ())]
     if one:
         tests.append(lambda value: sum(1 for part in one if part(value)) == 1)
-    if (forbidden := source.get("not")) is not None:
+    if forbidden is not None:
         refused = checker(compile_schema(forbidden))
         tests.append(lambda value: not refused(value))
     return _all_of(tests)
+
+
+def _spend(parts: int) -> bool:
+    effort.spend(parts)
+    return True
 
 
 def _all_of(tests: list[Check]) -> Check | None:

@@ -13,7 +13,7 @@ from typing import Any
 from fairlead.api import golang
 from fairlead.api.fielderrors import MAX_PATH_CHARACTERS, MAX_PROBLEM_CHARACTERS, FieldError, FieldPath
 from fairlead.apiserver import regex
-from fairlead.apiserver.schema import formats, numbers
+from fairlead.apiserver.schema import effort, formats, numbers
 from fairlead.apiserver.schema.correlation import Pair, same_json
 from fairlead.apiserver.schema.model import Node, compile_schema
 
@@ -174,14 +174,25 @@ def _explain_junctors(node: Node, name: str, value: Any, found: Findings) -> Non
     if failed:
         problem = ". None validated" if failed == len(parts) else ""
         found.general(f"{quoted} must validate all the schemas (allOf){problem}")
-    forbidden = node.source.get("not")
-    if forbidden is not None and not explain(compile_schema(forbidden), name, value, found.base).errors:
+    if any(not part.errors for part in _parts(node, "not", name, value, found.base)):
         found.general(f"{quoted} must not validate the schema (not)")
 
 
 def _parts(node: Node, junctor: str, name: str, value: Any, base: FieldPath) -> Iterator[Findings]:
-    for part in node.source.get(junctor, ()):
-        yield explain(compile_schema(part), name, value, base)
+    for part in _compiled_parts(node, junctor):
+        effort.spend(effort.EXPLAINED)
+        yield explain(part, name, value, base)
+
+
+def _compiled_parts(node: Node, junctor: str) -> tuple[Node, ...]:
+    if node.parts is None:
+        node.parts = {}
+    parts = node.parts.get(junctor)
+    if parts is None:
+        source = node.source.get(junctor)
+        sources = source or () if junctor != "not" else () if source is None else (source,)
+        parts = node.parts[junctor] = tuple(compile_schema(one) for one in sources)
+    return parts
 
 
 def _explain_string(node: Node, name: str, value: str, found: Findings) -> None:

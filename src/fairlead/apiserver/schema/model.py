@@ -46,6 +46,7 @@ class Node:
     defaults_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
     keyed_lists_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
     embedded_below: bool | None = dataclasses.field(default=None, init=False, repr=False)
+    parts: dict[str, tuple[Node, ...]] | None = dataclasses.field(default=None, init=False, repr=False)
     checker: Callable[[Any], bool] | None = dataclasses.field(default=None, init=False, repr=False)
 
     def child(self, name: str) -> Node | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.fielderrors import ErrorType, FieldError, FieldPath
-from fairlead.apiserver.schema import checking, embedded, explaining, lists
+from fairlead.apiserver.schema import checking, effort, embedded, explaining, lists
 from fairlead.apiserver.schema.correlation import Pair
 from fairlead.apiserver.schema.model import Node
 
@@ -28,6 +28,10 @@ _BLOCKING = frozenset(
 _BLOCKED = (
     "some validation rules were not checked because the object was invalid; "
     "correct the existing errors to complete validation"
+)
+_TOO_COSTLY = (
+    f"validation takes more than {effort.MOST_COMPARISONS} comparisons; "
+    "use fewer or less deep anyOf, allOf, oneOf and not in the schema, or fewer values in the object"
 )
 
 
@@ -48,9 +52,13 @@ def validate(node: Node, value: Any, path: FieldPath | None = None, *, old: Any 
 
 def validate_schema(node: Node, value: Any, path: FieldPath, pair: Pair | None = None) -> list[FieldError]:
     """The OpenAPI part alone."""
-    if checking.checker(node)(value):
-        return []
-    return list(explaining.explain(node, "", value, path, pair).errors.values())
+    try:
+        with effort.limited():
+            if checking.checker(node)(value):
+                return []
+            return list(explaining.explain(node, "", value, path, pair).errors.values())
+    except effort.TooCostly:
+        return [FieldError.forbidden(path, _TOO_COSTLY)]
 
 
 def blocks_rules(errors: list[FieldError]) -> FieldError | None:
