@@ -366,7 +366,7 @@ def test_many_fields_given_up_are_looked_at_together_in_other_versions(monkeypat
 
         annotations = {"share": "1"} | {f"a{number}": "x" for number in range(count)}
         live = applied(None, thing(annotations=annotations), "one", versions=versions)
-        fields = {"f:spec": {"f:share": {}}}
+        fields: dict[str, Any] = {"f:spec": {"f:share": {}}}
         live["metadata"]["managedFields"].append(
             managers.entry(Identity.of("two", "Apply", "", ""), "example.io/v0", fields, None)
         )
