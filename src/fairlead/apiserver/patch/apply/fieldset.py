@@ -105,7 +105,7 @@ def union_all(sets: Sequence[FieldSet]) -> FieldSet:
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
     """The fields of `left` that are not in `right`. A field below one that is taken away stays."""
     result: FieldSet | None = None
-    for element in _common(left, right):
+    for element in _elements_of_both(left, right):
         mine = left[element]
         rest = _reduced(mine, right[element])
         if rest is not mine:
@@ -117,7 +117,7 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
     return left if result is None else result
 
 
-def _common(left: FieldSet, right: FieldSet) -> list[str]:
+def _elements_of_both(left: FieldSet, right: FieldSet) -> list[str]:
     """The elements of both. An object has many managers with few fields each: the cost is that of the smaller one."""
     few, many = (left, right) if len(left) < len(right) else (right, left)
     return [element for element in few if element in many]
@@ -139,7 +139,7 @@ def _reduced(left: FieldSet, right: FieldSet) -> FieldSet | None:
 def recursive_difference(left: FieldSet, right: FieldSet) -> FieldSet:
     """The fields of `left` that are neither in `right` nor below a field of `right`."""
     result: FieldSet | None = None
-    for element in _common(left, right):
+    for element in _elements_of_both(left, right):
         mine, below = left[element], right[element]
         if _is_member(below):
             rest: FieldSet | None = None
