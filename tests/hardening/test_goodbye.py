@@ -52,12 +52,12 @@ def cloud_controller_manager(folder: Path) -> list[str]:
     ],
 )
 async def test_a_component_ends_within_seconds(
-    plane: EmbeddedControlPlane, tmp_path: Path, command: Callable[[Path], list[str]], lease: str, away: str
+    plane: EmbeddedControlPlane, short_path: Path, command: Callable[[Path], list[str]], lease: str, away: str
 ) -> None:
     clock = RealClock()
     flags = [f"--kubeconfig={plane.kubeconfig}", "--secure-port=0"]
-    arguments = [sys.executable, "-m", "fairlead.cli", *command(tmp_path), *flags]
-    process = ManagedProcess("component", arguments, folder=tmp_path)
+    arguments = [sys.executable, "-m", "fairlead.cli", *command(short_path), *flags]
+    process = ManagedProcess("component", arguments, folder=short_path)
     async with RawApi(plane.access()) as api:
         (await api.post("/api/v1/nodes", {"metadata": {"name": NODE}})).expect(201)
         process.start()

@@ -121,7 +121,7 @@ def access_manifests(manager: Manager) -> list[Json]:
         _rule("coordination.k8s.io", ["leases"], ["create"]),
         _rule("coordination.k8s.io", ["leases"], ["get", "list", "watch", "update", "patch"], names=[lease]),
         # Which platforms the other managers' Leases name.
-        _rule("coordination.k8s.io", ["leases"], ["get", "list"]),
+        _rule("coordination.k8s.io", ["leases"], ["list"]),
         # What the next leader must know of deleted nodes.
         _rule("", ["configmaps"], ["create"]),
         _rule("", ["configmaps"], ["get", "patch"], names=[record_name(lease)]),
