@@ -15,6 +15,7 @@ from fairlead.testing import ControlPlane
 from tests.spec.kep5366 import loops
 from tests.spec.kep5366.components import COMPONENTS, INVENTORY, Replica
 from tests.spec.kep5366.loops import Fleet
+from tests.spec.kep5683.conftest import install_kinds
 
 
 @pytest.fixture(
@@ -52,6 +53,7 @@ class StartProcess(Protocol):
 async def start_process(
     control_plane: ControlPlane, namespace: str, component: str, tmp_path: Path
 ) -> AsyncIterator[StartProcess]:
+    await install_kinds(control_plane)  # a manager waits for them before it is a candidate
     flags = [f"--kubeconfig={control_plane.kubeconfig}", f"--leader-elect-resource-namespace={namespace}"]
     if component == "cloud-controller-manager":
         inventory = tmp_path / "inventory.yaml"

@@ -85,7 +85,7 @@ async def test_component_acquiring_and_releasing_the_leader_lock_multiple_times_
     kilobytes, threads, descriptors = await cycle(4)  # what is loaded and cached only once is there by now
     later = await cycle(8)
     assert later[0] - kilobytes < 3 * 1024
-    assert later[1] == threads
+    assert later[1] - threads <= 1  # one left behind by each term would be eight; a provider's own may be just starting
     assert later[2] - descriptors < 8  # one left behind by each term would be eight; some are just being opened
     seen = await replica.shown()
     assert seen.value("fairlead_leaks_total") == 0
