@@ -59,7 +59,7 @@ class Sightings:
         self._seen: dict[str, tuple[object, float]] = {}
 
     def is_live(self, lease: Lease) -> bool:
-        """Whether somebody holds it, and renewed it within its time since it was first seen so."""
+        """Whether it has a holder that renewed it within its time since it was first seen so."""
         if not lease.spec.holder_identity:
             return False
         now, record = self._clock.monotonic(), lease.spec
