@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,19 +18,19 @@ const (
 	scheme = name + "://"
 )
 
-// cloud is a JSON file: its machines by the names of their nodes, and the targets of its routes by their ranges. Asked
-// about any machine that is not in the file it says that there is none, whosever the id is. Many clouds do.
-type cloud struct{ path string }
-
-type state struct {
-	Machines map[string]string `json:"machines"`
-	Routes   map[string]string `json:"routes"`
+// cloud reads its machines, by the names of their nodes, from a JSON file that only the test writes. Asked about any
+// machine that is not in the file it says that there is none, whosever the id is. Many clouds do. Its routes, targets by
+// their ranges, are in memory: the route controller creates and deletes them concurrently.
+type cloud struct {
+	path   string
+	lock   sync.Mutex
+	routes map[string]string
 }
 
 func init() {
 	cloudprovider.RegisterCloudProvider(name, func(config io.Reader) (cloudprovider.Interface, error) {
 		path, err := io.ReadAll(config)
-		return &cloud{strings.TrimSpace(string(path))}, err
+		return &cloud{path: strings.TrimSpace(string(path)), routes: map[string]string{}}, err
 	})
 }
 
@@ -43,8 +44,8 @@ func (c *cloud) Routes() (cloudprovider.Routes, bool)                           
 func (c *cloud) ProviderName() string                                              { return name }
 func (c *cloud) HasClusterID() bool                                                { return true }
 
-func (c *cloud) read() (state, error) {
-	found := state{}
+func (c *cloud) machines() (map[string]string, error) {
+	found := map[string]string{}
 	data, err := os.ReadFile(c.path)
 	if err == nil {
 		err = json.Unmarshal(data, &found)
@@ -52,21 +53,10 @@ func (c *cloud) read() (state, error) {
 	return found, err
 }
 
-func (c *cloud) write(changed state) error {
-	data, err := json.Marshal(changed)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(c.path+".new", data, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(c.path+".new", c.path)
-}
-
 // machine returns the id of a node's machine, empty if there is none.
 func (c *cloud) machine(node *v1.Node) (string, error) {
-	found, err := c.read()
-	id := found.Machines[node.Name]
+	found, err := c.machines()
+	id := found[node.Name]
 	if node.Spec.ProviderID != "" && node.Spec.ProviderID != id {
 		id = ""
 	}
@@ -98,32 +88,27 @@ func (c *cloud) InstanceMetadata(_ context.Context, node *v1.Node) (*cloudprovid
 }
 
 func (c *cloud) ListRoutes(context.Context, string) ([]*cloudprovider.Route, error) {
-	found, err := c.read()
+	c.lock.Lock()
+	defer c.lock.Unlock()
 	routes := []*cloudprovider.Route{}
-	for destination, target := range found.Routes {
+	for destination, target := range c.routes {
 		routes = append(routes, &cloudprovider.Route{
 			Name: destination, TargetNode: types.NodeName(target), DestinationCIDR: destination,
 		})
 	}
-	return routes, err
+	return routes, nil
 }
 
 func (c *cloud) CreateRoute(_ context.Context, _ string, _ string, route *cloudprovider.Route) error {
-	return c.change(func(routes map[string]string) { routes[route.DestinationCIDR] = string(route.TargetNode) })
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	c.routes[route.DestinationCIDR] = string(route.TargetNode)
+	return nil
 }
 
 func (c *cloud) DeleteRoute(_ context.Context, _ string, route *cloudprovider.Route) error {
-	return c.change(func(routes map[string]string) { delete(routes, route.DestinationCIDR) })
-}
-
-func (c *cloud) change(apply func(map[string]string)) error {
-	found, err := c.read()
-	if err != nil {
-		return err
-	}
-	if found.Routes == nil {
-		found.Routes = map[string]string{}
-	}
-	apply(found.Routes)
-	return c.write(found)
+	c.lock.Lock()
+	defer c.lock.Unlock()
+	delete(c.routes, route.DestinationCIDR)
+	return nil
 }

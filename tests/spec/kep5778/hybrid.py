@@ -161,9 +161,12 @@ class Hybrid:
     async def until_written(self, wanted: Callable[[Write], bool]) -> None:
         """Wait for a write that the audit log tells of."""
         clock = RealClock()
-        async with clock.timeout(60):
-            while not any(map(wanted, self.writes())):
-                await clock.sleep(0.1)
+        try:
+            async with clock.timeout(60):
+                while not any(map(wanted, self.writes())):
+                    await clock.sleep(0.1)
+        except TimeoutError:
+            raise AssertionError(f"no write as wanted\n{self._last_words()}") from None
 
     async def passes(self, number: int = 5) -> None:
         """Wait until the cloud was asked about nodes so many times more: so many passes were made.
@@ -176,9 +179,11 @@ class Hybrid:
         try:
             return await self.api.poll(f"{NODES}/{name}", wanted)
         except TimeoutError:
-            words = "\n".join(process.last_words() for process in self.processes.values())
             seen = (await self.api.get(f"{NODES}/{name}")).text
-            raise AssertionError(f"{name} did not become as wanted: {seen}\n{words}") from None
+            raise AssertionError(f"{name} did not become as wanted: {seen}\n{self._last_words()}") from None
+
+    def _last_words(self) -> str:
+        return "\n".join(process.last_words() for process in self.processes.values())
 
     def writes(self) -> list[Write]:
         """Every write to a node, as the API server's audit log has it."""

@@ -60,7 +60,7 @@ async def account(api: RawApi) -> Access:
 
 
 class Fog:
-    """The cloud of the other manager, which is a file, and that manager."""
+    """The cloud of the other manager, whose machines are a file, and that manager."""
 
     def __init__(self, hybrid: Hybrid, program: pathlib.Path) -> None:
         self._hybrid = hybrid
@@ -68,7 +68,7 @@ class Fog:
         self._path = hybrid.folder / "fog.json"
 
     def write(self, **machines: str) -> None:
-        files.write_atomically(self._path, json.dumps({"machines": machines, "routes": {}}).encode())
+        files.write_atomically(self._path, json.dumps(machines).encode())
 
     async def start(self, access: Access) -> None:
         config = self._hybrid.folder / "fog.conf"
