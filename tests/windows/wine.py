@@ -59,24 +59,13 @@ class Wine:
         shutil.rmtree(self.folder)
 
     def boot(self) -> None:
-        """Up, with services that start: on a machine that is very busy they do not, now and then."""
-        for _ in range(3):
-            self._boot()
-            if self._starts_services():
-                return
-            self.off()
-        raise AssertionError("Wine's own services do not start")
-
-    def _starts_services(self) -> bool:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            try:
-                _, running = self._run(["net", "start"])
-            except subprocess.TimeoutExpired:
-                return False
-            if "Remote Procedure Call" in running and "Plug and Play" in running:
-                return True
-        return False
+        """Up, with its own services started."""
+        self._boot()
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        running = ""
+        while not all(name in running for name in ("Remote Procedure Call", "Plug and Play")):
+            assert time.monotonic() < deadline, f"Wine's own services do not start; these run: {running}"
+            _, running = self._run(["net", "start"])
 
     def _boot(self) -> None:
         # Persistent, or services would end with the last program; without our pipes, which daemons would keep open.
