@@ -8,27 +8,21 @@ objects, of a moment that is past.
 from __future__ import annotations
 
 import asyncio
-import http.client
 import json
 import pathlib
 import ssl
 import tempfile
-import threading
-import time
-import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, Self
+from collections.abc import Iterator
 
+from bench.apiserver_beside import JSON, LIMIT_MS, Request, beside, sending, small
 from bench.apiserver_load import Endpoint, Job, Result, drive
 from bench.apiserver_plane import Plane, embedded
 from bench.harness import Measurement, at_most, benchmark
 
 __all__: list[str] = []
 
-SECONDS = 4.0
 SIZE = 3_100_000  # just below what a request may have
-LIMIT_MS = 100
 NAMESPACE = "default"
 MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 THINGS = f"/apis/large.example.com/v1/namespaces/{NAMESPACE}/things"
@@ -37,22 +31,9 @@ LARGE_OBJECTS = 12
 MANY_OBJECTS = 30_000
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
 SCALE = f"{DEPLOYMENTS}/scaled/scale"
-SMALL = "/api/v1/namespaces/kube-system"
 APPLY = "application/apply-patch+yaml"
 YAML = "application/yaml"
-JSON = "application/json"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-
-
-class Large(NamedTuple):
-    """One request. `%d` in the path is its number, and `%past` a revision that was not asked for before."""
-
-    name: str
-    method: str
-    path: str
-    content_type: str = "application/json"
-    body: bytes = b""
-    accept: str = "application/json"
 
 
 @benchmark("apiserver-large")
@@ -62,82 +43,21 @@ def measure() -> Iterator[Measurement]:
         try:
             asyncio.run(plane.start())
             _prepare(plane.endpoint)
-            idle = _small(plane.endpoint)
+            idle = small(plane.endpoint)
             yield Measurement("small requests alone, p99", idle.p99_ms, "ms")
             for large in requests():
-                yield _beside(plane, large, idle)
+                yield _measured(plane, large, idle)
             past = _prepare_lists(plane.endpoint)
             for large in lists():
-                yield _beside(plane, large, idle, past)
+                yield _measured(plane, large, idle, past)
         finally:
             plane.close()
 
 
-def _beside(plane: Plane, large: Large, idle: Result, past: int = 0) -> Measurement:
-    before = plane.resident_megabytes()
-    with _Sender(plane.endpoint, large, past) as sender:
-        sender.answered.wait()  # the first one has warmed up what is loaded when it is needed
-        busy = _small(plane.endpoint)
-    note = (
-        f"{busy.p99_ms / idle.p99_ms:.1f} times as long as alone; {sender.number} large ones of "
-        f"{sender.seconds / max(sender.number, 1):.2f} s, answered {sender.code}; "
-        f"memory {before:.0f} to {plane.resident_megabytes():.0f} MB"
-    )
+def _measured(plane: Plane, large: Request, idle: Result, past: int = 0) -> Measurement:
+    busy, note = beside(plane, plane.endpoint, large, past)
+    note = f"{busy.p99_ms / idle.p99_ms:.1f} times as long as alone; {note}"
     return Measurement(f"beside {large.name}, p99", busy.p99_ms, "ms", at_most(LIMIT_MS), note)
-
-
-def _small(endpoint: Endpoint) -> Result:
-    return drive(Job(endpoint, "GET", SMALL, clients=2, seconds=SECONDS))
-
-
-class _Sender:
-    """Sends the same large request again and again, on one connection, from a thread."""
-
-    def __init__(self, endpoint: Endpoint, large: Large, past: int) -> None:
-        self._endpoint, self._large, self._past = endpoint, large, past
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-        self.answered = threading.Event()
-        self.number = self.code = 0
-        self.seconds = 0.0
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            send = _sending(self._endpoint)
-            while not self._stopped.is_set():
-                began = time.perf_counter()
-                large = self._large
-                path = large.path.replace("%d", str(self.number)).replace("%past", str(self._past + self.number))
-                self.code = send(large.method, path, large.content_type, large.body, large.accept)
-                self.seconds += time.perf_counter() - began
-                self.number += 1
-                self.answered.set()
-        finally:
-            self.answered.set()
-
-
-def _sending(endpoint: Endpoint) -> Callable[..., int]:
-    parts = urllib.parse.urlsplit(endpoint.url)
-    context = ssl.create_default_context(cafile=endpoint.ca_file)
-    connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, context=context, timeout=120)
-
-    def send(method: str, path: str, content_type: str, body: bytes, accept: str = JSON) -> int:
-        headers = {"Authorization": f"Bearer {endpoint.token}", "Content-Type": content_type, "Accept": accept}
-        connection.request(method, path, body or None, headers)
-        answer = connection.getresponse()
-        while answer.read(1 << 16):
-            pass
-        return answer.status
-
-    return send
 
 
 def _prepare(endpoint: Endpoint) -> None:
@@ -151,7 +71,7 @@ def _prepare(endpoint: Endpoint) -> None:
         "metadata": {"name": "things.large.example.com"},
         "spec": {"group": "large.example.com", "scope": "Namespaced", "names": names, "versions": [version]},
     }
-    send = _sending(endpoint)
+    send = sending(endpoint)
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
     assert send("POST", path, JSON, json.dumps(definition).encode()) == 201
     for name, body in (("whole", {}), ("grown", {"k": "v" * 1_000_000})):
@@ -159,7 +79,7 @@ def _prepare(endpoint: Endpoint) -> None:
         assert send("POST", MAPS, JSON, json.dumps(data).encode()) == 201
 
 
-def requests() -> Iterator[Large]:
+def requests() -> Iterator[Request]:
     """Each form of body, filled with what costs most in it."""
     dry = "?dryRun=All"
     thing = '{"apiVersion":"large.example.com/v1","kind":"Thing","metadata":{"name":"a"},"spec":%s}'
@@ -167,39 +87,39 @@ def requests() -> Iterator[Large]:
     entries = "{" + ",".join(f'"k{n}":""' for n in range(190_000)) + "}"
     lists, numbers = "[" + "[]," * (SIZE // 3 - 40) + "1]", "[" + "1," * (SIZE // 2 - 80) + "1]"
     few = "{" + ",".join(f'"k{n}":{{"a":[1,{{}}]}}' for n in range(38_000)) + "}"
-    yield Large("text in JSON", "POST", MAPS + dry, JSON, (config % f'{{"k":"{"v" * (SIZE - 200)}"}}').encode())
-    yield Large("entries in JSON", "POST", MAPS + dry, JSON, (config % entries).encode())
-    yield Large("empty lists in JSON", "POST", THINGS + dry, JSON, (thing % lists).encode())
-    yield Large("numbers in JSON", "POST", THINGS + dry, JSON, (thing % numbers).encode())
-    yield Large("nested values in JSON", "POST", THINGS + dry, JSON, (thing % few).encode())
-    yield Large("wrong values in JSON", "POST", MAPS + dry, JSON, (config % entries.replace("k", "/")).encode())
-    yield Large(
+    yield Request("text in JSON", "POST", MAPS + dry, JSON, (config % f'{{"k":"{"v" * (SIZE - 200)}"}}').encode())
+    yield Request("entries in JSON", "POST", MAPS + dry, JSON, (config % entries).encode())
+    yield Request("empty lists in JSON", "POST", THINGS + dry, JSON, (thing % lists).encode())
+    yield Request("numbers in JSON", "POST", THINGS + dry, JSON, (thing % numbers).encode())
+    yield Request("nested values in JSON", "POST", THINGS + dry, JSON, (thing % few).encode())
+    yield Request("wrong values in JSON", "POST", MAPS + dry, JSON, (config % entries.replace("k", "/")).encode())
+    yield Request(
         "repeated keys in JSON", "POST", THINGS + dry, JSON, (thing % ("{" + '"a":1,' * 500_000 + '"a":1}')).encode()
     )
     head = 'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "a"}\ndata:\n'
     lines = head + "".join(f'  k{n}: ""\n' for n in range(99_000))
-    yield Large("entries in YAML", "POST", MAPS + dry, YAML, lines.encode())
-    yield Large("too many values in YAML", "POST", MAPS + dry, YAML, b"[" + b"[]," * (SIZE // 3) + b"]")
-    yield Large(
+    yield Request("entries in YAML", "POST", MAPS + dry, YAML, lines.encode())
+    yield Request("too many values in YAML", "POST", MAPS + dry, YAML, b"[" + b"[]," * (SIZE // 3) + b"]")
+    yield Request(
         "text in YAML", "POST", MAPS + dry, YAML, (head + "  k: |\n" + "    text\n" * (SIZE // 9 - 20)).encode()
     )
-    yield Large("empty strings in protobuf", "POST", MAPS + dry, PROTOBUF, _protobuf(b"\x12\x00", SIZE // 2 - 100))
-    yield Large(
+    yield Request("empty strings in protobuf", "POST", MAPS + dry, PROTOBUF, _protobuf(b"\x12\x00", SIZE // 2 - 100))
+    yield Request(
         "entries in protobuf", "POST", MAPS + dry, PROTOBUF, _protobuf(b"\x12\x04\x0a\x00\x12\x00", SIZE // 6 - 100)
     )
     patch = (thing % few).encode()
-    yield Large("an apply", "PATCH", THINGS + "/a?fieldManager=m&dryRun=All", APPLY, patch)
-    yield Large(
+    yield Request("an apply", "PATCH", THINGS + "/a?fieldManager=m&dryRun=All", APPLY, patch)
+    yield Request(
         "an apply of entries", "PATCH", MAPS + "/a?fieldManager=m&dryRun=All", APPLY, (config % entries).encode()
     )
     merge = f'{{"data":{entries}}}'.encode()
-    yield Large("a merge patch", "PATCH", MAPS + "/whole" + dry, "application/merge-patch+json", merge)
-    yield Large("a strategic patch", "PATCH", MAPS + "/whole" + dry, "application/strategic-merge-patch+json", merge)
+    yield Request("a merge patch", "PATCH", MAPS + "/whole" + dry, "application/merge-patch+json", merge)
+    yield Request("a strategic patch", "PATCH", MAPS + "/whole" + dry, "application/strategic-merge-patch+json", merge)
     operations = json.dumps([{"op": "copy", "from": "/data/k", "path": f"/data/k{n}"} for n in range(9_000)]).encode()
-    yield Large("a patch that copies", "PATCH", MAPS + "/grown" + dry, "application/json-patch+json", operations)
+    yield Request("a patch that copies", "PATCH", MAPS + "/grown" + dry, "application/json-patch+json", operations)
     tests = json.dumps([{"op": "test", "path": "/data/k", "value": "v"}] * 9_000).encode()
-    yield Large("a patch that tests", "PATCH", MAPS + "/grown" + dry, "application/json-patch+json", tests)
-    yield Large(
+    yield Request("a patch that tests", "PATCH", MAPS + "/grown" + dry, "application/json-patch+json", tests)
+    yield Request(
         "a CustomResourceDefinition",
         "POST",
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions" + dry,
@@ -210,7 +130,7 @@ def requests() -> Iterator[Large]:
 
 def _prepare_lists(endpoint: Endpoint) -> int:
     """Twelve large objects, and many small ones. Returns a revision before the small ones."""
-    send = _sending(endpoint)
+    send = sending(endpoint)
     assert send("POST", "/api/v1/namespaces", JSON, b'{"metadata":{"name":"large"}}') == 201
     for number in range(LARGE_OBJECTS):
         data = {"metadata": {"name": f"l{number}"}, "data": {"k": "v" * 1_000_000}}
@@ -237,24 +157,24 @@ def _revision(endpoint: Endpoint) -> int:
         return int(json.load(answer)["metadata"]["resourceVersion"])
 
 
-def lists() -> Iterator[Large]:
+def lists() -> Iterator[Request]:
     """Each form of a list, of large objects and of many; and a patch of 3 MB to a scale."""
     metadata = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
     table = "application/json;as=Table;v=v1;g=meta.k8s.io"
     for path, objects in ((LARGE_MAPS, "large objects"), (MAPS, "many objects")):
         for name, accept in (("", JSON), (" as metadata", metadata), (" as a Table", table), (" as YAML", YAML)):
-            yield Large(f"a list of {objects}{name}", "GET", path, accept=accept)
-        yield Large(f"a list of {objects}, indented", "GET", path + "?pretty=true")
-        yield Large(f"a Table with {objects}", "GET", path + "?includeObject=Object", accept=table)
-    yield Large("a selector that nothing matches", "GET", MAPS + "?labelSelector=no%3Dsuch")
-    yield Large("a page of the past", "GET", MAPS + "?resourceVersionMatch=Exact&resourceVersion=%past&limit=10")
+            yield Request(f"a list of {objects}{name}", "GET", path, accept=accept)
+        yield Request(f"a list of {objects}, indented", "GET", path + "?pretty=true")
+        yield Request(f"a Table with {objects}", "GET", path + "?includeObject=Object", accept=table)
+    yield Request("a selector that nothing matches", "GET", MAPS + "?labelSelector=no%3Dsuch")
+    yield Request("a page of the past", "GET", MAPS + "?resourceVersionMatch=Exact&resourceVersion=%past&limit=10")
     patch = json.dumps({"spec": {"replicas": 1}, "x": ["y"] * 600_000}).encode()
-    yield Large("a patch of a scale", "PATCH", SCALE + "?dryRun=All", "application/merge-patch+json", patch)
+    yield Request("a patch of a scale", "PATCH", SCALE + "?dryRun=All", "application/merge-patch+json", patch)
     applied = (
         b"apiVersion: autoscaling/v1\nkind: Scale\nmetadata: {name: scaled}\nspec: {replicas: 1}\nx:\n"
         + b"- y\n" * 700_000
     )
-    yield Large("an apply to a scale", "PATCH", SCALE + "?dryRun=All&fieldManager=m", APPLY, applied)
+    yield Request("an apply to a scale", "PATCH", SCALE + "?dryRun=All&fieldManager=m", APPLY, applied)
 
 
 def _protobuf(field: bytes, times: int) -> bytes:

@@ -92,6 +92,7 @@ class Result:
     seconds: float
     p50_ms: float
     p99_ms: float
+    worst_ms: float
     cpu_seconds: float  # this process's own
     last_refusal: str = ""
 
@@ -230,6 +231,7 @@ async def _work(job: Job) -> Result:
         seconds=seconds,
         p50_ms=latencies[len(latencies) // 2] * 1000,
         p99_ms=latencies[min(len(latencies) - 1, len(latencies) * 99 // 100)] * 1000,
+        worst_ms=latencies[-1] * 1000,
         cpu_seconds=_cpu() - cpu,
         last_refusal=run.last_refusal,
     )

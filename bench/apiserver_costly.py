@@ -1,0 +1,199 @@
+"""How long others wait while the embedded API server handles small requests that are made to cost as much as they can.
+
+Each is below the size from which a request leaves the event loop, and was once handled there in one step that took up
+to minutes. The senders have the rights of a namespace's administrator, or of an author of CustomResourceDefinitions.
+The bar is for the longest wait, not for the p99: a single such request must not hold up others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import pathlib
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from bench.apiserver_beside import JSON, LIMIT_MS, Request, beside, sending, small
+from bench.apiserver_load import Endpoint, Job, drive
+from bench.apiserver_plane import Plane, embedded
+from bench.harness import Measurement, at_most, benchmark
+from fairlead.testing.control_plane import Access
+from fairlead.testing.rawhttp import RawApi
+
+__all__: list[str] = []
+
+Json = dict[str, Any]
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+THINGS = "/apis/costly.example.com/v1/namespaces/default/things"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+STRATEGIC = "application/strategic-merge-patch+json"
+MANY_MAPS = 1_000
+
+
+@benchmark("apiserver-costly")
+def measure() -> Iterator[Measurement]:
+    with tempfile.TemporaryDirectory() as folder:
+        plane = embedded(pathlib.Path(folder) / "embedded")
+        try:
+            asyncio.run(plane.start())
+            senders = _senders(plane)
+            _prepare(plane.endpoint)
+            idle = small(plane.endpoint)
+            yield Measurement("small requests alone, longest", idle.worst_ms, "ms")
+            for name, request in requests():
+                busy, note = beside(plane, senders[name], request)
+                yield Measurement(
+                    f"beside {request.name}, longest", busy.worst_ms, "ms", at_most(LIMIT_MS), f"{name}: {note}"
+                )
+        finally:
+            plane.close()
+
+
+def _senders(plane: Plane) -> dict[str, Endpoint]:
+    """Who sends: service accounts of few rights."""
+
+    async def make() -> dict[str, str]:
+        endpoint = plane.endpoint
+        access = Access(url=endpoint.url, ca_file=pathlib.Path(endpoint.ca_file), user="admin", token=endpoint.token)
+        roles = {"admin": "admin", "author": "author"}
+        groups = ["apiextensions.k8s.io", "certificates.k8s.io", "costly.example.com"]
+        rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
+        tokens = {}
+        async with RawApi(access) as api:
+            (await api.post(f"{RBAC}/clusterroles", {"metadata": {"name": "author"}, "rules": rules})).expect(201)
+            for name, role in roles.items():
+                (await api.post(ACCOUNTS, {"metadata": {"name": name}})).expect(201)
+                binding = {
+                    "metadata": {"name": name},
+                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                    "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
+                }
+                bindings = (
+                    f"{RBAC}/clusterrolebindings" if name == "author" else f"{RBAC}/namespaces/default/rolebindings"
+                )
+                (await api.post(bindings, binding)).expect(201)
+                asked = await api.post(f"{ACCOUNTS}/{name}/token", {"spec": {"expirationSeconds": 3600}})
+                tokens[name] = str(asked.expect(201)["status"]["token"])
+        return tokens
+
+    return {name: dataclasses.replace(plane.endpoint, token=token) for name, token in asyncio.run(make()).items()}
+
+
+def _prepare(endpoint: Endpoint) -> None:
+    send = sending(endpoint)
+    assert send("POST", DEFINITIONS, JSON, json.dumps(_definition("things", _schema())).encode()) == 201
+    deep: Json = {}
+    for _ in range(100):
+        deep = {"a": deep}
+    thing = {
+        "apiVersion": "costly.example.com/v1",
+        "kind": "Thing",
+        "metadata": {"name": "deep"},
+        "spec": {"deep": deep},
+    }
+    assert send("POST", THINGS, JSON, json.dumps(thing).encode()) == 201
+    referred = {"metadata": {"name": "referring"}, "secrets": [{"name": f"{n}y"} for n in range(45_000)]}
+    assert send("POST", ACCOUNTS, JSON, json.dumps(referred).encode()) == 201
+    drive(
+        Job(
+            endpoint, "POST", MAPS, json.dumps({"metadata": {"name": "m-%d", "labels": {"a": "c"}}}), requests=MANY_MAPS
+        )
+    )
+
+
+def _definition(plural: str, schema: Json) -> Json:
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "additionalPrinterColumns": [{"name": "Deep", "type": "string", "jsonPath": ".spec.deep" + "..a" * 4}],
+    }
+    names = {"plural": plural, "kind": plural[:-1].title()}
+    spec = {"group": "costly.example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.costly.example.com"},
+        "spec": spec,
+    }
+
+
+def _schema() -> Json:
+    """Rules over pairs, alternatives of alternatives, and a field that keeps what it is given."""
+    alternatives: Json = {"pattern": "never"}
+    for _ in range(9):
+        alternatives = {"anyOf": [alternatives, alternatives]}
+    pairs = [{"rule": f"self.all(x, self.all(y, x + y >= {-n}))"} for n in range(10)]
+    spec = {
+        "type": "object",
+        "properties": {
+            "deep": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+            "pairs": {
+                "type": "array",
+                "maxItems": 300,
+                "items": {"type": "integer"},
+                "x-kubernetes-validations": pairs,
+            },
+            "alternatives": {"type": "array", "items": {"type": "string", **alternatives}},
+        },
+    }
+    return {"type": "object", "properties": {"spec": spec}}
+
+
+def requests() -> Iterator[tuple[str, Request]]:
+    """Each with who sends it."""
+    texts = [f"{n:x}" for n in range(300)]
+    role = {"metadata": {"name": "a"}, "rules": [{"apiGroups": texts, "resources": texts, "verbs": texts}]}
+    body = json.dumps(role).encode()
+    yield "admin", Request("a Role of 27 million permissions", "POST", f"{RBAC}/namespaces/default/roles", JSON, body)
+    fields = "%2C".join(["type!=a"] * 5_000)
+    path = f"/api/v1/namespaces/default/secrets?fieldSelector={fields}"
+    yield "admin", Request("a long field selector", "GET", path)
+    labels = "%2C".join(["zz=1", *["a!=b"] * 10_000])
+    yield "admin", Request("a long label selector", "GET", f"{MAPS}?labelSelector={labels}")
+    different = "%2C".join(["zz=1", *(f"a!={n}" for n in range(6_000))])
+    yield "admin", Request("a long label selector of different values", "GET", f"{MAPS}?labelSelector={different}")
+    deleted = json.dumps({"secrets": [{"name": f"{n}y", "$patch": "delete"} for n in range(1_200)]}).encode()
+    yield "admin", Request("a strategic patch", "PATCH", f"{ACCOUNTS}/referring?dryRun=All", STRATEGIC, deleted)
+    fields_of = {f"f{n}": {"type": "string", "pattern": f"b{n}(\\pL{{900}}\\pN{{90}})"} for n in range(300)}
+    patterns = json.dumps(_definition("others", {"type": "object", "properties": fields_of})).encode()
+    yield "author", Request("patterns of a definition", "POST", f"{DEFINITIONS}?dryRun=All", JSON, patterns)
+    yield "author", Request("a column that repeats itself", "GET", f"{THINGS}/deep", accept=TABLE)
+    thing = {"apiVersion": "costly.example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}
+    for name, spec in (
+        ("rules over all pairs", {"pairs": list(range(300))}),
+        ("alternatives of alternatives", {"alternatives": ["a"] * 6_000}),
+    ):
+        body = json.dumps({**thing, "spec": spec}).encode()
+        yield "author", Request(name, "POST", f"{THINGS}?dryRun=All", JSON, body)
+    policy = {
+        "metadata": {"name": "a"},
+        "spec": {
+            "podSelector": {},
+            "ingress": [
+                {
+                    "from": [
+                        {
+                            "ipBlock": {
+                                "cidr": "10.0.0.0/8",
+                                "except": [f"10.{n % 250}.{n // 250}.0/24" for n in range(2_500)],
+                            }
+                        }
+                    ]
+                }
+            ],
+        },
+    }
+    path = "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies?dryRun=All"
+    yield "admin", Request("a NetworkPolicy of many ranges", "POST", path, JSON, json.dumps(policy).encode())
+    usages = [f"usage {n}" for n in range(5_000)]
+    asked = {"metadata": {"name": "a"}, "spec": {"signerName": "example.com/a", "request": "YQ==", "usages": usages}}
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests?dryRun=All"
+    yield "author", Request("many usages of a certificate", "POST", path, JSON, json.dumps(asked).encode())
