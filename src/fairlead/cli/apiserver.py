@@ -209,7 +209,9 @@ def _tune_interpreter() -> None:
     # request makes a million objects, and these are looked at 20,000 at a time. All objects are looked at only when
     # memory is given back (`base.memory`).
     gc.set_threshold(2_000, 10, 100_000)
-    sys.setswitchinterval(0.0001)
+    # The disk's thread asks for the interpreter after each system call. While one user floods the server, the event loop
+    # never waits, and each of those questions is answered after this time only.
+    sys.setswitchinterval(0.00002)
 
 
 def _announce(running: Running, settings: Settings) -> None:

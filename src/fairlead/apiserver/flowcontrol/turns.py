@@ -17,7 +17,7 @@ __all__ = ["ALONE_SECONDS", "BESIDE_SECONDS", "PRESENT_SECONDS", "STEP_SECONDS",
 
 # The steps of one pass take about so long: while one user is there, and beside others.
 ALONE_SECONDS = 0.02
-BESIDE_SECONDS = 0.00025
+BESIDE_SECONDS = 0.00015
 # A user counts as present for so long after its last request.
 PRESENT_SECONDS = 60.0
 # What belongs to a step and is not measured with it: reading and parsing the request, sending the answer.
