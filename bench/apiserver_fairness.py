@@ -31,12 +31,10 @@ from collections.abc import Iterator
 
 from bench.apiserver_churn import Churn, churn
 from bench.apiserver_load import Endpoint, Job, Result, drive
-from bench.apiserver_plane import Plane, embedded, kube
+from bench.apiserver_plane import Plane, account, embedded, kube
 from bench.harness import Measurement, at_most, benchmark, is_wanted
 from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.control_plane import Access
 from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
 
 __all__: list[str] = []
 
@@ -83,17 +81,17 @@ def measure() -> Iterator[Measurement]:
         plane = embedded(pathlib.Path(folder) / "embedded")
         stack.callback(plane.close)
         asyncio.run(plane.start())
-        loud = _account(plane, "loud")
+        loud = account(plane, "loud")
         drive(Job(loud, "POST", _PATH, _OBJECT, clients=1, requests=LISTED))
         yield from _costs(pathlib.Path(folder), plane, loud)
-        ours = {name: pair for name, pair in _pairs(_account(plane, "quiet"), loud).items() if is_wanted(name)}
+        ours = {name: pair for name, pair in _pairs(account(plane, "quiet"), loud).items() if is_wanted(name)}
         theirs: dict[str, Pair] = {}
         if ours and not KubeBinaries.find().missing("etcd", "kube-apiserver"):
             other = kube(pathlib.Path(folder) / "kube")
             stack.callback(other.close)
             stack.callback(other.thaw)
             asyncio.run(other.start())
-            theirs = _pairs(_account(other, "quiet"), _account(other, "loud"))
+            theirs = _pairs(account(other, "quiet"), account(other, "loud"))
             drive(Job(other.endpoint, "POST", _PATH, _OBJECT, clients=1, requests=LISTED))
             other.freeze()
         for name, pair in ours.items():
@@ -156,19 +154,17 @@ def _costs(folder: pathlib.Path, shared: Plane, endpoint: Endpoint) -> Iterator[
     plain = embedded(folder / "plain", "--enable-priority-and-fairness=false")
     try:
         asyncio.run(plain.start())
-        endpoints = {plain: _account(plain, "loud"), shared: endpoint}
+        endpoints = {plain: account(plain, "loud"), shared: endpoint}
         drive(Job(endpoints[plain], "POST", _PATH, _OBJECT, clients=1, requests=LISTED))
         for plane in endpoints:
             plane.freeze()
         for name, job in jobs.items():
             spent: dict[Plane, list[float]] = {plain: [], shared: []}
             for _ in range(ROUNDS):
-                for plane, account in endpoints.items():
+                for plane, user in endpoints.items():
                     with plane.alone():
                         before = plane.cpu_seconds()
-                        result = _expect(
-                            drive(dataclasses.replace(job, endpoint=account, clients=CLIENTS, seconds=2.0))
-                        )
+                        result = _expect(drive(dataclasses.replace(job, endpoint=user, clients=CLIENTS, seconds=2.0)))
                         spent[plane].append((plane.cpu_seconds() - before) / result.answered * 1e6)
             without, shared_out = (statistics.median(spent[plane]) for plane in (plain, shared))
             note = f"{shared_out:,.0f} us, {without:,.0f} us with fairness off; {CLIENTS} connections of one user"
@@ -241,25 +237,3 @@ def _expect(result: Result) -> Result:
     if result.refused:
         raise RuntimeError(f"the quiet user was refused {result.refused}: {result.last_refusal}")
     return result
-
-
-def _account(plane: Plane, name: str) -> Endpoint:
-    """A service account that may do everything and is no member of system:masters."""
-
-    async def make() -> str:
-        endpoint = plane.endpoint
-        access = Access(url=endpoint.url, ca_file=pathlib.Path(endpoint.ca_file), user="admin", token=endpoint.token)
-        accounts = "/api/v1/namespaces/default/serviceaccounts"
-        async with RawApi(access) as api:
-            (await api.post(accounts, {"metadata": {"name": name}})).expect(201)
-            binding = {
-                "metadata": {"name": name},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
-                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
-            }
-            path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-            (await api.post(path, binding)).expect(201)
-            token = (await api.post(f"{accounts}/{name}/token", {"spec": {"expirationSeconds": 3600}})).expect(201)
-            return str(token["status"]["token"])
-
-    return dataclasses.replace(plane.endpoint, token=asyncio.run(make()))

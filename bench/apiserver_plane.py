@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -12,10 +13,11 @@ from collections.abc import Iterator, Sequence
 
 from bench.apiserver_load import Endpoint
 from fairlead.testing import EmbeddedControlPlane, EmbeddedOptions, KubeControlPlane, KubeOptions
+from fairlead.testing.control_plane import Access
 from fairlead.testing.processes import ManagedProcess
 from fairlead.testing.rawhttp import RawApi
 
-__all__ = ["Plane", "cpu_seconds", "embedded", "kube"]
+__all__ = ["Plane", "account", "cpu_seconds", "embedded", "kube"]
 
 
 class Plane:
@@ -121,3 +123,25 @@ def cpu_seconds(pid: int) -> float:
     """What a process's threads have used, to the nanosecond; what ended with a thread is not counted any more."""
     threads = pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
+
+
+def account(plane: Plane, name: str) -> Endpoint:
+    """A service account that may do everything and is no member of system:masters."""
+
+    async def make() -> str:
+        endpoint = plane.endpoint
+        access = Access(url=endpoint.url, ca_file=pathlib.Path(endpoint.ca_file), user="admin", token=endpoint.token)
+        accounts = "/api/v1/namespaces/default/serviceaccounts"
+        async with RawApi(access) as api:
+            (await api.post(accounts, {"metadata": {"name": name}})).expect(201)
+            binding = {
+                "metadata": {"name": name},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
+            }
+            path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+            (await api.post(path, binding)).expect(201)
+            token = (await api.post(f"{accounts}/{name}/token", {"spec": {"expirationSeconds": 3600}})).expect(201)
+            return str(token["status"]["token"])
+
+    return dataclasses.replace(plane.endpoint, token=asyncio.run(make()))

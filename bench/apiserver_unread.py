@@ -1,5 +1,7 @@
 """Clients that open watches of a large collection and never read: what the server holds for them, what others notice.
 
+They are one service account's, with all rights: an ordinary user, whose requests take turns with those of others.
+
 `python -m bench.apiserver_unread` is the process of those clients: it reads an `UnreadJob` from standard input, says
 `ready` when every watch is open, and opens another one for each that the server hangs up on, until it is ended.
 """
@@ -28,7 +30,7 @@ from typing import Self
 import msgspec
 
 from bench.apiserver_load import Endpoint, Job, Result, drive, tls
-from bench.apiserver_plane import Plane, embedded
+from bench.apiserver_plane import Plane, account, embedded
 from bench.harness import Measurement, at_most, benchmark
 from fairlead.testing.manifests import config_map
 
@@ -173,7 +175,7 @@ def measure() -> Iterator[Measurement]:
             (f"{PATH}?{_STATE}", _TABLE),
             (f"{PATH}?{_STATE}", _METADATA),
         ]
-        job = UnreadJob(plane.endpoint, WATCHERS, targets)
+        job = UnreadJob(account(plane, "watchers"), WATCHERS, targets)
         with _Sampler(plane.resident_megabytes) as memory, _Sampler(_kernel_megabytes) as kernel, hold_unread(job):
             busy = _load(plane, SECONDS)
         yield Measurement(
