@@ -73,8 +73,8 @@ class Offload:
     async def run(self, function: Callable[_P, _T], /, *arguments: _P.args, **named: _P.kwargs) -> _T:
         """Call it here, or in the thread when the request is large or its rules take long.
 
-        The function must touch nothing that others hold, and change nothing before it may raise TakesLong. A caller that is cancelled does not wait for the end of the
-        step: what it makes is dropped.
+        The function must touch nothing that others hold, and change nothing before it may raise TakesLong. A caller
+        that is cancelled does not wait for the end of the step: what it makes is dropped.
         """
         call = functools.partial(function, *arguments, **named)
         if _weight.get() < LARGE_BYTES:

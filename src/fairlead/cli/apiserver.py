@@ -209,8 +209,8 @@ def _tune_interpreter() -> None:
     # request makes a million objects, and these are looked at 20,000 at a time. All objects are looked at only when
     # memory is given back (`base.memory`).
     gc.set_threshold(2_000, 10, 100_000)
-    # The disk's thread asks for the interpreter after each system call. While one user floods the server, the event loop
-    # never waits, and each of those questions is answered after this time only.
+    # The disk's thread asks for the interpreter after each system call. While a user floods the server, the event loop
+    # never waits by itself, and gives the interpreter up after this time.
     sys.setswitchinterval(0.00002)
 
 
