@@ -8,6 +8,7 @@ The kube half of every such test carries the marker `kube`.
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -27,6 +28,10 @@ from fairlead.testing.rawhttp import RawApi
 # How long an example takes says something of the machine and what else it does, nothing of the code.
 settings.register_profile("any-machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-machine")
+
+# A shell without job control has its background jobs ignore Ctrl-C, and what they start inherits that. Tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Whole systems at work: programs that start, elect, drain, are killed. Seconds each, so `make test` leaves them to
 # `make test-system`, and a newcomer's first run stays short.
