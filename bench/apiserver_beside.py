@@ -38,6 +38,10 @@ def beside(plane: Plane, sender: Endpoint, sent: Request, past: int = 0) -> tupl
     with _Sender(sender, sent, past) as repeated:
         repeated.answered.wait()  # the first one has warmed up what is loaded when it is needed
         busy = small(plane.endpoint)
+    if not repeated.number or busy.refused:
+        raise RuntimeError(
+            f"{sent.name}: {repeated.number} were sent, and of the small ones were refused: {busy.refused}"
+        )
     note = (
         f"{repeated.number} such requests of {repeated.seconds / max(repeated.number, 1):.2f} s, "
         f"answered {repeated.code}; memory {before:.0f} to {plane.resident_megabytes():.0f} MB"

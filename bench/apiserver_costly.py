@@ -89,8 +89,10 @@ def _senders(plane: Plane) -> dict[str, Endpoint]:
 def _prepare(endpoint: Endpoint) -> None:
     send = sending(endpoint)
     assert send("POST", DEFINITIONS, JSON, json.dumps(_definition("things", _schema())).encode()) == 201
+    until = time.monotonic() + 30
     while send("GET", THINGS, JSON, b"") == 404:
-        time.sleep(0.01)  # until the kind is established
+        assert time.monotonic() < until, "the kind is not established"
+        time.sleep(0.01)
     deep: Json = {}
     for _ in range(100):
         deep = {"a": deep}
@@ -144,10 +146,35 @@ def _schema() -> Json:
                 "items": {"type": "integer"},
                 "x-kubernetes-validations": pairs,
             },
+            "searched": _list_of_strings(2_000, "self.all(x, self.indexOf('b') < 0)"),
+            "added": _list_of_strings(12_000, "self.all(x, (self + self).size() > 0)"),
             "alternatives": {"type": "array", "items": {"type": "string", **alternatives}},
         },
     }
     return {"type": "object", "properties": {"spec": spec}}
+
+
+def _list_of_strings(most: int, rule: str) -> Json:
+    """What such a rule costs, by Kubernetes' count, is far below what it takes."""
+    rules = [{"rule": rule}]
+    return {
+        "type": "array",
+        "maxItems": most,
+        "items": {"type": "string", "maxLength": 1},
+        "x-kubernetes-validations": rules,
+    }
+
+
+def _defaults() -> Json:
+    """Each default is held against a rule that goes through all of its pairs."""
+    one = {
+        "type": "array",
+        "maxItems": 150,
+        "items": {"type": "integer"},
+        "default": [1] * 150,
+        "x-kubernetes-validations": [{"rule": "self.all(x, self.all(y, x + y > 0))"}],
+    }
+    return {"type": "object", "properties": {f"f{n}": one for n in range(80)}}
 
 
 def requests() -> Iterator[tuple[str, Request]]:
@@ -168,10 +195,14 @@ def requests() -> Iterator[tuple[str, Request]]:
     fields_of = {f"f{n}": {"type": "string", "pattern": f"b{n}(\\pL{{900}}\\pN{{90}})"} for n in range(300)}
     patterns = json.dumps(_definition("others", {"type": "object", "properties": fields_of})).encode()
     yield "author", Request("patterns of a definition", "POST", f"{DEFINITIONS}?dryRun=All", JSON, patterns)
+    defaults = json.dumps(_definition("others", _defaults())).encode()
+    yield "author", Request("defaults of a definition", "POST", f"{DEFINITIONS}?dryRun=All", JSON, defaults)
     yield "author", Request("a column that repeats itself", "GET", f"{THINGS}/deep", accept=TABLE)
     thing = {"apiVersion": "costly.example.com/v1", "kind": "Thing", "metadata": {"name": "a"}}
     for name, spec in (
         ("rules over all pairs", {"pairs": list(range(300))}),
+        ("rules that search", {"searched": ["a"] * 2_000}),
+        ("rules that add", {"added": ["a"] * 12_000}),
         ("alternatives of alternatives", {"alternatives": ["a"] * 6_000}),
     ):
         body = json.dumps({**thing, "spec": spec}).encode()

@@ -196,6 +196,7 @@ class Pair:
         self.real = real
         self.owners = owners
         self.kubelet = kubelet or {}
+        self._logged: dict[str, int] = {}  # how long the agent's log was when the node was powered off
 
     async def set_up(self) -> None:
         """The same periods for all who end pods."""
@@ -291,6 +292,8 @@ class Pair:
 
     async def power_off(self, nodes: tuple[str, ...] = NODES) -> None:
         for node in nodes:
+            log = self.real.nodes[node].share / "fairlead-agent.log"
+            self._logged[node] = log.stat().st_size if log.exists() else 0
             await asyncio.to_thread(self.run, node, "systemctl", "poweroff")
 
     async def until_asked(self, group: str, node: str, turn: str = "") -> None:
@@ -364,6 +367,11 @@ class Pair:
             told += re.findall(rf"ending a pod pod={name} grace_seconds=([\d.]+)", text)
             found[group] = float(told[0])
         return found
+
+    def gave_up_waiting(self, node: str) -> bool:
+        """Whether the agent asked pods to end before it saw that traffic had left them."""
+        log = self.real.nodes[node].share / "fairlead-agent.log"
+        return b"pods end without the API knowing it first" in log.read_bytes()[self._logged[node] :]
 
 
 def _are_in(names: list[str], cache: pathlib.Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import json
 from typing import Any
 
@@ -15,7 +16,8 @@ pytestmark = pytest.mark.timeout(600)
 
 Json = dict[str, Any]
 
-WAITS_FOR_TRAFFIC = 2  # seconds
+# The agent looks ten times a second; so long after the write it has seen it, on a busy machine too.
+CONTROLLER_IS_SLOW = dt.timedelta(seconds=1.5)
 
 
 async def go_down(pair: Pair, *, killed: dict[str, str]) -> Sights:
@@ -79,9 +81,11 @@ async def test_beside_the_kubelet_the_agent_does_the_same_and_does_not_forget(re
     assert 0 < ours["low"] <= 40
     assert {group: round(ours[group]) for group in ("middle", "critical")} == {"middle": 40, "critical": 3}
     assert len(sights.daemons[AGENT]) == 1, "its controller made no other for a node that goes down"
-    # Traffic had left before the signal, unless the endpoint slice controller took longer than the agent waits for it.
-    left = unlisted(real.audit_log)[f"low-{AGENT}"]
-    assert left <= pair.said("low", AGENT)["TERM"] or ours["low"] <= 40 - WAITS_FOR_TRAFFIC
+    # Traffic had left before the signal, unless the endpoint slice controller took as long as the agent waits for it.
+    left, asked = unlisted(real.audit_log)[f"low-{AGENT}"], pair.said("low", AGENT)["TERM"]
+    assert left <= asked or pair.gave_up_waiting(AGENT)
+    if left + CONTROLLER_IS_SLOW < asked:
+        assert not pair.gave_up_waiting(AGENT), "the agent did not see that traffic had left"
 
 
 async def test_a_kubelet_that_is_killed_forgets_and_the_agent_takes_over(real: Cluster) -> None:

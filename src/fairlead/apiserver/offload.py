@@ -3,8 +3,7 @@
 What is done to an object of megabytes (reading, checking, tracking, encoding) takes up to seconds. Such a step is a
 plain function over values that only its request holds, so it can run in a thread; the interpreter lets the event loop
 in between every few instructions. There is one thread: more would not be faster, and would hold more at once. The
-steps of different users run in turn. Small requests, nearly all, never leave the event loop; one whose rules turn out
-to be costly is begun again in the thread.
+steps of different users run in turn. Small requests, nearly all, never leave the event loop.
 """
 
 from __future__ import annotations
@@ -16,8 +15,6 @@ import contextvars
 import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
-
-from fairlead.apiserver.schema.effort import TakesLong, one_turn
 
 __all__ = ["LARGE_BYTES", "Offload", "begin_request", "weigh", "weighed"]
 
@@ -71,19 +68,15 @@ class Offload:
         self._busy = False
 
     async def run(self, function: Callable[_P, _T], /, *arguments: _P.args, **named: _P.kwargs) -> _T:
-        """Call it here, or in the thread when the request is large or its rules take long.
+        """Call it here, or in the thread when the request is large.
 
-        The function must touch nothing that others hold, and change nothing before it may raise TakesLong. A caller
-        that is cancelled does not wait for the end of the step: what it makes is dropped.
+        The function must touch nothing that others hold. A caller that is cancelled does not wait for the end of the
+        step: what it makes is dropped.
         """
-        call = functools.partial(function, *arguments, **named)
         if _weight.get() < LARGE_BYTES:
-            try:
-                return one_turn(call)
-            except TakesLong:
-                weigh(LARGE_BYTES)
+            return function(*arguments, **named)
         done: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        step = _Step(_user.get(), call, done)
+        step = _Step(_user.get(), functools.partial(function, *arguments, **named), done)
         self._waiting.setdefault(step.user, collections.OrderedDict())[step] = None
         if not self._busy:
             self._next()

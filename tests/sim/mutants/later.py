@@ -94,7 +94,7 @@ def puts_nodes_back_that_are_not_ready(patch: pytest.MonkeyPatch) -> None:
 # ---- drivers that die
 
 
-@mutant("drivers", seed=5)
+@mutant("drivers", seed=3016)
 def claims_for_a_socket_that_was_left_behind(patch: pytest.MonkeyPatch) -> None:
     """The driver is not asked whether it is there."""
     patch.setattr(execution.Execution, "unasked", lambda _self: frozenset())

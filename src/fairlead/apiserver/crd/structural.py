@@ -14,7 +14,7 @@ from typing import Any
 from fairlead.api.fielderrors import FieldError, FieldPath
 from fairlead.apiserver import regex
 
-__all__ = ["conversion_problem", "count_patterns", "is_set", "validate_structural"]
+__all__ = ["conversion_problem", "count_compiled", "is_set", "validate_structural"]
 
 Json = dict[str, Any]
 
@@ -37,6 +37,7 @@ _FORBIDDEN_BELOW_JUNCTORS = (
 )
 # Each takes a tenth of a second to refuse.
 _MOST_LARGE_PATTERNS = 3
+_RULES_OF_DEFAULT = 8  # a default may cost what its rules may, however few they are
 
 
 class _Level(enum.Enum):
@@ -95,9 +96,12 @@ def validate_structural(schema: Json, path: FieldPath) -> list[FieldError]:
     return sorted(errors, key=str)
 
 
-def count_patterns(schema: Json) -> int:
-    """How many patterns a schema has to compile, at any depth."""
-    return sum(1 for part, _ in _every_part(schema, FieldPath()) if part.get("pattern"))
+def count_compiled(schema: Json) -> int:
+    """How many patterns and rules a schema has to compile, at any depth, and defaults to hold against them."""
+    parts = [part for part, _ in _every_part(schema, FieldPath())]
+    rules = sum(len(part.get("x-kubernetes-validations") or ()) for part in parts)
+    patterns = sum(1 for part in parts if part.get("pattern"))
+    return patterns + rules + (sum("default" in part for part in parts) * _RULES_OF_DEFAULT if rules else 0)
 
 
 def _large_patterns(schema: Json, path: FieldPath) -> Iterator[FieldError]:

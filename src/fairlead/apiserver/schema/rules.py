@@ -14,7 +14,6 @@ from typing import Any
 from fairlead.api.fielderrors import OMIT_VALUE, FieldError, FieldPath
 from fairlead.apiserver.cel import budget, environment, errors, schema_types, types, values
 from fairlead.apiserver.schema.correlation import Pair
-from fairlead.apiserver.schema.effort import TURN_COST, TakesLong, in_turn
 from fairlead.apiserver.schema.field_paths import resolve_field_path
 from fairlead.apiserver.schema.model import ANYTHING, Node
 
@@ -76,13 +75,8 @@ class RuleTree:
     def validate(
         self, value: Any, path: FieldPath | None = None, *, old: Any = None, warnings: list[str] | None = None
     ) -> list[FieldError]:
-        """All failures for a value; ``old`` is what an update replaces. Excused failures go to ``warnings``.
-
-        Raises:
-            TakesLong: others wait meanwhile, and this takes more than one turn.
-        """
-        allowance = budget.Budget(TURN_COST, per_call=TURN_COST) if in_turn() else budget.Budget()
-        run = _Run(allowance, [] if warnings is None else warnings)
+        """All failures for a value; ``old`` is what an update replaces. Excused failures go to ``warnings``."""
+        run = _Run(budget.Budget(), [] if warnings is None else warnings)
         pair = None if old is None else Pair(self.node, value, old)
         return list(run.walk(self, value, old, path or FieldPath(), _Ratchet(pair, None)))
 
@@ -206,11 +200,6 @@ class _Stop(Exception):
         self.error = error
 
 
-def _stopped(error: FieldError) -> Exception:
-    """What ends a validation whose budget is spent: in a turn it is only the turn's that is."""
-    return TakesLong() if in_turn() else _Stop(error)
-
-
 class _Run:
     """One validation of one object: everything shares a budget."""
 
@@ -251,7 +240,7 @@ class _Run:
     ) -> Iterator[FieldError]:
         kind = tree.node.type
         if self.allowance.remaining <= 0:
-            raise _stopped(FieldError.invalid(path, kind, _SPENT))
+            raise _Stop(FieldError.invalid(path, kind, _SPENT))
         for rule in tree.rules:
             if rule.problem:
                 yield FieldError.invalid(path, kind, f"rule compile error: {rule.problem}")
@@ -262,7 +251,7 @@ class _Run:
             try:
                 holds = rule.program.evaluate(bindings, self.allowance)
             except errors.CostExceeded as error:
-                raise _stopped(self._too_expensive(rule, path, kind, error)) from None
+                raise _Stop(self._too_expensive(rule, path, kind, error)) from None
             except errors.EvaluationError as error:
                 yield FieldError.invalid(path, kind, _evaluation_problem(rule, error))
                 continue
@@ -286,7 +275,7 @@ class _Run:
             try:
                 detail = _usable_message(rule.message.evaluate(bindings, self.allowance)) or detail
             except errors.CostExceeded:
-                raise _stopped(FieldError.invalid(path, kind, _MESSAGE_SPENT)) from None
+                raise _Stop(FieldError.invalid(path, kind, _MESSAGE_SPENT)) from None
             except errors.EvaluationError:
                 pass  # the rule's own message still tells the user what is wrong
         shown = OMIT_VALUE if kind in {"object", "array"} else value

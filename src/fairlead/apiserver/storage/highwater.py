@@ -114,7 +114,8 @@ class HighWaterMark:
         """Note a commit. One that cannot be noted is not less durable: the mark only lags."""
         mark = self._mark.next(content)
         try:
-            os.pwrite(self._file.fileno(), mark.encoded(), mark.sequence % _SLOTS * _SLOT_BYTES)
+            self._file.seek(mark.sequence % _SLOTS * _SLOT_BYTES)
+            self._file.write(mark.encoded())
         except OSError as error:
             if not self._failing:
                 _log.warning("the mark of acknowledged writes cannot be written", path=str(self._path), why=str(error))

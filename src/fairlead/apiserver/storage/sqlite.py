@@ -94,12 +94,12 @@ class SqliteLog:
         ]
         removes = all(row.value is None for row in rows)
         newest = rows[-1].revision if rows else 0
-        await self._commit(lambda: self._append(pieces, newest, len(rows), removes=removes))
+        await self._in_writer(lambda: self._append(pieces, newest, len(rows), removes=removes))
 
     async def compact(self, revision: int, superseded: Sequence[int]) -> None:
         """Drop superseded rows and raise the compacted revision, in one transaction."""
         dropped = json.dumps(list(superseded))
-        await self._commit(lambda: self._compact(revision, dropped))
+        await self._in_writer(lambda: self._compact(revision, dropped))
 
     async def make_room(self) -> str | None:
         """Set the reserve aside, if there is room for it and for writes besides."""
@@ -127,6 +127,8 @@ class SqliteLog:
         """A commit is on the disk: noted before its writers hear of it."""
         self._content = content
         self._mark.advance(content)
+        # Before its writers hear of it: what is written to a file that has no name any more is lost with the process.
+        self.require_present()
 
     def require_present(self) -> None:
         """Raise when a file of the log was removed or replaced while it is open."""
@@ -245,12 +247,6 @@ class SqliteLog:
             raise interface.StorageError(f"{self._path}: {error}") from error
         except apsw.Error as error:
             raise interface.StorageError(f"{self._path}: {error}") from error
-
-    async def _commit(self, work: Callable[[], None]) -> None:
-        await self._in_writer(work)
-        # Before its writers hear of it: what is written to a file that has no name any more is lost with the process.
-        # Not in the writer, which would wait for the interpreter after each system call.
-        self.require_present()
 
     async def _in_writer(self, work: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()

@@ -264,3 +264,10 @@ def test_json_stays_json() -> None:
     data = {"spec": {"items": [{"n": 1}, {"n": 2}], "huge": object()}}
     assert _DYNAMIC.compile("x.spec.items.map(i, i.n)").evaluate({"x": data}) == [1, 2]
     assert values.plain(data["spec"]["items"]) == [{"n": 1}, {"n": 2}]
+
+
+def test_a_list_that_is_made_by_an_addition_has_a_bound() -> None:
+    program = _DYNAMIC.compile("(x + y).size()")
+    assert program.evaluate({"x": [0] * 100_000, "y": [0] * 100_000}) == 200_000
+    with pytest.raises(cel.EvaluationError, match="a list of more than 200000 elements"):
+        program.evaluate({"x": [0] * 100_000, "y": [0] * 100_001})

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.api.fielderrors import FieldPath
 from fairlead.apiserver import offload, regex
-from fairlead.apiserver.crd.structural import count_patterns, validate_structural
+from fairlead.apiserver.crd.structural import count_compiled, validate_structural
 from fairlead.apiserver.registry.strategies.definitions import DefinitionStrategy
 
 
@@ -34,10 +34,23 @@ def test_patterns_are_counted_wherever_they_are() -> None:
         "properties": {"a": text, "b": {"items": text}, "c": {"additionalProperties": text}},
         "anyOf": [{"properties": {"a": {"not": text}}}],
     }
-    assert count_patterns(schema) == 4
+    assert count_compiled(schema) == 4
     strategy = DefinitionStrategy()
     definition: dict[str, Any] = {"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}, {"name": "v2"}]}}
     assert strategy.weight(definition) < offload.LARGE_BYTES
     many = {"properties": {str(number): text for number in range(20)}}
     definition["spec"]["versions"][1]["schema"] = {"openAPIV3Schema": many}
     assert strategy.weight(definition) > offload.LARGE_BYTES
+
+
+def test_rules_are_counted_and_defaults_that_they_judge() -> None:
+    strategy = DefinitionStrategy()
+
+    def weight(schema: dict[str, Any]) -> int:
+        return strategy.weight({"spec": {"versions": [{"schema": {"openAPIV3Schema": schema}}]}})
+
+    rule = {"x-kubernetes-validations": [{"rule": "true"}]}
+    assert weight({"properties": {"a": {"default": 1}}}) == 0
+    assert 0 < weight({"properties": {"a": rule}}) < offload.LARGE_BYTES
+    assert weight({"properties": {"a": {**rule, "default": 1}}}) > offload.LARGE_BYTES
+    assert weight({"properties": {str(number): rule for number in range(20)}}) > offload.LARGE_BYTES

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -8,7 +7,6 @@ import pytest
 from fairlead.apiserver import offload
 from fairlead.apiserver.schema import effort, validation
 from fairlead.apiserver.schema.model import compile_schema
-from fairlead.apiserver.schema.rules import compile_rules
 
 Json = dict[str, Any]
 
@@ -66,46 +64,28 @@ def test_what_a_request_weighs_is_known_to_its_validation() -> None:
     assert offload.weighed() == 500
 
 
-_EACH_WITH_EACH = "self.all(x, self.all(y, x + y >= 0))"
-
-
-def of_rules(*rules: str) -> Json:
-    listed = [{"rule": rule} for rule in rules]
-    integers = {"type": "array", "items": {"type": "integer"}, "x-kubernetes-validations": listed}
-    return {"type": "object", "properties": {"x": integers}}
+def with_rule(rule: str, **more: Any) -> Json:
+    return {"x-kubernetes-validations": [{"rule": rule, **more}]}
 
 
 @pytest.mark.parametrize(
-    ("rules", "values"),
+    ("schema", "loops"),
     [
-        pytest.param([_EACH_WITH_EACH], list(range(300)), id="one call"),
-        pytest.param([_EACH_WITH_EACH] * 10, list(range(100)), id="many calls"),
-        pytest.param(["self.all(x, self.all(y, x + y < 598))"], list(range(300)), id="not met by the last pair"),
-        pytest.param([_EACH_WITH_EACH], list(range(1500)), id="more than Kubernetes allows for a call"),
-        pytest.param([_EACH_WITH_EACH] * 30, list(range(300)), id="more than Kubernetes allows in all"),
+        pytest.param(with_rule("self.a > self.b"), 0, id="none"),
+        pytest.param(with_rule("self.all(x, x > 0)"), 1, id="one"),
+        pytest.param(with_rule("self.all(x, self.exists_one (y, x == y))"), 2, id="one in another"),
+        pytest.param(with_rule("sets.contains(self.a, self.b)"), 1, id="a function that compares all pairs"),
+        pytest.param({"items": with_rule("self > 0")}, 1, id="for each element"),
+        pytest.param({"additionalProperties": {"items": with_rule("self.size() > 0")}}, 2, id="for each of each value"),
+        pytest.param(with_rule("true", messageExpression="self.map(x, x).join()"), 1, id="in a message"),
+        pytest.param(with_rule("self.overall(x) && self.mapped"), 0, id="names that only end or begin like one"),
     ],
 )
-async def test_rules_that_take_long_leave_the_event_loop(rules: list[str], values: list[int]) -> None:
-    tree = compile_rules(compile_schema(of_rules(*rules)))
-    assert tree is not None
-    threads: list[int] = []
-
-    def validate() -> list[str]:
-        threads.append(threading.get_ident())
-        return [str(error) for error in tree.validate({"x": values})]
-
-    wanted = validate()
-    offload.begin_request("alice")
-    assert await offload.Offload().run(validate) == wanted
-    assert threads[:2] == [threading.get_ident()] * 2
-    assert len(threads) == 3
-    assert threads[2] != threading.get_ident()
+def test_loops_of_rules_are_counted(schema: Json, loops: int) -> None:
+    inside = {"type": "object", "properties": {"spec": schema}}
+    assert effort.count_loops(inside) == (64**loops if loops else 0)
 
 
-async def test_ordinary_rules_stay_on_the_event_loop() -> None:
-    tree = compile_rules(compile_schema(of_rules("self.all(x, x >= 0)")))
-    assert tree is not None
-    offload.begin_request("alice")
-    assert await offload.Offload().run(tree.validate, {"x": list(range(300))}) == []
-    assert offload.weighed() == 0
-    assert not effort.in_turn()
+def test_rules_add_up() -> None:
+    one, two = with_rule("self.all(x, x > 0)"), with_rule("self.all(x, self.all(y, x > y))")
+    assert effort.count_loops({"properties": {"a": one, "b": two, "c": two}}) == 64 + 2 * 64**2

@@ -15,7 +15,7 @@ from fairlead.apiserver.registry.resource import Resource, ScalePaths, Subresour
 from fairlead.apiserver.registry.shapes import Family, Shape
 from fairlead.apiserver.registry.strategy import Json, Strategy
 from fairlead.apiserver.schema.defaulting import apply_defaults
-from fairlead.apiserver.schema.effort import count_parts
+from fairlead.apiserver.schema.effort import count_loops, count_parts
 from fairlead.apiserver.schema.pruning import prune
 
 __all__ = ["CustomStrategy", "custom_resources"]
@@ -60,13 +60,17 @@ class CustomStrategy(Strategy):
         return self._kind.validate_status(obj, old)
 
     def weight(self, obj: Json) -> int:
-        """Each value is compared with every alternative that its schema has."""
+        """Each value is compared with every alternative that its schema has; rules go through lists again and again."""
         del obj
-        return weighed() * self._alternatives // 2
+        return weighed() * max(self._alternatives // 2, self._loops)
 
     @functools.cached_property
     def _alternatives(self) -> int:
         return count_parts(self._kind.node.source)
+
+    @functools.cached_property
+    def _loops(self) -> int:
+        return count_loops(self._kind.node.source)
 
     def warnings(self, obj: Json, old: Json | None) -> list[str]:
         """Finalizers that are new and have a name that others may have, too."""
