@@ -33,5 +33,5 @@ def lifecycle_resources(group: str) -> list[Resource]:
     return [
         resource
         for definition in lifecycle_definitions(group)
-        for resource in custom_resources(compile_kinds(definition), unchanged=False)
+        for resource in custom_resources(compile_kinds(definition), unchanged=False, built_in=True)
     ]

@@ -27,9 +27,12 @@ class CustomStrategy(Strategy):
     tracks_generation: bool = True
     allow_unconditional_update: bool = False
 
-    def __init__(self, kind: CustomResourceKind, selectable: Mapping[str, tuple[str, ...]]) -> None:
-        """``selectable``: the fields that any version of it can be selected by."""
+    def __init__(
+        self, kind: CustomResourceKind, selectable: Mapping[str, tuple[str, ...]], *, built_in: bool = False
+    ) -> None:
+        """``selectable``: the fields that any version of it can be selected by. ``built_in``: its rules are our own."""
         self._kind = kind
+        self._built_in = built_in
         self._paths = selectable
         self.has_status = kind.has_status
         self.selectable = frozenset(kind.selectable_fields)
@@ -70,7 +73,8 @@ class CustomStrategy(Strategy):
 
     @functools.cached_property
     def _loops(self) -> int:
-        return count_loops(self._kind.node.source)
+        # The rules of our own kinds take no longer than the size of an object says.
+        return 0 if self._built_in else count_loops(self._kind.node.source)
 
     def warnings(self, obj: Json, old: Json | None) -> list[str]:
         """Finalizers that are new and have a name that others may have, too."""
@@ -112,18 +116,20 @@ def _text(value: Any, path: tuple[str, ...]) -> str:
     return "" if value is None else str(value)
 
 
-def custom_resources(kinds: Mapping[str, CustomResourceKind], *, unchanged: bool) -> list[Resource]:
+def custom_resources(
+    kinds: Mapping[str, CustomResourceKind], *, unchanged: bool, built_in: bool = False
+) -> list[Resource]:
     """The versions of a compiled kind that are served, that in which it is stored first.
 
-    ``unchanged``: its definition has never been any other.
+    ``unchanged``: its definition has never been any other. ``built_in``: its definition comes with this program.
     """
     family = Family(kinds, unchanged=unchanged)
     selectable = {name: path for kind in kinds.values() for name, path in kind.selectable_fields.items()}
     served = sorted((kind for kind in kinds.values() if kind.served), key=lambda kind: not kind.storage)
-    return [_resource(kind, family, selectable) for kind in served]
+    return [_resource(kind, family, CustomStrategy(kind, selectable, built_in=built_in)) for kind in served]
 
 
-def _resource(kind: CustomResourceKind, family: Family, selectable: Mapping[str, tuple[str, ...]]) -> Resource:
+def _resource(kind: CustomResourceKind, family: Family, strategy: CustomStrategy) -> Resource:
     subresources: dict[str, Subresource] = {}
     if kind.has_status:
         subresources["status"] = Subresource("status", kind.kind, kind.group, kind.version)
@@ -137,7 +143,7 @@ def _resource(kind: CustomResourceKind, family: Family, selectable: Mapping[str,
         plural=kind.plural,
         kind=kind.kind,
         namespaced=kind.namespaced,
-        strategy=CustomStrategy(kind, selectable),
+        strategy=strategy,
         schema=lambda: kind.node,
         singular=kind.singular,
         list_kind=kind.list_kind,
