@@ -65,6 +65,7 @@ class Wine:
         running = ""
         while not all(name in running for name in ("Remote Procedure Call", "Plug and Play")):
             assert time.monotonic() < deadline, f"Wine's own services do not start; these run: {running}"
+            self._run(["net", "start", "RpcSs"])  # which starts on demand; that it does shows that any service can
             _, running = self._run(["net", "start"])
 
     def _boot(self) -> None:
