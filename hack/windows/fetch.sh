@@ -92,9 +92,6 @@ if [ ! -d "$prefix" ]; then
 	# Debian's Wine looks for this one where it would be if it were installed.
 	cp "$cache/root/usr/x86_64-w64-mingw32/lib/zlib1.dll" "$WINEPREFIX/drive_c/windows/system32/"
 	timeout 240 wine64 wineboot -i >/dev/null 2>&1 || fail "Wine does not start"
-	# Wine gives up on a service whose process does not answer within ten seconds, which a busy machine may take.
-	timeout 240 wine64 reg add 'HKLM\SYSTEM\CurrentControlSet\Control' /v ServicesPipeTimeout /t REG_DWORD /d 300000 /f \
-		>/dev/null 2>&1 || fail "Wine's registry cannot be written"
 	timeout 60 wineserver -w
 	find "$cache" -maxdepth 1 -name 'prefix-*' -mtime +1 -exec rm -rf {} +
 	mv "$scratch/prefix" "$prefix"
