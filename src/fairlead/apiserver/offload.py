@@ -3,7 +3,8 @@
 What is done to an object of megabytes (reading, checking, tracking, encoding) takes up to seconds. Such a step is a
 plain function over values that only its request holds, so it can run in a thread; the interpreter lets the event loop
 in between every few instructions. There is one thread: more would not be faster, and would hold more at once. The
-steps of different users run in turn. Small requests, nearly all, never leave the event loop.
+steps of different users run in turn. Small requests, nearly all, never leave the event loop; those that their kind's
+strategy knows to be costly weigh more than their bytes.
 """
 
 from __future__ import annotations
