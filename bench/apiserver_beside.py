@@ -43,7 +43,7 @@ def beside(plane: Plane, sender: Endpoint, sent: Request, past: int = 0) -> tupl
             f"{sent.name}: {repeated.number} were sent, and of the small ones were refused: {busy.refused}"
         )
     note = (
-        f"{repeated.number} such requests of {repeated.seconds / max(repeated.number, 1):.2f} s, "
+        f"{repeated.number} such requests of {repeated.seconds / repeated.number:.2f} s, "
         f"answered {repeated.code}; memory {before:.0f} to {plane.resident_megabytes():.0f} MB"
     )
     return busy, note

@@ -8,7 +8,6 @@ The bar is for the longest wait, not for the p99: a single such request must not
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import pathlib
 import tempfile
@@ -18,10 +17,8 @@ from typing import Any
 
 from bench.apiserver_beside import JSON, LIMIT_MS, Request, beside, sending, small
 from bench.apiserver_load import Endpoint, Job, drive
-from bench.apiserver_plane import Plane, embedded
+from bench.apiserver_plane import account, embedded
 from bench.harness import Measurement, at_most, benchmark
-from fairlead.testing.control_plane import Access
-from fairlead.testing.rawhttp import RawApi
 
 __all__: list[str] = []
 
@@ -43,8 +40,11 @@ def measure() -> Iterator[Measurement]:
         plane = embedded(pathlib.Path(folder) / "embedded")
         try:
             asyncio.run(plane.start())
-            senders = _senders(plane)
             _prepare(plane.endpoint)
+            senders = {
+                "admin": account(plane, "admin", "admin", namespaced=True),
+                "author": account(plane, "author", "author"),
+            }
             idle = small(plane.endpoint)
             yield Measurement("small requests alone, longest", idle.worst_ms, "ms")
             for name, request in requests():
@@ -56,38 +56,12 @@ def measure() -> Iterator[Measurement]:
             plane.close()
 
 
-def _senders(plane: Plane) -> dict[str, Endpoint]:
-    """Who sends: service accounts of few rights."""
-
-    async def make() -> dict[str, str]:
-        endpoint = plane.endpoint
-        access = Access(url=endpoint.url, ca_file=pathlib.Path(endpoint.ca_file), user="admin", token=endpoint.token)
-        roles = {"admin": "admin", "author": "author"}
-        groups = ["apiextensions.k8s.io", "certificates.k8s.io", "costly.example.com"]
-        rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
-        tokens = {}
-        async with RawApi(access) as api:
-            (await api.post(f"{RBAC}/clusterroles", {"metadata": {"name": "author"}, "rules": rules})).expect(201)
-            for name, role in roles.items():
-                (await api.post(ACCOUNTS, {"metadata": {"name": name}})).expect(201)
-                binding = {
-                    "metadata": {"name": name},
-                    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-                    "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
-                }
-                bindings = (
-                    f"{RBAC}/clusterrolebindings" if name == "author" else f"{RBAC}/namespaces/default/rolebindings"
-                )
-                (await api.post(bindings, binding)).expect(201)
-                asked = await api.post(f"{ACCOUNTS}/{name}/token", {"spec": {"expirationSeconds": 3600}})
-                tokens[name] = str(asked.expect(201)["status"]["token"])
-        return tokens
-
-    return {name: dataclasses.replace(plane.endpoint, token=token) for name, token in asyncio.run(make()).items()}
-
-
 def _prepare(endpoint: Endpoint) -> None:
     send = sending(endpoint)
+    groups = ["apiextensions.k8s.io", "certificates.k8s.io", "costly.example.com"]
+    rules = [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}]
+    author = json.dumps({"metadata": {"name": "author"}, "rules": rules}).encode()
+    assert send("POST", f"{RBAC}/clusterroles", JSON, author) == 201
     assert send("POST", DEFINITIONS, JSON, json.dumps(_definition("things", _schema())).encode()) == 201
     until = time.monotonic() + 30
     while send("GET", THINGS, JSON, b"") == 404:

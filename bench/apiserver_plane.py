@@ -125,8 +125,8 @@ def cpu_seconds(pid: int) -> float:
     return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
 
 
-def account(plane: Plane, name: str) -> Endpoint:
-    """A service account that may do everything and is no member of system:masters."""
+def account(plane: Plane, name: str, role: str = "cluster-admin", *, namespaced: bool = False) -> Endpoint:
+    """A service account with a ClusterRole, everywhere or in its namespace only. It is no member of system:masters."""
 
     async def make() -> str:
         endpoint = plane.endpoint
@@ -136,11 +136,11 @@ def account(plane: Plane, name: str) -> Endpoint:
             (await api.post(accounts, {"metadata": {"name": name}})).expect(201)
             binding = {
                 "metadata": {"name": name},
-                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
                 "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "default"}],
             }
-            path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
-            (await api.post(path, binding)).expect(201)
+            kind = "namespaces/default/rolebindings" if namespaced else "clusterrolebindings"
+            (await api.post(f"/apis/rbac.authorization.k8s.io/v1/{kind}", binding)).expect(201)
             token = (await api.post(f"{accounts}/{name}/token", {"spec": {"expirationSeconds": 3600}})).expect(201)
             return str(token["status"]["token"])
 
