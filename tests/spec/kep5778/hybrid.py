@@ -10,6 +10,7 @@ import json
 import pathlib
 import sys
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from fairlead.base import files
@@ -204,7 +205,7 @@ class Hybrid:
             and "dryRun=" not in entry["requestURI"]
         ]
 
-    def judge(self, *, asked_by_name: set[str] = frozenset()) -> None:  # type: ignore[assignment]  # never changed
+    def judge(self, *, asked_by_name: AbstractSet[str] = frozenset()) -> None:
         """No write and no call crossed ownership.
 
         Args:

@@ -9,7 +9,6 @@ from fairlead.apiserver.cel import equality, errors, values
 from fairlead.apiserver.cel.values import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, Uint
 
 __all__ = [
-    "MOST_ELEMENTS",
     "add_bytes",
     "add_double",
     "add_duration",
@@ -38,7 +37,7 @@ __all__ = [
 ]
 
 # As many values as a body may have.
-MOST_ELEMENTS = 200_000
+_MOST_ELEMENTS = 200_000
 
 
 def _int(value: int) -> int:
@@ -161,9 +160,9 @@ def add_bytes(left: bytes, right: bytes) -> bytes:
 
 def add_list(left: list[Any], right: list[Any]) -> list[Any]:
     """Concatenation; union for a set, and for a map list a merge where the right side wins in place."""
-    if len(left) + len(right) > MOST_ELEMENTS:
+    if len(left) + len(right) > _MOST_ELEMENTS:
         # cel-go does not copy them, so that the cost of an addition says nothing of its size.
-        raise errors.EvaluationError(f"a list of more than {MOST_ELEMENTS} elements")
+        raise errors.EvaluationError(f"a list of more than {_MOST_ELEMENTS} elements")
     if isinstance(left, values.SetList):
         joined = values.SetList(left)
         for element in right:
