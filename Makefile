@@ -21,15 +21,15 @@ UV_VERSION := 0.13.7
 help: ## Print what can be made
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-$(READY): pyproject.toml requirements-dev.lock
+$(READY): pyproject.toml $(wildcard packages/*/pyproject.toml) requirements-dev.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "make: $(PYTHON) must be Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "make: this Python has no venv module; on Debian: apt-get install python3-venv" >&2; exit 1; }
 	@echo "setting up $(VENV)"
 	@[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install -q --disable-pip-version-check uv==$(UV_VERSION)
 	@$(BIN)/uv pip sync -q --compile-bytecode --require-hashes --python $(BIN)/python requirements-dev.lock
-	@$(BIN)/uv pip install -q --no-deps --python $(BIN)/python -e .
-	@$(BIN)/python -m compileall -q src
+	@$(BIN)/uv pip install -q --no-deps --python $(BIN)/python $(patsubst %,-e %,$(wildcard packages/kube-fairlead*))
+	@$(BIN)/python -m compileall -q packages/*/src
 	@touch $@
 
 .PHONY: setup
@@ -104,7 +104,7 @@ bench: $(READY) ## Measure: memory, start-up, throughput; beside real Kubernetes
 
 .PHONY: lock
 lock: $(READY) ## Resolve the development dependencies anew
-	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --group dev pyproject.toml -o requirements-dev.lock
+	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --group dev packages/*/pyproject.toml -o requirements-dev.lock
 
 .PHONY: types
 types: kube ## Read the built-in kinds anew from the pinned Kubernetes

@@ -7,7 +7,7 @@ import functools
 import sys
 
 from bench import harness
-from fairlead.base.environment import Environment
+from kube_fairlead.base.environment import Environment
 
 
 def main() -> int:

@@ -19,16 +19,16 @@ from collections.abc import AsyncIterator, Iterator
 from bench.agents_fleet import DRIVER, TRANSITION
 from bench.apiserver_plane import cpu_seconds
 from bench.harness import Measurement, at_most, benchmark
-from fairlead.api.lifecycle_v1alpha1 import (
+from kube_fairlead.api.lifecycle_v1alpha1 import (
     LifecycleEvent,
     LifecycleEventSpec,
     LifecycleTransition,
     LifecycleTransitionSpec,
 )
-from fairlead.api.meta import ObjectMeta
-from fairlead.client import Client
-from fairlead.client.informer import Handler, Informer
-from fairlead.testing import EmbeddedControlPlane
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.client import Client
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead_lab.testing import EmbeddedControlPlane
 
 __all__ = ["measure"]
 

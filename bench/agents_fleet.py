@@ -14,16 +14,16 @@ import sys
 
 import uvloop
 
-from fairlead import client
-from fairlead.agent.agent import Agent, AgentOptions
-from fairlead.base import logs, tasks
-from fairlead.base.metrics import DiscardedMetrics
-from fairlead.claimant.channels import GrpcChannels
-from fairlead.claimant.directory import Registration
-from fairlead.driverapi.memory import MemoryChannel
-from fairlead.drivers import sdk
-from fairlead.drivers.sdk.service import Service
-from fairlead.hollow import HollowCluster, HollowOptions, plan_nodes
+from kube_fairlead import client
+from kube_fairlead.agent.agent import Agent, AgentOptions
+from kube_fairlead.base import logs, tasks
+from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.claimant.channels import GrpcChannels
+from kube_fairlead.claimant.directory import Registration
+from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.drivers import sdk
+from kube_fairlead.drivers.sdk.service import Service
+from kube_fairlead_lab.hollow import HollowCluster, HollowOptions, plan_nodes
 
 __all__ = ["DRIVER", "TRANSITION"]
 

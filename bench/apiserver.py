@@ -20,8 +20,8 @@ from bench.apiserver_load import Job, Result, drive
 from bench.apiserver_plane import Plane, embedded, kube
 from bench.apiserver_watch import Delivery, WatchJob, measure_delivery
 from bench.harness import Bar, BenchmarkSkipped, Measurement, at_least, at_most, benchmark
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.manifests import config_map, pod
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.manifests import config_map, pod
 
 __all__: list[str] = []
 

@@ -33,8 +33,8 @@ from bench.apiserver_churn import Churn, churn
 from bench.apiserver_load import Endpoint, Job, Result, drive
 from bench.apiserver_plane import Plane, account, embedded, kube
 from bench.harness import Measurement, at_most, benchmark, is_wanted
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.manifests import config_map
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.manifests import config_map
 
 __all__: list[str] = []
 

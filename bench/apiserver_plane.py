@@ -12,10 +12,10 @@ import time
 from collections.abc import Iterator, Sequence
 
 from bench.apiserver_load import Endpoint
-from fairlead.testing import EmbeddedControlPlane, EmbeddedOptions, KubeControlPlane, KubeOptions
-from fairlead.testing.control_plane import Access
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import EmbeddedControlPlane, EmbeddedOptions, KubeControlPlane, KubeOptions
+from kube_fairlead_lab.testing.control_plane import Access
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 __all__ = ["Plane", "account", "cpu_seconds", "embedded", "kube"]
 

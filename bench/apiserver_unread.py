@@ -32,7 +32,7 @@ import msgspec
 from bench.apiserver_load import Endpoint, Job, Result, drive, tls
 from bench.apiserver_plane import Plane, account, embedded
 from bench.harness import Measurement, at_most, benchmark
-from fairlead.testing.manifests import config_map
+from kube_fairlead_lab.testing.manifests import config_map
 
 __all__ = ["UnreadJob", "hold_unread"]
 

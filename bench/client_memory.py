@@ -25,14 +25,14 @@ def resident_megabytes():
     return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 steps = {"Python and asyncio": resident_megabytes()}
-import fairlead.client
-from fairlead.client import access, credentials
-steps["after import fairlead.client"] = resident_megabytes()
+import kube_fairlead.client
+from kube_fairlead.client import access, credentials
+steps["after import kube_fairlead.client"] = resident_megabytes()
 
 async def main(server, authority):
     who = credentials.StaticCredentials(credentials.Credential(authorization=credentials.bearer("t0ken")))
     there = access.Access(server=server, certificate_authority_file=pathlib.Path(authority), credentials=who)
-    async with fairlead.client.connect_to(there, component="bench") as client:
+    async with kube_fairlead.client.connect_to(there, component="bench") as client:
         steps["holding a client"] = resident_megabytes()
         await client.request("GET", "/version")
         steps["holding a client with a TLS connection"] = resident_megabytes()
@@ -54,7 +54,7 @@ def measure() -> Iterator[Measurement]:
 
 
 async def _measure() -> dict[str, float]:
-    from fairlead.testing.credentials import CertificateAuthority
+    from kube_fairlead_lab.testing.credentials import CertificateAuthority
 
     with tempfile.TemporaryDirectory() as folder:
         authority = CertificateAuthority.create(pathlib.Path(folder))

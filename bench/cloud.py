@@ -9,20 +9,20 @@ import time
 from collections.abc import Coroutine, Iterator
 
 from bench.harness import Measurement, at_most, benchmark
-from fairlead import client
-from fairlead.api.core_v1 import Node, NodeSpec
-from fairlead.api.meta import ObjectMeta
-from fairlead.base.metrics import DiscardedMetrics
-from fairlead.base.randomness import SystemRandomness
-from fairlead.client.informer import Informer
-from fairlead.cloud.calls import CloudCalls
-from fairlead.cloud.context import CloudContext
-from fairlead.cloud.controllers.node import NodeController
-from fairlead.cloud.controllers.nodelifecycle import NodeLifecycleController
-from fairlead.cloud.departures import Departures
-from fairlead.cloud.parallel import for_each
-from fairlead.cloud.providers.fake import FakeCloud
-from fairlead.testing.embedded import EmbeddedControlPlane
+from kube_fairlead import client
+from kube_fairlead.api.core_v1 import Node, NodeSpec
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.base.randomness import SystemRandomness
+from kube_fairlead.client.informer import Informer
+from kube_fairlead.cloud.calls import CloudCalls
+from kube_fairlead.cloud.context import CloudContext
+from kube_fairlead.cloud.controllers.node import NodeController
+from kube_fairlead.cloud.controllers.nodelifecycle import NodeLifecycleController
+from kube_fairlead.cloud.departures import Departures
+from kube_fairlead.cloud.parallel import for_each
+from kube_fairlead.cloud.providers.fake import FakeCloud
+from kube_fairlead_lab.testing.embedded import EmbeddedControlPlane
 
 NODES = 5000
 PAGE = 1000  # of EC2; the pages of one describe take a second together

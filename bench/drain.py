@@ -19,27 +19,27 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from typing import Any
 
 from bench.harness import BenchmarkSkipped, Measurement, at_most, benchmark
-from fairlead.agent.agent import Agent, AgentOptions
-from fairlead.api import crds, errors
-from fairlead.api.core_v1 import Node, Pod
-from fairlead.api.gvk import GroupVersionResource
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventSpec, LifecycleTransition
-from fairlead.api.meta import ObjectMeta
-from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, DRIVER_DRAIN, NODE_DRAIN
-from fairlead.base import tasks
-from fairlead.base.metrics import DiscardedMetrics
-from fairlead.claimant.channels import GrpcChannels
-from fairlead.claimant.directory import Registration
-from fairlead.client import Client
-from fairlead.client.transport import Request, Response, Transport
-from fairlead.driverapi.memory import MemoryChannel
-from fairlead.drivers.drain.driver import DrainDriver
-from fairlead.drivers.sdk.service import Service
-from fairlead.testing import KubeControlPlane, KubeOptions
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.components import EMBEDDED_CONTROLLERS
-from fairlead.testing.manifests import pod as pod_manifest
-from fairlead.testing.processes import ManagedProcess
+from kube_fairlead.agent.agent import Agent, AgentOptions
+from kube_fairlead.api import crds, errors
+from kube_fairlead.api.core_v1 import Node, Pod
+from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventSpec, LifecycleTransition
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, DRIVER_DRAIN, NODE_DRAIN
+from kube_fairlead.base import tasks
+from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.claimant.channels import GrpcChannels
+from kube_fairlead.claimant.directory import Registration
+from kube_fairlead.client import Client
+from kube_fairlead.client.transport import Request, Response, Transport
+from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.drivers.drain.driver import DrainDriver
+from kube_fairlead.drivers.sdk.service import Service
+from kube_fairlead_lab.testing import KubeControlPlane, KubeOptions
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.components import EMBEDDED_CONTROLLERS
+from kube_fairlead_lab.testing.manifests import pod as pod_manifest
+from kube_fairlead_lab.testing.processes import ManagedProcess
 
 __all__: list[str] = []
 
@@ -90,7 +90,7 @@ class _Site:
     @contextlib.asynccontextmanager
     async def running(self, name: str, *words: str) -> AsyncIterator[None]:
         """A `fairlead` process for the length of a block."""
-        command = [sys.executable, "-m", "fairlead.cli", *words, f"--kubeconfig={self.plane.kubeconfig}"]
+        command = [sys.executable, "-m", "kube_fairlead.cli", *words, f"--kubeconfig={self.plane.kubeconfig}"]
         process = ManagedProcess(name, command, folder=self.folder)
         process.start()
         try:
@@ -126,7 +126,7 @@ async def _beside_kubectl(site: _Site, kubectl: str) -> list[Measurement]:
     ):
         await _until(lambda: _is_there(site.client, "node-uncordon"))
         commands = {
-            ours: [sys.executable, "-m", "fairlead.cli", "drain", ours, kubeconfig],
+            ours: [sys.executable, "-m", "kube_fairlead.cli", "drain", ours, kubeconfig],
             theirs: [kubectl, "drain", theirs, kubeconfig],
         }
         for number in range(ROUNDS):

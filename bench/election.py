@@ -24,11 +24,11 @@ from typing import Any
 import yaml
 
 from bench.harness import BenchmarkSkipped, Measurement, at_most, benchmark
-from fairlead.testing import KubeControlPlane, KubeOptions, components
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.ports import ReservedPort
-from fairlead.testing.processes import ManagedProcess, wait_until_ready
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import KubeControlPlane, KubeOptions, components
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.ports import ReservedPort
+from kube_fairlead_lab.testing.processes import ManagedProcess, wait_until_ready
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 OUR_ROUNDS = 25
 THEIR_ROUNDS = 10
@@ -162,7 +162,7 @@ class _Fairlead(_Pair):
         command = [
             sys.executable,
             "-m",
-            "fairlead.cli",
+            "kube_fairlead.cli",
             "controller-manager",
             f"--kubeconfig={self.plane.kubeconfig}",
             f"--leader-elect-resource-name={self.lease}",

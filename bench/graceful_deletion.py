@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from bench.apiserver_load import Job, Result, drive
 from bench.apiserver_plane import Plane, embedded
 from bench.harness import Measurement, at_least, at_most, benchmark
-from fairlead.lifecycle import deletion
-from fairlead.testing.control_plane import Access
-from fairlead.testing.manifests import custom_resource_definition
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.lifecycle import deletion
+from kube_fairlead_lab.testing.control_plane import Access
+from kube_fairlead_lab.testing.manifests import custom_resource_definition
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 __all__: list[str] = []
 

@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from fairlead.base.environment import Environment
-from fairlead.testing import require_real
-from fairlead.testing.binaries import cache_folder
+from kube_fairlead.base.environment import Environment
+from kube_fairlead_lab.testing import require_real
+from kube_fairlead_lab.testing.binaries import cache_folder
 
 _SOURCES = frozenset({".go", ".mod", ".sum"})
 

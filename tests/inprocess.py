@@ -6,18 +6,18 @@ import contextlib
 import pathlib
 from collections.abc import AsyncIterator, Mapping
 
-from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.guard import make_guard
-from fairlead.apiserver.security.pki.authority import Authority
-from fairlead.apiserver.security.pki.signing import SigningKey
-from fairlead.apiserver.server import ApiServer, World
-from fairlead.apiserver.storage.interface import Log
-from fairlead.apiserver.storage.memory import MemoryLog
-from fairlead.base import tasks
-from fairlead.base.clock import Clock
-from fairlead.base.identity import RandomIds
-from fairlead.base.metrics import DiscardedMetrics
-from fairlead.base.randomness import SeededRandomness
+from kube_fairlead.base import tasks
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.identity import RandomIds
+from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.base.randomness import SeededRandomness
+from kube_fairlead_apiserver.attributes import UserInfo
+from kube_fairlead_apiserver.guard import make_guard
+from kube_fairlead_apiserver.security.pki.authority import Authority
+from kube_fairlead_apiserver.security.pki.signing import SigningKey
+from kube_fairlead_apiserver.server import ApiServer, World
+from kube_fairlead_apiserver.storage.interface import Log
+from kube_fairlead_apiserver.storage.memory import MemoryLog
 
 
 @contextlib.asynccontextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 
-from fairlead.testing.control_plane import Access
+from kube_fairlead_lab.testing.control_plane import Access
 
 
 class Line:

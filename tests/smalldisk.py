@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairlead.testing.real import require_real
+from kube_fairlead_lab.testing.real import require_real
 
 __all__ = ["fill", "small_disk"]
 

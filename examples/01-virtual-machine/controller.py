@@ -13,16 +13,16 @@ import contextlib
 import pathlib
 from typing import Any
 
-from fairlead import client, grace
-from fairlead.api import errors
-from fairlead.api.gvk import GroupVersionResource
-from fairlead.api.time import format_time
-from fairlead.base.tasks import TaskScope
-from fairlead.cli import process
-from fairlead.client.informer import Handler, Informer
-from fairlead.client.objects import uid_of
-from fairlead.client.patches import MergePatch
-from fairlead.client.verbs import Api
+from kube_fairlead import client, grace
+from kube_fairlead.api import errors
+from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.api.time import format_time
+from kube_fairlead.base.tasks import TaskScope
+from kube_fairlead.cli import process
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead.client.objects import uid_of
+from kube_fairlead.client.patches import MergePatch
+from kube_fairlead.client.verbs import Api
 
 MACHINES = GroupVersionResource("vm.example.com", "v1", "virtualmachines")
 FINALIZER = "vm.example.com/shutdown"

@@ -17,8 +17,8 @@ from typing import Any
 import kopf
 from database import Database
 
-from fairlead import client, grace
-from fairlead.api.gvk import GroupVersionResource
+from kube_fairlead import client, grace
+from kube_fairlead.api.gvk import GroupVersionResource
 
 DATABASES = GroupVersionResource("db.example.com", "v1", "databases")
 KIND = (DATABASES.group, DATABASES.version, DATABASES.resource)

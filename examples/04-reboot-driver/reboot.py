@@ -17,7 +17,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairlead.drivers import sdk
+from kube_fairlead.drivers import sdk
 
 KEPT = 20
 """How many events' records are kept. A node carries out one event at a time, so one would almost do."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import pathlib
 
-from fairlead.api import crds, reserved
+from kube_fairlead.api import crds, reserved
 
 
 def main() -> None:
@@ -18,7 +18,7 @@ def main() -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(path)
-    built_in = pathlib.Path("src/fairlead/apiserver/registry/lifecycle.json")
+    built_in = pathlib.Path("packages/kube-fairlead-apiserver/src/kube_fairlead_apiserver/registry/lifecycle.json")
     built_in.write_text(json.dumps(crds.crds(), separators=(",", ":")) + "\n", encoding="utf-8")
     print(built_in)
 

@@ -13,7 +13,7 @@ import atheris
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 
-with atheris.instrument_imports(include=["fairlead"]):
+with atheris.instrument_imports(include=["kube_fairlead", "kube_fairlead_apiserver"]):
     from tests.fuzz.targets import SEEDS, TARGETS
 
 

@@ -117,7 +117,7 @@ def _mutant(
 
 def apply(mutant: Mutant) -> bool:
     """Give the functions of the loaded module the changed code; whether any was changed."""
-    name = ".".join(mutant.file.relative_to("src").with_suffix("").parts)
+    name = ".".join(mutant.file.relative_to("packages/kube-fairlead/src").with_suffix("").parts)
     module = importlib.import_module(name)
     codes: dict[str, types.CodeType] = {}
     todo = [mutant.compiled()]

@@ -27,15 +27,18 @@ from collections.abc import Callable, Sequence
 import pytest
 from mutants import Mutant, apply, mutants_of
 
-SOURCE = pathlib.Path("src/fairlead")
+SOURCE = pathlib.Path("packages/kube-fairlead/src/kube_fairlead")
 # What is changed, and the tests that must notice.
 TARGETS = {
-    "lifecycle": ["tests/unit/lifecycle"],
+    "lifecycle": ["packages/kube-fairlead/tests/unit/lifecycle"],
     "election": [
-        f"tests/unit/election/test_{name}.py"
+        f"packages/kube-fairlead/tests/unit/election/test_{name}.py"
         for name in ("lease", "record", "candidate", "leadership", "bounds", "leaving", "fence", "guard", "leading")
     ],
-    "cloud/ownership.py": ["tests/unit/cloud/test_ownership.py", "tests/unit/cloud/test_decision_table.py"],
+    "cloud/ownership.py": [
+        "packages/kube-fairlead/tests/unit/cloud/test_ownership.py",
+        "packages/kube-fairlead/tests/unit/cloud/test_decision_table.py",
+    ],
 }
 SIM_SEEDS = 3
 # Much more than tests and seeds take: what has not ended by then never will.
@@ -156,8 +159,8 @@ class Judge:
 
 def played(mutant: Mutant) -> int:
     """In a child: whether a few seeds notice."""
-    from fairlead.sim.running import run
-    from fairlead.sim.scenario import Scenario
+    from kube_fairlead_lab.sim.running import run
+    from kube_fairlead_lab.sim.scenario import Scenario
 
     if not apply(mutant):
         return BROKEN
@@ -221,7 +224,7 @@ def main() -> int:
     for target, mutants in groups.items():
         if any(str(mutant) not in record.outcomes for mutant in mutants):
             pytest.main([*ARGUMENTS, *TARGETS[target]], plugins=[Judge(mutants, record, until)])
-    importlib.import_module("fairlead.sim.running")  # once, for all children
+    importlib.import_module("kube_fairlead_lab.sim.running")  # once, for all children
     for mutant in (one for mutants in groups.values() for one in mutants):
         if record.outcomes.get(str(mutant)) == UNNOTICED and time.monotonic() < until:
             outcome = forked(lambda mutant=mutant: played(mutant), SEEDS_SECONDS)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compile proto/ into the descriptors that are read at run time: the drivers' by fairlead.driverapi, clouds' by
-# fairlead.cloud.providers.external, the container runtime's by fairlead.agent.shutdown.cri. The compiler comes from
+# Compile proto/ into the descriptors that are read at run time: the drivers' by kube_fairlead.driverapi, clouds' by
+# kube_fairlead.cloud.providers.external, the container runtime's by kube_fairlead.agent.shutdown.cri. The compiler comes from
 # PyPI, into a throw-away environment: nothing that runs needs it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -13,7 +13,7 @@ compile() { # TARGET FILE...
   echo "$target"
 }
 
-compile src/fairlead/driverapi/contracts.binpb \
+compile packages/kube-fairlead/src/kube_fairlead/driverapi/contracts.binpb \
   pluginregistration/api.proto fairlead/lifecycle/v1alpha1/driver.proto grpc/health/v1/health.proto
-compile src/fairlead/agent/shutdown/cri/contract.binpb runtime/v1/api.proto
-compile src/fairlead/cloud/providers/external/contract.binpb fairlead/cloud/v1alpha1/provider.proto
+compile packages/kube-fairlead/src/kube_fairlead/agent/shutdown/cri/contract.binpb runtime/v1/api.proto
+compile packages/kube-fairlead/src/kube_fairlead/cloud/providers/external/contract.binpb fairlead/cloud/v1alpha1/provider.proto

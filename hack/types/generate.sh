@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Writes src/fairlead/apiserver/types/builtin.json anew from the Kubernetes version that go.mod pins.
+# Writes packages/kube-fairlead-apiserver/src/kube_fairlead_apiserver/types/builtin.json anew from the Kubernetes version that go.mod pins.
 #
 #   hack/types/generate.sh
 #
@@ -8,7 +8,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-output=$here/../../src/fairlead/apiserver/types/builtin.json
+output=$here/../../packages/kube-fairlead-apiserver/src/kube_fairlead_apiserver/types/builtin.json
 fixtures=$here/../../tests/unit/apiserver/types/testdata
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/fairlead
 version=$(awk '$1 == "k8s.io/kubernetes" { print $2; exit }' "$here/go.mod")

@@ -60,12 +60,18 @@ if [ ! -d "$cache/python" ]; then
 	mv "$scratch/python" "$cache/python"
 fi
 
-wheels=$cache/wheels-$(cat "$repository/pyproject.toml" "$repository/requirements-dev.lock" | sha256sum | cut -c1-12)
+wheels=$cache/wheels-$(cat "$repository"/packages/*/pyproject.toml "$repository/requirements-dev.lock" | sha256sum | cut -c1-12)
 if [ ! -d "$wheels" ]; then
-	# Wheels only: this is the proof that the package installs on Windows without a compiler.
+	# Wheels only: this is the proof that the packages install on Windows without a compiler.
+	"$repository/.venv/bin/python" -c '
+import pathlib, sys, tomllib
+for name in sys.argv[1:]:
+    needed = tomllib.loads(pathlib.Path(name).read_text("utf-8"))["project"]["dependencies"]
+    print(*(one for one in needed if not one.startswith("kube-fairlead")), sep="\n")
+' "$repository"/packages/*/pyproject.toml >"$scratch/dependencies.txt"
 	"$uv" pip install -q --target "$scratch/wheels" --python-platform x86_64-pc-windows-msvc \
 		--python-version "$python_version" --only-binary :all: --compile-bytecode \
-		-c "$repository/requirements-dev.lock" -r "$repository/pyproject.toml" >"$scratch/log" 2>&1 ||
+		-c "$repository/requirements-dev.lock" -r "$scratch/dependencies.txt" >"$scratch/log" 2>&1 ||
 		fail "a dependency has no wheel for Windows: $(tail -n 5 "$scratch/log")"
 	find "$cache" -maxdepth 1 -name 'wheels-*' -mtime +1 -exec rm -rf {} +
 	mv "$scratch/wheels" "$wheels"

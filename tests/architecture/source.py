@@ -10,16 +10,27 @@ import tokenize
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-__all__ = ["ROOT", "Source", "assert_clean", "dotted_names", "every_file", "fairlead_modules", "snippet"]
+__all__ = [
+    "DISTRIBUTIONS",
+    "ROOT",
+    "Source",
+    "assert_clean",
+    "dotted_names",
+    "every_file",
+    "fairlead_modules",
+    "modules_of",
+    "snippet",
+]
 
 ROOT = Path(__file__).parents[2]
+DISTRIBUTIONS = ("kube_fairlead", "kube_fairlead_apiserver", "kube_fairlead_lab")
 
 
 @dataclasses.dataclass(frozen=True)
 class Source:
     """One Python file."""
 
-    name: str  # fairlead.base.clock
+    name: str  # kube_fairlead.base.clock
     path: str  # relative to the repository
     text: str = dataclasses.field(repr=False)
     is_package: bool = False
@@ -30,7 +41,7 @@ class Source:
 
     @property
     def package(self) -> str:
-        """The layer it belongs to: `base` for fairlead.base.clock, empty for fairlead itself."""
+        """`base` for kube_fairlead.base.clock, empty for kube_fairlead itself."""
         return [*self.name.split("."), ""][1]
 
     def comments(self) -> Iterator[tuple[int, str]]:
@@ -42,21 +53,28 @@ class Source:
         return f"{self.path}:{line} {what}"
 
 
-def snippet(text: str, name: str = "fairlead.agent.probe", *, is_package: bool = False) -> Source:
+def snippet(text: str, name: str = "kube_fairlead.agent.probe", *, is_package: bool = False) -> Source:
     """A module that exists only to show that a rule bites."""
     return Source(name=name, path=f"{name}.py", text=text, is_package=is_package)
 
 
 @functools.cache
+def modules_of(distribution: str) -> tuple[Source, ...]:
+    """Every module of one distribution, named by its import name."""
+    source = ROOT / "packages" / distribution.replace("_", "-") / "src"
+    return tuple(_load(path, source) for path in sorted((source / distribution).rglob("*.py")))
+
+
+@functools.cache
 def fairlead_modules() -> tuple[Source, ...]:
-    """Every module of the package."""
-    return tuple(_load(path, ROOT / "src") for path in sorted((ROOT / "src/fairlead").rglob("*.py")))
+    """Every module of the three distributions."""
+    return tuple(module for name in DISTRIBUTIONS for module in modules_of(name))
 
 
 @functools.cache
 def every_file() -> tuple[Source, ...]:
-    """Every Python file that people maintain here: the package, its tests, benchmarks and scripts."""
-    folders = [ROOT / name for name in ("tests", "bench", "hack", "examples")]
+    """Every Python file that people maintain here: the distributions, their tests, benchmarks and scripts."""
+    folders = [ROOT / name for name in ("tests", "bench", "hack", "examples")] + sorted(ROOT.glob("packages/*/tests"))
     others = [path for folder in folders for path in sorted(folder.rglob("*.py")) if "testdata" not in path.parts]
     return fairlead_modules() + tuple(_load(path, ROOT) for path in others)
 

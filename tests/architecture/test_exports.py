@@ -135,6 +135,6 @@ def test_it_lets_pass(text: str) -> None:
 
 
 def test_a_package_may_offer_what_it_imports() -> None:
-    text = "from fairlead.client.requests import Request\n__all__ = ['Request']"
-    assert export_faults(snippet(text, "fairlead.client", is_package=True)) == []
-    assert export_faults(snippet(text, "fairlead.client.door"))
+    text = "from kube_fairlead.client.requests import Request\n__all__ = ['Request']"
+    assert export_faults(snippet(text, "kube_fairlead.client", is_package=True)) == []
+    assert export_faults(snippet(text, "kube_fairlead.client.door"))

@@ -14,7 +14,7 @@ FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 def pages() -> Iterator[Path]:
     yield from sorted(ROOT.glob("*.md"))
-    for folder in ("bench", "deploy", "docs", "examples", "proto", "src"):
+    for folder in ("bench", "deploy", "docs", "examples", "packages", "proto"):
         yield from sorted((ROOT / folder).rglob("*.md"))
 
 

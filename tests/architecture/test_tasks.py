@@ -14,7 +14,7 @@ BANNED_NAMES = frozenset({"asyncio.TaskGroup", "asyncio.as_completed", "asyncio.
 
 
 def stray_tasks(source: Source) -> list[str]:
-    if source.name in {"fairlead.base.tasks", "fairlead.sim.loop"}:  # an event loop is what makes tasks
+    if source.name in {"kube_fairlead.base.tasks", "kube_fairlead_lab.sim.loop"}:  # an event loop is what makes tasks
         return []
     findings = [
         source.finding(node.lineno, f"{name}: use base.tasks, which names and owns its tasks")
@@ -77,7 +77,7 @@ def test_stray_tasks_are_found(text: str) -> None:
 
 
 def test_base_tasks_may_start_them() -> None:
-    assert stray_tasks(snippet("import asyncio\nasyncio.create_task(f())", "fairlead.base.tasks")) == []
+    assert stray_tasks(snippet("import asyncio\nasyncio.create_task(f())", "kube_fairlead.base.tasks")) == []
     assert stray_tasks(snippet("scope.start(f(), name='x')")) == []
 
 

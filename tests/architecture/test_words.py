@@ -97,12 +97,12 @@ def test_a_charter_passes() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("fairlead.agent.utils", ""),
-        ("fairlead.agent.string_utils", ""),
-        ("fairlead.common.x.helpers", ""),
-        ("fairlead.agent.x", "def helper(): pass"),
-        ("fairlead.agent.x", "class MiscHelpers: pass"),
-        ("fairlead.agent.x", "class C:\n    def _common(self): pass"),
+        ("kube_fairlead.agent.utils", ""),
+        ("kube_fairlead.agent.string_utils", ""),
+        ("kube_fairlead.common.x.helpers", ""),
+        ("kube_fairlead.agent.x", "def helper(): pass"),
+        ("kube_fairlead.agent.x", "class MiscHelpers: pass"),
+        ("kube_fairlead.agent.x", "class C:\n    def _common(self): pass"),
     ],
 )
 def test_an_empty_name_is_found(name: str, text: str) -> None:
@@ -110,7 +110,7 @@ def test_an_empty_name_is_found(name: str, text: str) -> None:
 
 
 def test_a_telling_name_passes() -> None:
-    assert empty_names(snippet("def common_prefix(): pass", "fairlead.agent.claims")) == []
+    assert empty_names(snippet("def common_prefix(): pass", "kube_fairlead.agent.claims")) == []
 
 
 @pytest.mark.parametrize("word", ["TO" + "DO", "FIX" + "ME", "XX" + "X"])

@@ -12,7 +12,7 @@ from typing import Any
 import grpclib.const
 import grpclib.server
 
-from fairlead.cloud.providers.external.channel import PACKAGE, message
+from kube_fairlead.cloud.providers.external.channel import PACKAGE, message
 
 __all__ = ["METHODS", "ExternalCloud"]
 

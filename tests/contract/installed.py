@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.base.clock import RealClock
-from fairlead.cli.install import bundle, removing
-from fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan
-from fairlead.testing import Access, ControlPlane
-from fairlead.testing.manifests import node as node_manifest
-from fairlead.testing.manifests import pod as pod_manifest
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.cli.install import bundle, removing
+from kube_fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan
+from kube_fairlead_lab.testing import Access, ControlPlane
+from kube_fairlead_lab.testing.manifests import node as node_manifest
+from kube_fairlead_lab.testing.manifests import pod as pod_manifest
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5683.site import EVENTS, NODES
 
 Json = dict[str, Any]

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.control_plane import ControlPlane
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, RawApi
+from kube_fairlead_lab.testing.control_plane import ControlPlane
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, RawApi
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.conftest import Define, Defined
 
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1"

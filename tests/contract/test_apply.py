@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map, custom_resource_definition
-from fairlead.testing.rawhttp import APPLY_PATCH, RawApi
+from kube_fairlead_lab.testing.manifests import config_map, custom_resource_definition
+from kube_fairlead_lab.testing.rawhttp import APPLY_PATCH, RawApi
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead.testing.control_plane import ControlPlane
+from kube_fairlead_lab.testing.control_plane import ControlPlane
 from tests.rawline import Line
 
 MAX_BODY_BYTES = 3 << 20

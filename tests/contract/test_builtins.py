@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.rawhttp import MERGE_PATCH, RawApi
+from kube_fairlead_lab.testing.rawhttp import MERGE_PATCH, RawApi
 
 TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "main", "image": "a:1"}]}}
 SELECTOR = {"matchLabels": {"app": "x"}}

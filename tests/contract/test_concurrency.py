@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from fairlead.testing.manifests import config_map, failure
-from fairlead.testing.rawhttp import JSON_PATCH, RawApi
+from kube_fairlead_lab.testing.manifests import config_map, failure
+from kube_fairlead_lab.testing.rawhttp import JSON_PATCH, RawApi
 
 MODIFIED = (
     'Operation cannot be fulfilled on configmaps "a": the object has been modified; '

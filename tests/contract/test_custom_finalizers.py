@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairlead.testing.manifests import custom_resource_definition
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import custom_resource_definition
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

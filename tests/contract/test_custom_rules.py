@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import custom_resource_definition
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import custom_resource_definition
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 Define = Callable[..., Awaitable[Any]]

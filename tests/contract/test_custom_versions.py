@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.rawhttp import JSON_PATCH, RawApi
+from kube_fairlead_lab.testing.rawhttp import JSON_PATCH, RawApi
 
 Define = Callable[..., Awaitable[Any]]
 

@@ -13,17 +13,17 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead.cli.install import bundle
-from fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan
-from fairlead.cloud.enforcement import Manager
-from fairlead.testing import Access, ControlPlane
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.ports import ReservedPort
-from fairlead.testing.processes import ManagedProcess, wait_until_ready
-from fairlead.testing.rawhttp import RawApi
-from tests.conftest import BOTH, make_plane
+from kube_fairlead.cli.install import bundle
+from kube_fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan
+from kube_fairlead.cloud.enforcement import Manager
+from kube_fairlead_lab.testing import Access, ControlPlane
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.ports import ReservedPort
+from kube_fairlead_lab.testing.processes import ManagedProcess, wait_until_ready
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.installed import CLOCK, HERE, install
+from tests.planes import BOTH, make_plane
 
 Json = dict[str, Any]
 
@@ -114,7 +114,7 @@ async def running(admin: RawApi, name: str, folder: Path, access: Access | None 
         inventory = folder / "cloud.conf"
         inventory.write_text("platforms: [on-prem]\ninstances: []\n", encoding="utf-8")
         arguments.append(f"--cloud-config={inventory}")
-    process = ManagedProcess(name, [sys.executable, "-m", "fairlead.cli", *arguments], folder=folder)
+    process = ManagedProcess(name, [sys.executable, "-m", "kube_fairlead.cli", *arguments], folder=folder)
     port.release()
     process.start()
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import secret, success
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import secret, success
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 INVALID = 'DeleteOptions.meta.k8s.io "" is invalid: '
 

@@ -13,19 +13,19 @@ from typing import Any
 
 import pytest
 
-from fairlead.api import crds
-from fairlead.api.gvk import GroupResource
-from fairlead.api.reserved import LIFECYCLE_GROUP_ALTERNATIVE, NAMESPACE_NODE_LEASE
-from fairlead.base import certificates
-from fairlead.base.environment import Environment
-from fairlead.cli.main import main
-from fairlead.testing import ControlPlane, EmbeddedControlPlane
-from fairlead.testing.embedded import EmbeddedOptions
-from fairlead.testing.manifests import node as node_manifest
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import Answer, RawApi
-from fairlead.webhook import manifests
-from tests.conftest import BOTH, make_plane
+from kube_fairlead.api import crds
+from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead.api.reserved import LIFECYCLE_GROUP_ALTERNATIVE, NAMESPACE_NODE_LEASE
+from kube_fairlead.base import certificates
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.cli.main import main
+from kube_fairlead.webhook import manifests
+from kube_fairlead_lab.testing import ControlPlane, EmbeddedControlPlane
+from kube_fairlead_lab.testing.embedded import EmbeddedOptions
+from kube_fairlead_lab.testing.manifests import node as node_manifest
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
+from tests.planes import BOTH, make_plane
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"

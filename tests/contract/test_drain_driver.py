@@ -10,18 +10,18 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.reserved import NODE_DRAIN
-from fairlead.base import tasks
-from fairlead.cli.install.plan import DRAIN, NAMESPACE, Plan
-from fairlead.driverapi.grpc import GrpcDriverChannel
-from fairlead.driverapi.messages import Work
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import pod as pod_manifest
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
-from tests.conftest import BOTH, make_plane
+from kube_fairlead.api.reserved import NODE_DRAIN
+from kube_fairlead.base import tasks
+from kube_fairlead.cli.install.plan import DRAIN, NAMESPACE, Plan
+from kube_fairlead.driverapi.grpc import GrpcDriverChannel
+from kube_fairlead.driverapi.messages import Work
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import pod as pod_manifest
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.installed import CLOCK, HERE, PODS, access_of, until_policed
 from tests.contract.test_delegated_access import INSTANCE, SCRAPER, ask, prepare, running, token_of
+from tests.planes import BOTH, make_plane
 from tests.spec.kep5683.site import NODES
 
 BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.conftest import Refused, inside
 
 EVENTS = "events.events.k8s.io/v1"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.control_plane import ControlPlane
-from fairlead.testing.manifests import failure, pod
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.control_plane import ControlPlane
+from kube_fairlead_lab.testing.manifests import failure, pod
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 
 @pytest.fixture

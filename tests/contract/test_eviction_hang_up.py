@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.manifests import pod
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.manifests import pod
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.rawline import Line
 
 PODS = "/api/v1/namespaces/default/pods"

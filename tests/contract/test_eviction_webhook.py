@@ -16,19 +16,19 @@ from typing import Any
 
 import pytest
 
-from fairlead.base import tasks
-from fairlead.cli.install import bundle
-from fairlead.cli.install.plan import AGENT, DRAIN, NAMESPACE, Plan
-from fairlead.election.fence import FenceMode
-from fairlead.testing import Access, ControlPlane
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.manifests import pod as pod_manifest
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.ports import ReservedPort
-from fairlead.testing.processes import ManagedProcess, wait_until_ready
-from fairlead.testing.rawhttp import Answer, RawApi
-from tests.conftest import BOTH, make_plane
+from kube_fairlead.base import tasks
+from kube_fairlead.cli.install import bundle
+from kube_fairlead.cli.install.plan import AGENT, DRAIN, NAMESPACE, Plan
+from kube_fairlead.election.fence import FenceMode
+from kube_fairlead_lab.testing import Access, ControlPlane
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.manifests import pod as pod_manifest
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.ports import ReservedPort
+from kube_fairlead_lab.testing.processes import ManagedProcess, wait_until_ready
+from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
 from tests.contract.installed import CLOCK, HERE, THERE, access_of, install, until_policed
+from tests.planes import BOTH, make_plane
 
 Json = dict[str, Any]
 
@@ -71,7 +71,7 @@ class Site:
         access = Access(url=admin.access.url, ca_file=admin.access.ca_file, user=WEBHOOK, token=token)
         words = ["webhook", f"--kubeconfig={write_kubeconfig(self.folder / 'kc', access)}", *arguments]
         words += ["--bind-address=127.0.0.1", f"--secure-port={self.port.number}", "--tls-name=127.0.0.1", *flags]
-        webhook = ManagedProcess("webhook", [sys.executable, "-m", "fairlead.cli", *words], folder=self.folder)
+        webhook = ManagedProcess("webhook", [sys.executable, "-m", "kube_fairlead.cli", *words], folder=self.folder)
         webhook.start()
 
         async def listening() -> bool:

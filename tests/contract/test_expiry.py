@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from fairlead.testing import (
+from kube_fairlead_lab.testing import (
     ControlPlane,
     EmbeddedControlPlane,
     EmbeddedOptions,
@@ -14,10 +14,10 @@ from fairlead.testing import (
     KubeOptions,
     require_real,
 )
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.manifests import secret
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.manifests import secret
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 PATH = "/api/v1/namespaces/default/secrets"
 FORGET = "--etcd-compaction-interval=1s"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import Answer, RawApi
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
 
 UNKNOWN = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","colour":"red"},"data":{"k":"v"},"size":1}'
 TWICE = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"k":"v","k":"w"}}'

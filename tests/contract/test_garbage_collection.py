@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.control_plane import ADMIN, ControlPlane
+from kube_fairlead_lab.testing.control_plane import ADMIN, ControlPlane
 from tests.rawline import Line
 
 PATH = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

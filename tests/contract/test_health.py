@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])

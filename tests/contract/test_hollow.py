@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from fairlead.api import wire
-from fairlead.api.apps_v1 import DaemonSet, Deployment, StatefulSet
-from fairlead.api.core_v1 import Namespace, Node, Pod
-from fairlead.api.meta import ObjectMeta
-from fairlead.client import Client, subresources
-from fairlead.client.informer import Handler, Informer
-from fairlead.hollow import ANNOTATION_ENDS, HollowCluster, HollowOptions, plan_nodes
-from fairlead.testing import ControlPlane, KubeControlPlane, KubeOptions, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.processes import ManagedProcess
+from kube_fairlead.api import wire
+from kube_fairlead.api.apps_v1 import DaemonSet, Deployment, StatefulSet
+from kube_fairlead.api.core_v1 import Namespace, Node, Pod
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.client import Client, subresources
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead_lab.hollow import ANNOTATION_ENDS, HollowCluster, HollowOptions, plan_nodes
+from kube_fairlead_lab.testing import ControlPlane, KubeControlPlane, KubeOptions, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.processes import ManagedProcess
 
 SPACE = "shop"
 PATIENCE_SECONDS = 60
@@ -98,7 +98,7 @@ async def test_workloads_live_and_end(isolated_control_plane: ControlPlane) -> N
 
 
 async def test_the_command(isolated_control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> None:
-    command = [sys.executable, "-m", "fairlead.cli", "hollow", f"--kubeconfig={isolated_control_plane.kubeconfig}"]
+    command = [sys.executable, "-m", "kube_fairlead.cli", "hollow", f"--kubeconfig={isolated_control_plane.kubeconfig}"]
     folder = tmp_path_factory.mktemp("hollow")
     hollow = ManagedProcess("hollow", [*command, "--nodes=4", "--pods-per-node=2"], folder=folder)
     hollow.start()

@@ -15,21 +15,21 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.reserved import NODE_SHUTDOWN
-from fairlead.base import tasks
-from fairlead.cli.install import bundle, removing
-from fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan, ShutdownPlan
-from fairlead.cloud.enforcement import Manager
-from fairlead.hollow import HollowCluster, HollowOptions, plan_nodes
-from fairlead.testing import Access, ControlPlane
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.manifests import node as node_manifest
-from fairlead.testing.manifests import pod as pod_manifest
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import Answer, RawApi
-from tests.conftest import BOTH, make_plane
+from kube_fairlead.api.reserved import NODE_SHUTDOWN
+from kube_fairlead.base import tasks
+from kube_fairlead.cli.install import bundle, removing
+from kube_fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan, ShutdownPlan
+from kube_fairlead.cloud.enforcement import Manager
+from kube_fairlead_lab.hollow import HollowCluster, HollowOptions, plan_nodes
+from kube_fairlead_lab.testing import Access, ControlPlane
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.manifests import node as node_manifest
+from kube_fairlead_lab.testing.manifests import pod as pod_manifest
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
 from tests.contract.installed import CLOCK, HERE, PODS, THERE, access_of, install, path_of, until_policed
+from tests.planes import BOTH, make_plane
 from tests.spec.kep5683.site import EVENTS, NODES, Site, until
 
 Json = dict[str, Any]
@@ -113,7 +113,7 @@ async def test_a_drain_driver_drains_with_its_own_account(admin: RawApi, other_s
         async with RawApi(access) as account:
             await until_policed(account, foreign=HERE)
     plans = [dataclasses.replace(plan, name=THERE) for plan in plan_nodes(1)]
-    driver = [sys.executable, "-m", "fairlead.cli", "driver", "drain", f"--node-name={THERE}"]
+    driver = [sys.executable, "-m", "kube_fairlead.cli", "driver", "drain", f"--node-name={THERE}"]
     flags = [f"--kubeconfig={kubeconfigs[DRAIN]}", f"--registry-dir={site.folder / 'registry'}"]
     async with plane.client() as client, HollowCluster(client, plans, HollowOptions(only_kubelets=True)).running():
         pod = pod_manifest("web", node_name=THERE, labels={"app": "web"})
@@ -146,7 +146,7 @@ def started_as_installed(folder: Path, pod: Json, access: Access, container: Jso
     arguments = [one.replace("$(POD_UID)", pod["uid"]) for one in arguments]
     environment = ["/usr/bin/env", f"POD_NAME={pod['name']}", f"POD_UID={pod['uid']}"]
     kubeconfig = write_kubeconfig(folder / f"kc-{container['name']}", access)
-    program = [sys.executable, "-m", "fairlead.cli", *arguments, f"--kubeconfig={kubeconfig}", *flags]
+    program = [sys.executable, "-m", "kube_fairlead.cli", *arguments, f"--kubeconfig={kubeconfig}", *flags]
     process = ManagedProcess(container["name"], [*environment, *program], folder=folder)
     process.start()
     return process
@@ -300,7 +300,7 @@ async def test_a_manager_works_and_its_follower_is_fenced(
     arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     arguments = [one for one in arguments if not one.startswith(("--bind-address", "--secure-port"))]
     environment = ["/usr/bin/env", f"POD_NAME={pod['name']}", f"POD_UID={pod['uid']}"]
-    program = [sys.executable, "-m", "fairlead.cli", *arguments, f"--kubeconfig={kubeconfig}", "--secure-port=0"]
+    program = [sys.executable, "-m", "kube_fairlead.cli", *arguments, f"--kubeconfig={kubeconfig}", "--secure-port=0"]
     manager = ManagedProcess("manager", [*environment, *program], folder=folder)
     lost = {
         "apiVersion": "lifecycle.k8s.io/v1alpha1",

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.conftest import Refused, inside
 
 JOBS, CRON_JOBS = "jobs.batch/v1", "cronjobs.batch/v1"

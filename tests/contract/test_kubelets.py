@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import node, pod
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import node, pod
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 
 @dataclass(frozen=True)

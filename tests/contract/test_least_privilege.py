@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fairlead.cli.install import fields
-from fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, Plan, ShutdownPlan
-from fairlead.election.fence import FenceMode
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import pod as pod_manifest
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
-from tests.conftest import BOTH, make_plane
+from kube_fairlead.cli.install import fields
+from kube_fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, Plan, ShutdownPlan
+from kube_fairlead.election.fence import FenceMode
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import pod as pod_manifest
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.installed import HERE, THERE, access_of, install, until_policed
+from tests.planes import BOTH, make_plane
 from tests.spec.kep5683.site import EVENTS, NODES
 
 Json = dict[str, Any]

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fairlead.testing.manifests import config_map, failure
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import config_map, failure
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.conftest import Refused
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.conftest import Refused, inside
 
 POLICIES, INGRESSES = "networkpolicies.networking.k8s.io/v1", "ingresses.networking.k8s.io/v1"

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from fairlead.testing.manifests import node
-from fairlead.testing.rawhttp import STRATEGIC_PATCH, RawApi
+from kube_fairlead_lab.testing.manifests import node
+from kube_fairlead_lab.testing.rawhttp import STRATEGIC_PATCH, RawApi
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map, failure, secret, success
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import config_map, failure, secret, success
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.testing.manifests import secret
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import secret
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 EVERYTHING = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}

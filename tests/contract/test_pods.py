@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from fairlead.testing.manifests import pod
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import pod
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 
 @pytest.fixture

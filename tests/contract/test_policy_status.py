@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 Json = dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.testing.manifests import pod, secret
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import pod, secret
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 # What kubectl really sends.

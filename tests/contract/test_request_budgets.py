@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from fairlead.apiserver.http.newcomers import NEWCOMERS
-from fairlead.base.tasks import TaskScope
-from fairlead.testing import EmbeddedControlPlane, EmbeddedOptions
-from fairlead.testing.control_plane import Access
-from fairlead.testing.manifests import config_map
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import Answer, RawApi
+from kube_fairlead.base.tasks import TaskScope
+from kube_fairlead_apiserver.http.newcomers import NEWCOMERS
+from kube_fairlead_lab.testing import EmbeddedControlPlane, EmbeddedOptions
+from kube_fairlead_lab.testing.control_plane import Access
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
 from tests.contract.test_webhooks import CONFIG_MAPS, REGISTRATION, Hook, hook
 
 __all__ = ["hook"]  # a fixture

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from fairlead.api import crds
-from fairlead.api.reserved import ANNOTATION_REQUESTED_BY
-from fairlead.cli.install import removing, requesters
-from fairlead.cli.install.plan import Plan
-from fairlead.testing import ControlPlane
-from fairlead.testing.rawhttp import Answer, RawApi
+from kube_fairlead.api import crds
+from kube_fairlead.api.reserved import ANNOTATION_REQUESTED_BY
+from kube_fairlead.cli.install import removing, requesters
+from kube_fairlead.cli.install.plan import Plan
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
 
 Json = dict[str, Any]
 

@@ -7,9 +7,9 @@ import asyncio
 import aiohttp
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import config_map, custom_resource_definition
-from fairlead.testing.rawhttp import JSON_PATCH, RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import config_map, custom_resource_definition
+from kube_fairlead_lab.testing.rawhttp import JSON_PATCH, RawApi
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import pod
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import pod
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 AUTHENTICATION = "/apis/authentication.k8s.io/v1"
 AUTHORIZATION = "/apis/authorization.k8s.io/v1"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.testing.manifests import node, pod, secret
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import node, pod, secret
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 
 @pytest.fixture

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.base.clock import RealClock
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.control_plane import Access
-from fairlead.testing.manifests import config_map, secret
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.control_plane import Access
+from kube_fairlead_lab.testing.manifests import config_map, secret
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 EVENTS = 300
 EVENT_BYTES = 20_000

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import config_map, pod
-from fairlead.testing.rawhttp import JSON_PATCH, STRATEGIC_PATCH, RawApi
+from kube_fairlead_lab.testing.manifests import config_map, pod
+from kube_fairlead_lab.testing.rawhttp import JSON_PATCH, STRATEGIC_PATCH, RawApi
 
 
 def deployment(name: str, replicas: int) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import secret
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import secret
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 INVALID = 'ListOptions.meta.k8s.io "" is invalid: '
 NEEDED = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"

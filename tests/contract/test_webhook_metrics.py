@@ -7,8 +7,8 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.test_webhooks import Hook, hook, path, register
 
 __all__ = ["hook", "path", "register"]  # fixtures

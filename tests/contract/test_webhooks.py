@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fairlead.testing.credentials import CertificateAuthority
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import JSON_PATCH, RawApi
+from kube_fairlead_lab.testing.credentials import CertificateAuthority
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import JSON_PATCH, RawApi
 
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1"
 CONFIG_MAPS = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": ["configmaps"]}

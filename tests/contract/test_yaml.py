@@ -1,7 +1,7 @@
 """YAML bodies: what kube-apiserver makes of them, by thousands of generated scalars and many whole documents.
 
 Each is put into a custom resource that keeps whatever it is given, and what the server makes of it is compared with
-what `fairlead.api.yamltext` reads: so on real Kubernetes the reader is judged, and on the embedded server its use.
+what `kube_fairlead.api.yamltext` reads: so on real Kubernetes the reader is judged, and on the embedded server its use.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.yamltext.reading import Reading, YamlError
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.api.yamltext.reading import Reading, YamlError
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 _GROUP = "yaml.example.com"
 _DEFINITION = {

@@ -15,11 +15,11 @@ import uuid
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
-from fairlead.api import crds
-from fairlead.base.clock import RealClock
-from fairlead.testing import KubeControlPlane, KubeOptions, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.api import crds
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing import KubeControlPlane, KubeOptions, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.e2e.node import Node
 
 __all__ = ["Cluster", "are_ready", "cluster", "start"]
@@ -232,7 +232,7 @@ def _prepare(plane: KubeControlPlane, folder: pathlib.Path, name: str, number: i
     kubelet = (
         f"{plane.binaries.component('kubelet')} --config=/share/kubelet.json --kubeconfig=/share/kubelet.kubeconfig"
     )
-    fairlead = f"{sys.executable} -m fairlead.cli"
+    fairlead = f"{sys.executable} -m kube_fairlead.cli"
     way = f"--kubeconfig=/share/admin.kubeconfig --node-name={name}"
     for unit, command, after in (
         ("containerd", f"{parts}/root/usr/bin/containerd -c /share/containerd.toml", "dbus.service"),

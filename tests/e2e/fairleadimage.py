@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from packaging.requirements import Requirement
 
-import fairlead
+import kube_fairlead
 
 __all__ = ["REFERENCE", "write"]
 
@@ -24,7 +24,7 @@ _IMAGES = pathlib.Path(__file__).parents[2] / "hack" / "e2e" / "image.py"
 _LEFT_OUT = re.compile(r"/(__pycache__|test|site-packages|idlelib|tkinter|ensurepip|config-[^/]*)(/|$)")
 _PROGRAM = """#!{python}
 import sys
-from fairlead.cli.__main__ import main
+from kube_fairlead.cli.__main__ import main
 sys.exit(main())
 """
 
@@ -59,11 +59,11 @@ def _library() -> Iterator[tuple[str, pathlib.Path]]:
 def _distributions() -> Iterator[tuple[str, pathlib.Path]]:
     """Fairlead and all that it needs: where that is in the image, and here."""
     packages = pathlib.Path(sys.base_prefix) / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
-    own = pathlib.Path(fairlead.__file__).parent
+    own = pathlib.Path(kube_fairlead.__file__).parent
     for path in own.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
-            yield str(packages / "fairlead" / path.relative_to(own)), path
-    for name in _needed("fairlead", set()):
+            yield str(packages / "kube_fairlead" / path.relative_to(own)), path
+    for name in _needed("kube-fairlead", set()):
         for file in importlib.metadata.distribution(name).files or ():
             path = pathlib.Path(str(file.locate()))
             if path.is_file() and "__pycache__" not in path.parts and ".." not in file.parts:

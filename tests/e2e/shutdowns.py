@@ -12,7 +12,7 @@ import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.e2e import cluster
 from tests.e2e.cluster import Cluster
 

@@ -38,7 +38,7 @@ async def test_what_install_prints_sees_the_pods_of_a_real_node_out(real: Cluste
         await pair.power_off((AGENT,))
         await pair.until_asked("low", AGENT)
         # In the node's own process namespace; the holder has another command line.
-        await asyncio.to_thread(node.run, "pkill", "-KILL", "-f", "fairlead.cli agent")
+        await asyncio.to_thread(node.run, "pkill", "-KILL", "-f", "kube_fairlead.cli agent")
         await pair.see("the node is down", lambda: not node.is_up)
     assert await pair.ends(AGENT) == ENDED_WELL
     low, middle, critical = (pair.said(group, AGENT) for group in GROUPS)

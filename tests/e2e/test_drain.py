@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.e2e.cluster import Cluster
 
 pytestmark = pytest.mark.timeout(600)
@@ -100,7 +100,7 @@ async def test_a_node_is_drained_of_real_containers(real: Cluster) -> None:
 
     async with watching(real, "na") as reasons:
         drain = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-u", "-m", "fairlead.cli", "drain", "na", f"--kubeconfig={real.plane.kubeconfig}"),
+            *(sys.executable, "-u", "-m", "kube_fairlead.cli", "drain", "na", f"--kubeconfig={real.plane.kubeconfig}"),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
@@ -125,7 +125,7 @@ async def test_a_node_is_drained_of_real_containers(real: Cluster) -> None:
         await real.until("all pods are ready elsewhere", lambda: all_ready(5))
 
         uncordon = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "fairlead.cli", "uncordon", "na", f"--kubeconfig={real.plane.kubeconfig}"),
+            *(sys.executable, "-m", "kube_fairlead.cli", "uncordon", "na", f"--kubeconfig={real.plane.kubeconfig}"),
             stdout=asyncio.subprocess.PIPE,
         )
         assert await asyncio.wait_for(uncordon.wait(), 120) == 0

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5673.objects import Kind, serve
 from tests.spec.kep5673.programs import Webhook
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.base.clock import RealClock
-from fairlead.testing import ControlPlane
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi, RawWatch
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi, RawWatch
 from tests.examples.conftest import DATABASES
 from tests.spec.kep5673.objects import Kind
 

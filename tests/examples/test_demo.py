@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fairlead.cli.demo.scenes import SCENES
+from kube_fairlead_lab.demo.scenes import SCENES
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -18,7 +18,7 @@ def comparable(text: str) -> set[str]:
 
 
 def test_every_scene_holds_and_the_readme_shows_what_is_printed() -> None:
-    command = [sys.executable, "-m", "fairlead.cli", "demo"]
+    command = [sys.executable, "-m", "kube_fairlead.cli", "demo"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert f"{len(SCENES)} scenes held." in result.stdout

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from fairlead.base import files
-from fairlead.base.clock import RealClock
-from fairlead.cloud.enforcement import Manager, ccm_manifests
-from fairlead.testing import ControlPlane
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.credentials import CertificateAuthority
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base import files
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.cloud.enforcement import Manager, ccm_manifests
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.credentials import CertificateAuthority
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.examples.conftest import EXAMPLES
 from tests.goprograms import go_program
 from tests.spec.kep5778.cluster import NODES, account_access, apply, create_node, set_ready
@@ -96,7 +96,7 @@ class Nimbus:
         }
         (self.folder / "nimbus.yaml").write_text(json.dumps(config), encoding="utf-8")
         command = [
-            *(sys.executable, "-m", "fairlead.cli", "cloud-controller-manager", f"--kubeconfig={kubeconfig}"),
+            *(sys.executable, "-m", "kube_fairlead.cli", "cloud-controller-manager", f"--kubeconfig={kubeconfig}"),
             *("--cloud-provider=external-grpc", f"--cloud-config={self.folder / 'nimbus.yaml'}", "--secure-port=0"),
             *("--controllers=*,route,service", "--cluster-cidr=10.244.0.0/16", *_PERIODS),
             "--node-vanishing-share=0.5",  # of four machines two are missing

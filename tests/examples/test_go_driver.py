@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.examples.conftest import EXAMPLES
 from tests.goprograms import go_program
 from tests.spec.kep5683.conftest import admin, lifecycle_plane, make_site

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.drivers import sdk
-from fairlead.testing import ControlPlane
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.drivers import sdk
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.examples.conftest import EXAMPLES
 from tests.spec.kep5683.conftest import admin, lifecycle_plane, make_site
 from tests.spec.kep5683.site import Site, condition, until

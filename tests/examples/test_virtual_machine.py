@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.time import parse_time
-from fairlead.base.clock import RealClock
-from fairlead.testing import ControlPlane
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi, RawWatch
+from kube_fairlead.api.time import parse_time
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi, RawWatch
 from tests.examples.conftest import MACHINES
 from tests.spec.kep5673.objects import Kind
 

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from fairlead.apiserver.http.connection import Connection
-from fairlead.apiserver.http.flow import AHEAD_BYTES
-from fairlead.apiserver.http.site import Handler, Site
-from fairlead.base.tasks import TaskSet
+from kube_fairlead.base.tasks import TaskSet
+from kube_fairlead_apiserver.http.connection import Connection
+from kube_fairlead_apiserver.http.flow import AHEAD_BYTES
+from kube_fairlead_apiserver.http.site import Handler, Site
 
 __all__ = ["READ_BYTES", "converse"]
 

@@ -11,17 +11,17 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from fairlead.api import errors, selectors
-from fairlead.api.gvk import GroupVersionKind
-from fairlead.apiserver.cel.environment import Environment
-from fairlead.apiserver.cel.errors import CelError
-from fairlead.apiserver.http.messages import Request, Response, status_response
-from fairlead.apiserver.patch.json_patch import apply_json_patch
-from fairlead.apiserver.patch.merge_patch import apply_merge_patch
-from fairlead.apiserver.security.pki.pem import certificates_fault
-from fairlead.apiserver.types import protobuf
-from fairlead.apiserver.verbs.body import decode_json, decode_yaml
-from fairlead.apiserver.verbs.patch import decode_patch
+from kube_fairlead.api import errors, selectors
+from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead_apiserver.cel.environment import Environment
+from kube_fairlead_apiserver.cel.errors import CelError
+from kube_fairlead_apiserver.http.messages import Request, Response, status_response
+from kube_fairlead_apiserver.patch.json_patch import apply_json_patch
+from kube_fairlead_apiserver.patch.merge_patch import apply_merge_patch
+from kube_fairlead_apiserver.security.pki.pem import certificates_fault
+from kube_fairlead_apiserver.types import protobuf
+from kube_fairlead_apiserver.verbs.body import decode_json, decode_yaml
+from kube_fairlead_apiserver.verbs.patch import decode_patch
 from tests.fuzz.conversation import converse
 
 __all__ = ["SEEDS", "TARGETS"]

@@ -9,12 +9,24 @@ from typing import Any
 
 import aiohttp
 
-from fairlead.base.clock import RealClock
-from fairlead.base.randomness import SeededRandomness
-from fairlead.testing import ControlPlane
-from fairlead.testing.history import Action, Create, Delete, Event, Get, History, Outcome, Put, Refused, Saw, Stored
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import Answer, RawApi
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.base.randomness import SeededRandomness
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.history import (
+    Action,
+    Create,
+    Delete,
+    Event,
+    Get,
+    History,
+    Outcome,
+    Put,
+    Refused,
+    Saw,
+    Stored,
+)
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
 
 PATH = "/api/v1/namespaces/default/configmaps"
 

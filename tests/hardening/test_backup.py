@@ -5,11 +5,11 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from fairlead.base.environment import Environment
-from fairlead.cli.main import main
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.control_plane import Access
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.cli.main import main
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.control_plane import Access
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"

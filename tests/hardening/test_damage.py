@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.control_plane import ControlPlaneFailed
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.control_plane import ControlPlaneFailed
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.hardening.load import PATH, revision_of
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fairlead.apiserver.security.pki.keyring import open_keyring, serving_names
-from fairlead.base.clock import VirtualClock
-from fairlead.base.randomness import SystemRandomness
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.clock import VirtualClock
+from kube_fairlead.base.randomness import SystemRandomness
+from kube_fairlead_apiserver.security.pki.keyring import open_keyring, serving_names
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.hardening.load import PATH
 
 

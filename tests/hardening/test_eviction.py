@@ -10,10 +10,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.manifests import pod
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.manifests import pod
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.test_webhooks import REGISTRATION, Hook, hook
 from tests.smalldisk import fill, small_disk
 

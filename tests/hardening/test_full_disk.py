@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import EmbeddedControlPlane, EmbeddedOptions, components
-from fairlead.testing.control_plane import Access
-from fairlead.testing.processes import ManagedProcess, wait_until_ready
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import EmbeddedControlPlane, EmbeddedOptions, components
+from kube_fairlead_lab.testing.control_plane import Access
+from kube_fairlead_lab.testing.processes import ManagedProcess, wait_until_ready
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.hardening.load import PATH
 from tests.smalldisk import fill, small_disk
 
@@ -117,7 +117,7 @@ async def test_what_is_deleted_makes_room(disk: Path) -> None:
 
 
 def start_on_any_port(disk: Path, folder: Path) -> ManagedProcess:
-    command = [sys.executable, "-m", "fairlead.cli", "apiserver", f"--data-dir={disk}", "--secure-port=0"]
+    command = [sys.executable, "-m", "kube_fairlead.cli", "apiserver", f"--data-dir={disk}", "--secure-port=0"]
     process = ManagedProcess("fairlead-apiserver", command, folder=folder)
     process.start()
     return process

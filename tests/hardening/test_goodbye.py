@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.base.clock import RealClock
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 # To release the Lease and to write the last Events: some seconds each, whatever the Lease's own times are.
 WITHIN_SECONDS = 8.0
@@ -56,7 +56,7 @@ async def test_a_component_ends_within_seconds(
 ) -> None:
     clock = RealClock()
     flags = [f"--kubeconfig={plane.kubeconfig}", "--secure-port=0"]
-    arguments = [sys.executable, "-m", "fairlead.cli", *command(short_path), *flags]
+    arguments = [sys.executable, "-m", "kube_fairlead.cli", *command(short_path), *flags]
     process = ManagedProcess("component", arguments, folder=short_path)
     async with RawApi(plane.access()) as api:
         (await api.post("/api/v1/nodes", {"metadata": {"name": NODE}})).expect(201)

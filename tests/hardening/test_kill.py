@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.base.randomness import SeededRandomness
-from fairlead.testing import EmbeddedControlPlane, EmbeddedOptions
-from fairlead.testing.history import Event, HistoryImpossible, check, check_watch
-from fairlead.testing.manifests import config_map
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.randomness import SeededRandomness
+from kube_fairlead_lab.testing import EmbeddedControlPlane, EmbeddedOptions
+from kube_fairlead_lab.testing.history import Event, HistoryImpossible, check, check_watch
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.hardening.load import PATH, Load, revision_of, watch_from
 
 

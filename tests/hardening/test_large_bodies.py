@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.rawhttp import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, RawApi
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.rawhttp import APPLY_PATCH, JSON_PATCH, MERGE_PATCH, RawApi
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.testing import ControlPlaneFailed, EmbeddedControlPlane
+from kube_fairlead_lab.testing import ControlPlaneFailed, EmbeddedControlPlane
 
 SECRET = ("fairlead.db*", "pki/*.key", "admin.kubeconfig")
 

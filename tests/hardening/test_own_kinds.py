@@ -6,8 +6,8 @@ from pathlib import Path
 
 import yaml
 
-from fairlead.testing import EmbeddedControlPlane, EmbeddedOptions
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import EmbeddedControlPlane, EmbeddedOptions
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TRANSITIONS = "/apis/lifecycle.k8s.io/v1alpha1/lifecycletransitions"

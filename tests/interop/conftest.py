@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import ControlPlane, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 COMMAND_SECONDS = 60
 

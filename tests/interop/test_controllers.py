@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import (
+from kube_fairlead_lab.testing import (
     ControlPlane,
     EmbeddedControlPlane,
     EmbeddedOptions,
@@ -15,9 +15,9 @@ from fairlead.testing import (
     KubeOptions,
     require_real,
 )
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.interop.conftest import Kubectl
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("controllers")]

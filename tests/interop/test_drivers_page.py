@@ -15,16 +15,16 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fairlead.base.clock import RealClock
-from fairlead.driverapi.errors import DriverError
-from fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
-from fairlead.driverapi.messages import Work
-from fairlead.testing import ControlPlane, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.ports import ReservedPort
-from fairlead.testing.processes import ManagedProcess, wait_until_ready
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.driverapi.errors import DriverError
+from kube_fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
+from kube_fairlead.driverapi.messages import Work
+from kube_fairlead_lab.testing import ControlPlane, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.ports import ReservedPort
+from kube_fairlead_lab.testing.processes import ManagedProcess, wait_until_ready
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 PAGE = (Path(__file__).parents[2] / "docs" / "drivers.md").read_text(encoding="utf-8")
 PROGRAMS = dict(re.findall(r"<!-- run: (\w+) -->\n```\w+\n(.*?)```", PAGE, re.DOTALL))

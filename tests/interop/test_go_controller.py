@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import config_map, custom_resource_definition, pod, secret
-from fairlead.testing.rawhttp import RawApi, RawWatch
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import config_map, custom_resource_definition, pod, secret
+from kube_fairlead_lab.testing.rawhttp import RawApi, RawWatch
 from tests.goprograms import go_program
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("go-controller")]

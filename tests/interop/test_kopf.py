@@ -11,9 +11,9 @@ from typing import Any
 import kopf
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import custom_resource_definition
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import custom_resource_definition
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 # kopf's own code warns on current Python and libraries; that is not ours to fail on.
 pytestmark = pytest.mark.filterwarnings("default")

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import custom_resource_definition
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import custom_resource_definition
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 OPERATOR = Path(__file__).with_name("kopf_operator.py")
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

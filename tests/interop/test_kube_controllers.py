@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.base.clock import RealClock
-from fairlead.testing import ControlPlane, EmbeddedControlPlane, EmbeddedOptions, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi, RawWatch
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing import ControlPlane, EmbeddedControlPlane, EmbeddedOptions, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi, RawWatch
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("kube-controllers")]
 

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from fairlead.testing.manifests import config_map, pod
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import config_map, pod
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.interop.conftest import Kubectl
 
 pytestmark = pytest.mark.kube

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.binaries import KubeBinaries
 from tests.interop.conftest import Kubectl
 
 pytestmark = pytest.mark.kube

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.interop.conftest import Kubectl
 
 pytestmark = pytest.mark.kube

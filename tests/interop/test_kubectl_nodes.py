@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.manifests import pod
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import pod
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.interop.conftest import Kubectl
 
 pytestmark = pytest.mark.kube

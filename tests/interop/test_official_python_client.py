@@ -18,8 +18,8 @@ import pytest
 from kubernetes import aio, client, config, informer, utils
 from kubernetes.client.exceptions import ApiException
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 # The client's own code warns on current Python and libraries; that is not ours to fail on.
 pytestmark = pytest.mark.filterwarnings("default")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import ControlPlane
+from kube_fairlead_lab.testing import ControlPlane
 
 # It is generated and only half typed: a type checker would complain about every second call.
 client: Any = importlib.import_module("kubernetes.client")

@@ -14,9 +14,9 @@ import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.control_plane import Access
-from fairlead.testing.plugin import watch_over
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.control_plane import Access
+from kube_fairlead_lab.testing.plugin import watch_over
 
 # The library's own code warns on current Python and libraries; that is not ours to fail on.
 pytestmark = pytest.mark.filterwarnings("default")

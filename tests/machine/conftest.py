@@ -11,24 +11,24 @@ from typing import Any
 
 import grpclib.server
 import pytest
-
-from fairlead.api import wire
-from fairlead.api.core_v1 import Node, Pod
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
-from fairlead.api.meta import ObjectMeta
-from fairlead.api.scheduling_v1 import PriorityClass
-from fairlead.client.client import Client
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.plugin import watch_over
-from tests.machine.machine import Machine, a_machine
 from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
+
+from kube_fairlead.api import wire
+from kube_fairlead.api.core_v1 import Node, Pod
+from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.api.scheduling_v1 import PriorityClass
+from kube_fairlead.client.client import Client
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.plugin import watch_over
+from tests.machine.machine import Machine, a_machine
 
 _UNIT = """[Unit]
 After=systemd-logind.service
 StartLimitIntervalSec=0
 [Service]
-ExecStart={python} -m fairlead.cli agent --kubeconfig=/share/kubeconfig --node-name=node-1 --config=/share/agent.yaml \\
-  --registry-dir=/share/registry --state-dir=/share/state --v=4
+ExecStart={python} -m kube_fairlead.cli agent --kubeconfig=/share/kubeconfig --node-name=node-1 \\
+  --config=/share/agent.yaml --registry-dir=/share/registry --state-dir=/share/state --v=4
 Restart=always
 RestartSec=100ms
 NotifyAccess=main

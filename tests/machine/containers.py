@@ -15,9 +15,9 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from fairlead.base.environment import Environment
-from fairlead.driverapi import http2
-from fairlead.testing.real import require_real
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.driverapi import http2
+from kube_fairlead_lab.testing.real import require_real
 from tests.machine.machine import Machine
 
 _PACKAGES = ("containerd", "runc", "busybox-static")

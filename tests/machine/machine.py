@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 
-from fairlead.testing.real import require_real
+from kube_fairlead_lab.testing.real import require_real
 
 _NEEDED = ("unshare", "nsenter", "dbus-daemon", "busctl", "systemctl")
 _HIERARCHIES = ("systemd", "unified")

@@ -6,7 +6,7 @@ import functools
 
 import pytest
 
-from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from tests.machine.conftest import RealNode
 
 pytestmark = [pytest.mark.kube, pytest.mark.timeout(300)]
@@ -80,7 +80,7 @@ async def test_an_agent_that_is_killed_in_the_middle_is_started_again_and_goes_o
 async def test_where_no_systemd_keeps_the_lock_a_parent_does_and_starts_the_agent_again(node: RealNode) -> None:
     """As in a container: whoever kills the agent kills a child of `fairlead hold`."""
     path = node.machine.share / "units" / "fairlead-agent.service"
-    unit = path.read_text().replace("fairlead.cli agent", "fairlead.cli hold --socket=/share/lock.sock agent")
+    unit = path.read_text().replace("kube_fairlead.cli agent", "kube_fairlead.cli hold --socket=/share/lock.sock agent")
     left_out = ("NotifyAccess=", "FileDescriptorStoreMax=", "Restart=")
     path.write_text("".join(line for line in unit.splitlines(keepends=True) if not line.startswith(left_out)))
     await node.boot()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import (
+from kube_fairlead_lab.testing import (
     ControlPlane,
     EmbeddedControlPlane,
     EmbeddedOptions,
@@ -20,9 +20,9 @@ from fairlead.testing import (
     KubeOptions,
     require_real,
 )
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.manifests import custom_resource_definition
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.manifests import custom_resource_definition
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.parity import paths
 
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

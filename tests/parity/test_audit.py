@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing.control_plane import ADMIN
-from fairlead.testing.wire import WireApi
+from kube_fairlead_lab.testing.control_plane import ADMIN
+from kube_fairlead_lab.testing.wire import WireApi
 from tests.parity import paths
 from tests.parity.conftest import Planes
 from tests.parity.test_paths import BODIES, decided

@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from fairlead.base.randomness import SeededRandomness
-from fairlead.testing import ControlPlane
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.randomness import SeededRandomness
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.test_certificates import CSRS, csr, pem_request
 from tests.parity.conftest import Planes
 

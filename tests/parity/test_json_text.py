@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.base.randomness import SeededRandomness
-from fairlead.testing import ControlPlane
-from fairlead.testing.rawhttp import JSON_PATCH, MERGE_PATCH, RawApi
+from kube_fairlead.base.randomness import SeededRandomness
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.rawhttp import JSON_PATCH, MERGE_PATCH, RawApi
 from tests.parity.conftest import Planes
 
 pytestmark = pytest.mark.kube

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.rawhttp import RawApi
-from fairlead.testing.wire import WireAnswer, WireApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.wire import WireAnswer, WireApi
 from tests.parity.conftest import Planes
 
 pytestmark = pytest.mark.kube

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 import pytest
 
-from fairlead.testing.control_plane import ADMIN
-from fairlead.testing.wire import WireAnswer, WireApi
+from kube_fairlead_lab.testing.control_plane import ADMIN
+from kube_fairlead_lab.testing.wire import WireAnswer, WireApi
 from tests.parity import paths
 from tests.parity.conftest import Planes
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead.testing import ControlPlane
+from kube_fairlead_lab.testing import ControlPlane
 from tests.parity.conftest import Planes
 from tests.rawline import Line
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from fairlead.base.randomness import Randomness, SeededRandomness
-from fairlead.testing import ControlPlane
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.randomness import Randomness, SeededRandomness
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.parity.conftest import Planes
 
 pytestmark = pytest.mark.kube

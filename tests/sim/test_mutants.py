@@ -6,8 +6,8 @@ import importlib
 
 import pytest
 
-from fairlead.sim.running import run
-from fairlead.sim.scenario import Scenario
+from kube_fairlead_lab.sim.running import run
+from kube_fairlead_lab.sim.scenario import Scenario
 from tests.sim.mutants.registry import MUTANTS, Mutant
 
 for part in ("clouds", "duties", "later", "lifecycle", "pods", "server"):

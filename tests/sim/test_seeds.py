@@ -5,9 +5,9 @@ import pathlib
 import msgspec
 import pytest
 
-from fairlead.sim.plan import FAULTS, plan
-from fairlead.sim.running import Outcome, run
-from fairlead.sim.scenario import Scenario, read_scenario
+from kube_fairlead_lab.sim.plan import FAULTS, plan
+from kube_fairlead_lab.sim.running import Outcome, run
+from kube_fairlead_lab.sim.scenario import Scenario, read_scenario
 
 # Short, so that a few of them fit into every test run; `make sim` plays the long ones.
 SHORT = Scenario(nodes=3, chaos_minutes=2.0, events_per_minute=12.0)

@@ -15,12 +15,12 @@ import time
 import pytest
 from click.testing import CliRunner
 
-from fairlead.cli.sim import command
-from fairlead.sim import campaign
-from fairlead.sim.plan import plan
-from fairlead.sim.running import run
-from fairlead.sim.scenario import Scenario
-from fairlead.sim.shrinking import is_same_kind, shrink
+from kube_fairlead_lab.commands.sim import command
+from kube_fairlead_lab.sim import campaign
+from kube_fairlead_lab.sim.plan import plan
+from kube_fairlead_lab.sim.running import run
+from kube_fairlead_lab.sim.scenario import Scenario
+from kube_fairlead_lab.sim.shrinking import is_same_kind, shrink
 from tests.sim.mutants.registry import MUTANTS
 
 importlib.import_module("tests.sim.mutants.lifecycle")
@@ -46,7 +46,7 @@ def test_one_seed(scenario: str) -> None:
 
 
 def test_nothing_but_the_verdict_is_said(scenario: str) -> None:
-    asked = [sys.executable, "-m", "fairlead.cli", "sim", "--seed", "3", "--scenario", scenario]
+    asked = [sys.executable, "-m", "kube_fairlead.cli", "sim", "--seed", "3", "--scenario", scenario]
     told = subprocess.run(asked, capture_output=True, text=True, check=True)
     assert told.stderr == ""
     assert told.stdout.count("\n") == 1
@@ -176,7 +176,7 @@ def spoilt(*asked: str) -> list[str]:
     program = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "import importlib, pytest\n"
-        "from fairlead.cli.main import main\n"
+        "from kube_fairlead.cli.main import main\n"
         "from tests.sim.mutants.registry import MUTANTS\n"
         "importlib.import_module('tests.sim.mutants.lifecycle')\n"
         f"next(one for one in MUTANTS if one.name == {MUTANT!r}).apply(pytest.MonkeyPatch())\n"
@@ -247,7 +247,7 @@ def interrupted(asked: list[str], sign: str, *, stream: str, is_group: bool) -> 
 def test_seeds_can_be_interrupted(scenario: str, is_group: bool) -> None:
     asked = ["sim", "--seed", "3", "--seeds", "100000", "--jobs", "2", "--scenario", scenario]
     code, out, err = interrupted(
-        [sys.executable, "-m", "fairlead.cli", *asked], "from seed 3 on", stream="stdout", is_group=is_group
+        [sys.executable, "-m", "kube_fairlead.cli", *asked], "from seed 3 on", stream="stdout", is_group=is_group
     )
     assert code == 130
     assert "interrupted: seeds that were under way are not counted" in out

@@ -10,11 +10,11 @@ import time
 import traceback
 from typing import Any
 
-from fairlead.agent.windows.control import Control
-from fairlead.agent.windows.processes import Processes
-from fairlead.agent.windows.registry import Registry
-from fairlead.agent.windows.scm import NewService, ScmError, ServiceManager, _service, advapi
-from fairlead.agent.windows.structures import ServiceStatus, StartKind
+from kube_fairlead.agent.windows.control import Control
+from kube_fairlead.agent.windows.processes import Processes
+from kube_fairlead.agent.windows.registry import Registry
+from kube_fairlead.agent.windows.scm import NewService, ScmError, ServiceManager, _service, advapi
+from kube_fairlead.agent.windows.structures import ServiceStatus, StartKind
 
 RUNNING, STOPPED = 4, 1
 NO_ANSWER = 1053  # ERROR_SERVICE_REQUEST_TIMEOUT

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead.testing import require_real
+from kube_fairlead_lab.testing import require_real
 from tests.windows.wine import REPOSITORY, Wine
 
 # `make test-windows` fetches the parts and says where they are by this variable, empty where it could not.

@@ -12,9 +12,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from fairlead.agent.windows import service
-from fairlead.agent.windows.control import Control
-from fairlead.base.clock import RealClock
+from kube_fairlead.agent.windows import service
+from kube_fairlead.agent.windows.control import Control
+from kube_fairlead.base.clock import RealClock
 
 
 class Deaf(service.WindowsCalls):

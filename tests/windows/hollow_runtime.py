@@ -13,7 +13,6 @@ import time
 from typing import Any
 
 import grpclib.server
-
 from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
 
 

@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from fairlead.api import errors as api_errors
-from fairlead.api import wire
-from fairlead.api.core_v1 import Node, Pod
-from fairlead.api.meta import ObjectMeta
-from fairlead.api.scheduling_v1 import PriorityClass
-from fairlead.client.client import Client
-from fairlead.testing import EmbeddedControlPlane
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api import wire
+from kube_fairlead.api.core_v1 import Node, Pod
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.api.scheduling_v1 import PriorityClass
+from kube_fairlead.client.client import Client
+from kube_fairlead_lab.testing import EmbeddedControlPlane
 from tests.windows.wine import REPOSITORY, Wine, windows_path
 
 CRITICAL = 2_000_000_000
@@ -110,7 +110,7 @@ class Site:
     def create(self, config: str | None, *, long_drains: bool = False) -> None:
         """What that command does, in less time. For long drains a STOP is the notice that the machine goes down."""
         means_preshutdown = windows_path(REPOSITORY / "tests/windows/stop_means_preshutdown.py")
-        program = [means_preshutdown] if long_drains else ["-m", "fairlead.cli"]
+        program = [means_preshutdown] if long_drains else ["-m", "kube_fairlead.cli"]
         command = [self.machine.python_path, *program, "agent", "--windows-service", *self.flags(config)]
         self.machine.ask("create", self.service, subprocess.list2cmdline(command))
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from fairlead.agent.windows import service
-from fairlead.agent.windows.control import Control
-from fairlead.cli.main import main
+from kube_fairlead.agent.windows import service
+from kube_fairlead.agent.windows.control import Control
+from kube_fairlead.cli.main import main
 
 
 class Calls(service.WindowsCalls):

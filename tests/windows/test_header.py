@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from fairlead.agent.windows import control, folders, processes, structures
+from kube_fairlead.agent.windows import control, folders, processes, structures
 from tests.windows.conftest import MINGW, Parts
 
 STATUS = (

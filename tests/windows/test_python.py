@@ -7,17 +7,18 @@ import pathlib
 
 import pytest
 
-from fairlead.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing import EmbeddedControlPlane
 from tests.windows.site import Site
 from tests.windows.wine import Wine, windows_path
 
 pytestmark = pytest.mark.timeout(600)
 
 IMPORTS = """
-import importlib, pkgutil, fairlead
+import importlib, pkgutil, kube_fairlead, kube_fairlead_apiserver, kube_fairlead_lab
 failed = {}
-names = [one.name for one in pkgutil.walk_packages(fairlead.__path__, "fairlead.")]
-names = [name for name in names if not name.endswith("__main__") and not name.startswith("fairlead.testing")]
+packages = (kube_fairlead, kube_fairlead_apiserver, kube_fairlead_lab)
+names = [one.name for each in packages for one in pkgutil.walk_packages(each.__path__, f"{each.__name__}.")]
+names = [name for name in names if not name.endswith("__main__") and not name.startswith("kube_fairlead_lab.testing")]
 for name in names:
     try:
         importlib.import_module(name)
@@ -27,7 +28,7 @@ print(len(names), failed)
 """
 
 REFUSALS = """
-from fairlead.cli.main import main
+from kube_fairlead.cli.main import main
 install = ["agent", "install-service", "--name=never"]
 wrong = (["--no-such-flag"], ["--state-dir=here"], ["word"], [r"--kubeconfig=C:\\none"])
 print("codes", [main([*install, *flags]) for flags in wrong])
@@ -39,7 +40,7 @@ print("code", main(["agent", "remove-service", "--name=never"]))
 
 PROTECTED = """
 import ctypes, pathlib, sys
-from fairlead.agent.windows.folders import protect
+from kube_fairlead.agent.windows.folders import protect
 folder = pathlib.Path(sys.argv[1]) / "new" / "folder"
 pointer = ctypes.c_void_p
 
@@ -68,8 +69,8 @@ except OSError as error:
 
 FILES = """
 import pathlib, sys
-from fairlead.agent.shutdown.memory import Memory, ShutdownState
-from fairlead.base import files
+from kube_fairlead.agent.shutdown.memory import Memory, ShutdownState
+from kube_fairlead.base import files
 folder = pathlib.Path(sys.argv[1])
 path = folder / "a.json"
 for content in (b"one\\n", b"two\\r\\n\\x1a"):
@@ -155,7 +156,7 @@ async def test_a_process_that_is_no_service_says_so_and_works_without_the_featur
         site = Site(machine, tmp_path, fairlead_shared_apiserver, client, "console")
         await site.register()
         flags = site.flags("shutdownGracePeriod: 30s\n")
-        agent = machine.start("-m", "fairlead.cli", "agent", "--windows-service", *flags)
+        agent = machine.start("-m", "kube_fairlead.cli", "agent", "--windows-service", *flags)
         try:
             await site.until(lambda: "holds the lease" in site.log(), "the agent works")
         finally:

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fairlead.agent.windows.control import STOP_HINT_MS, Accept, ServiceState
-from fairlead.testing import EmbeddedControlPlane
+from kube_fairlead.agent.windows.control import STOP_HINT_MS, Accept, ServiceState
+from kube_fairlead_lab.testing import EmbeddedControlPlane
 from tests.windows.site import CRITICAL, Site
 from tests.windows.wine import Wine, windows_path
 
@@ -138,7 +138,7 @@ async def test_a_notice_before_anybody_looks_after_pods_is_ignored_and_the_servi
     site.create(LONG)
     (site.folder / "state").mkdir()
     lock = windows_path(site.folder / f"state/agent-{site.node}.lock")
-    code = "import pathlib, sys; from fairlead.base.files import FileLock; "
+    code = "import pathlib, sys; from kube_fairlead.base.files import FileLock; "
     code += f"lock = FileLock(pathlib.Path({lock!r})); print('held', flush=True); sys.stdin.read()"
     other = site.machine.start("-c", code)
     try:

@@ -51,7 +51,8 @@ class Wine:
         binaries = [path for path in (self._parts / "python").iterdir() if path.is_file()]
         for path in [*binaries, self._parts / "built/bcryptprimitives.dll"]:
             (self._python / path.name).symlink_to(path)
-        found = [self._parts / "python/Lib", (self._parts / "wheels").resolve(), REPOSITORY / "src", REPOSITORY]
+        sources = sorted(REPOSITORY.glob("packages/*/src"))
+        found = [self._parts / "python/Lib", (self._parts / "wheels").resolve(), *sources, REPOSITORY]
         lines = [*(windows_path(path) for path in found), ".", ""]
         (self._python / "python311._pth").write_text("\r\n".join(lines))
 
@@ -124,7 +125,7 @@ class Wine:
         return self._run([self.python_path, *arguments])
 
     def fairlead(self, *arguments: str) -> tuple[int, str]:
-        return self.python("-m", "fairlead.cli", *arguments)
+        return self.python("-m", "kube_fairlead.cli", *arguments)
 
     def ask(self, *question: str) -> Any:
         """Ask the service control manager, by another process than any service's."""

@@ -12,7 +12,7 @@ import json
 import pathlib
 from typing import Any
 
-from fairlead.cloud.provider import Instance, ProviderSettings, Route
+from kube_fairlead.cloud.provider import Instance, ProviderSettings, Route
 
 NAME = "nimbus"
 

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fairlead import client
-from fairlead.api.gvk import GroupVersionResource
-from fairlead.base.environment import Environment
-from fairlead.client.client import Client
-from fairlead.testing import ControlPlane
+from kube_fairlead import client
+from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.client.client import Client
+from kube_fairlead_lab.testing import ControlPlane
 
 CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
 

@@ -7,17 +7,17 @@ import pathlib
 
 import pytest
 
-from fairlead import client
-from fairlead.api import errors as api_errors
-from fairlead.api.gvk import GroupVersionResource
-from fairlead.base.clock import RealClock
-from fairlead.base.environment import Environment
-from fairlead.client import connecting, errors, retry, subresources
-from fairlead.client.access import Access
-from fairlead.client.client import Client
-from fairlead.client.credentials import Credential, FileCredentials, StaticCredentials, bearer
-from fairlead.testing import ControlPlane
-from fairlead.testing.credentials import CertificateAuthority
+from kube_fairlead import client
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.client import connecting, errors, retry, subresources
+from kube_fairlead.client.access import Access
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.credentials import Credential, FileCredentials, StaticCredentials, bearer
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.credentials import CertificateAuthority
 from tests.contract.client.conftest import CONFIG_MAPS, connect
 
 SECRETS = GroupVersionResource("", "v1", "secrets")

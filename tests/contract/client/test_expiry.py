@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from fairlead.api import errors as api_errors
-from fairlead.client.client import Client
-from fairlead.client.informer import Handler, Informer
-from fairlead.testing import ControlPlane, KubeControlPlane, KubeOptions, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.manifests import config_map
-from fairlead.testing.plugin import watch_over
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead_lab.testing import ControlPlane, KubeControlPlane, KubeOptions, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.plugin import watch_over
 from tests.contract.client.conftest import CONFIG_MAPS, connect
 
 

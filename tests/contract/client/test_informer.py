@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from fairlead.api import errors as api_errors
-from fairlead.base import tasks
-from fairlead.client import errors
-from fairlead.client.client import Client
-from fairlead.client.informer import Handler, Informer
-from fairlead.client.objects import resource_version_of, uid_of
-from fairlead.client.verbs import Api
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import config_map
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.base import tasks
+from kube_fairlead.client import errors
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead.client.objects import resource_version_of, uid_of
+from kube_fairlead.client.verbs import Api
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import config_map
 from tests.contract.client.conftest import CONFIG_MAPS, connect
 
 Object = dict[str, Any]

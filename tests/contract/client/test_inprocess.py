@@ -6,17 +6,17 @@ import pathlib
 
 import pytest
 
-from fairlead.api import core_v1
-from fairlead.api import errors as api_errors
-from fairlead.api.meta import ObjectMeta
-from fairlead.apiserver.attributes import UserInfo
-from fairlead.apiserver.server import ApiServer
-from fairlead.base import tasks
-from fairlead.base.clock import VirtualClock
-from fairlead.base.randomness import SeededRandomness
-from fairlead.client.client import Client
-from fairlead.client.informer import Handler, Informer
-from fairlead.client.inprocess import InProcessTransport
+from kube_fairlead.api import core_v1
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.base import tasks
+from kube_fairlead.base.clock import VirtualClock
+from kube_fairlead.base.randomness import SeededRandomness
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead.client.inprocess import InProcessTransport
+from kube_fairlead_apiserver.attributes import UserInfo
+from kube_fairlead_apiserver.server import ApiServer
 from tests.inprocess import serving
 
 

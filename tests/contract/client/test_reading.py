@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.api import errors as api_errors
-from fairlead.api.gvk import GroupVersionResource
-from fairlead.base import tasks
-from fairlead.client.client import Client
-from fairlead.client.watch import Bookmark, Change, ChangeType
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import config_map
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.base import tasks
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.watch import Bookmark, Change, ChangeType
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import config_map
 from tests.contract.client.conftest import CONFIG_MAPS, connect
 
 WRITERS = 32

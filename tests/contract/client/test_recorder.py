@@ -6,11 +6,11 @@ from typing import Literal
 
 import pytest
 
-from fairlead.api import core_v1
-from fairlead.api.gvk import GroupVersionResource
-from fairlead.api.meta import ObjectMeta
-from fairlead.client.client import Client
-from fairlead.client.recorder import EventRecorder
+from kube_fairlead.api import core_v1
+from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.recorder import EventRecorder
 
 EVENTS = GroupVersionResource("", "v1", "events")
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from fairlead.api import errors as api_errors
-from fairlead.api.gvk import GroupVersionResource
-from fairlead.client import subresources
-from fairlead.client.client import Client
-from fairlead.client.watch import Change
-from fairlead.testing.manifests import node, pod
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.client import subresources
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.watch import Change
+from kube_fairlead_lab.testing.manifests import node, pod
 
 PODS = GroupVersionResource("", "v1", "pods")
 NODES = GroupVersionResource("", "v1", "nodes")

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from fairlead.api import coordination_v1, core_v1, wire
-from fairlead.api import errors as api_errors
-from fairlead.api.meta import ObjectMeta
-from fairlead.client.client import Client
-from fairlead.client.informer import Handler, Informer
-from fairlead.client.patches import MergePatch
-from fairlead.client.watch import Change, ChangeType
-from fairlead.testing.manifests import pod
+from kube_fairlead.api import coordination_v1, core_v1, wire
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead.client.patches import MergePatch
+from kube_fairlead.client.watch import Change, ChangeType
+from kube_fairlead_lab.testing.manifests import pod
 from tests.contract.client.conftest import CONFIG_MAPS
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from fairlead.api import errors as api_errors
-from fairlead.api.gvk import GroupVersionResource
-from fairlead.base import tasks
-from fairlead.client.client import Client
-from fairlead.client.patches import JsonPatch, MergePatch, StrategicMergePatch
-from fairlead.client.requests import WriteOptions
-from fairlead.testing.manifests import config_map, node, pod
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.base import tasks
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.patches import JsonPatch, MergePatch, StrategicMergePatch
+from kube_fairlead.client.requests import WriteOptions
+from kube_fairlead_lab.testing.manifests import config_map, node, pod
 from tests.contract.client.conftest import CONFIG_MAPS
 
 NODES = GroupVersionResource("", "v1", "nodes")

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.base.environment import Environment
-from fairlead.cli.main import main
-from fairlead.testing import EmbeddedControlPlane, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.manifests import node as node_manifest
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.cli.main import main
+from kube_fairlead_lab.testing import EmbeddedControlPlane, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.manifests import node as node_manifest
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.interop.conftest import Kubectl, Said
 
 pytestmark = pytest.mark.kube

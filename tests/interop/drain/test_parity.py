@@ -13,22 +13,22 @@ from typing import Any
 
 import pytest
 
-from fairlead.base.clock import RealClock
-from fairlead.cli import drain as drain_command
-from fairlead.cli.nodes import flags as node_flags
-from fairlead.client import Client
-from fairlead.drivers import sdk
-from fairlead.drivers.drain import previewing
-from fairlead.drivers.drain.driver import DrainDriver
-from fairlead.drivers.sdk.service import Service
-from fairlead.lifecycle.drain import options as drain_options
-from fairlead.testing import ControlPlane, KubeControlPlane, KubeOptions, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.components import EMBEDDED_CONTROLLERS
-from fairlead.testing.manifests import node as node_manifest
-from fairlead.testing.manifests import pod as pod_manifest
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.cli import drain as drain_command
+from kube_fairlead.cli.nodes import flags as node_flags
+from kube_fairlead.client import Client
+from kube_fairlead.drivers import sdk
+from kube_fairlead.drivers.drain import previewing
+from kube_fairlead.drivers.drain.driver import DrainDriver
+from kube_fairlead.drivers.sdk.service import Service
+from kube_fairlead.lifecycle.drain import options as drain_options
+from kube_fairlead_lab.testing import ControlPlane, KubeControlPlane, KubeOptions, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.components import EMBEDDED_CONTROLLERS
+from kube_fairlead_lab.testing.manifests import node as node_manifest
+from kube_fairlead_lab.testing.manifests import pod as pod_manifest
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.interop.conftest import Kubectl, PodKeeper
 
 pytestmark = [pytest.mark.kube, pytest.mark.xdist_group("drain-parity")]
@@ -331,8 +331,8 @@ async def test_dry_runs_name_the_same_pods(
 
 @pytest.mark.parametrize("flags", [["n", "--selector=a=b"], ["n", "--pod-selector=a in b"], ["n", "--timeout=x"]])
 async def test_both_refuse_bad_usage(plane: ControlPlane, tmp_path: Any, flags: list[str]) -> None:
-    from fairlead.base.environment import Environment
-    from fairlead.cli.main import main
+    from kube_fairlead.base.environment import Environment
+    from kube_fairlead.cli.main import main
 
     kubectl = Kubectl(KubeBinaries.find().component("kubectl"), plane.kubeconfig, "default", tmp_path)
     await kubectl("drain", *flags, code=1)

@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from fairlead.base.clock import RealClock
-from fairlead.base.identity import RandomIds
-from fairlead.base.randomness import SystemRandomness
-from fairlead.testing import Access
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.manifests import config_map, pod
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.base.identity import RandomIds
+from kube_fairlead.base.randomness import SystemRandomness
+from kube_fairlead_lab.testing import Access
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.manifests import config_map, pod
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.goprograms import go_program
 
 Json = dict[str, Any]

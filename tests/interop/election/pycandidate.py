@@ -1,4 +1,4 @@
-"""A candidate on fairlead.election, as a process: writes to the ConfigMap `written` while it leads, again and again.
+"""A candidate on kube_fairlead.election, as a process: while it leads, it writes to the ConfigMap `written`.
 
 `--no-check` leaves it to the API server's fence to stop it when its lease ran out while it was frozen.
 """
@@ -9,14 +9,14 @@ import argparse
 import json
 import pathlib
 
-from fairlead import client
-from fairlead.api import core_v1
-from fairlead.api import errors as api_errors
-from fairlead.base.environment import Environment
-from fairlead.cli import process
-from fairlead.client import errors, retry
-from fairlead.client.patches import MergePatch
-from fairlead.election import Lock, Rules, StopReason, Term, Timing, guarded, lead
+from kube_fairlead import client
+from kube_fairlead.api import core_v1
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.cli import process
+from kube_fairlead.client import errors, retry
+from kube_fairlead.client.patches import MergePatch
+from kube_fairlead.election import Lock, Rules, StopReason, Term, Timing, guarded, lead
 
 
 def tell(event: str, why: str = "") -> None:

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.election import Lock
-from fairlead.election.fence import fence_manifests
-from fairlead.testing import KubeControlPlane, KubeOptions, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.components import EMBEDDED_CONTROLLERS
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.election import Lock
+from kube_fairlead.election.fence import fence_manifests
+from kube_fairlead_lab.testing import KubeControlPlane, KubeOptions, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.components import EMBEDDED_CONTROLLERS
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.interop.election.fleet import ACCOUNT, LEASE, WRITES, Fleet, Timing
 from tests.interop.election.judging import judge, read
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.core_v1 import Node
-from fairlead.apiserver.subresources import eviction
-from fairlead.cloud import answers, calls, confirmation, context, ownership, writing
-from fairlead.cloud.controllers import node as node_controller
-from fairlead.cloud.controllers import nodelifecycle
-from fairlead.cloud.decisions import initialisation, lifecycle, routes, services
-from fairlead.controllers import claimer
-from fairlead.lifecycle import claiming, conditions
+from kube_fairlead.api.core_v1 import Node
+from kube_fairlead.cloud import answers, calls, confirmation, context, ownership, writing
+from kube_fairlead.cloud.controllers import node as node_controller
+from kube_fairlead.cloud.controllers import nodelifecycle
+from kube_fairlead.cloud.decisions import initialisation, lifecycle, routes, services
+from kube_fairlead.controllers import claimer
+from kube_fairlead.lifecycle import claiming, conditions
+from kube_fairlead_apiserver.subresources import eviction
 from tests.sim.mutants.registry import mutant
 
 

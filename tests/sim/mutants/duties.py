@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent.shutdown import conducting, recording
-from fairlead.api import wire
-from fairlead.api.core_v1 import Pod
-from fairlead.apiserver import dispatch
-from fairlead.apiserver.storage import store, watching
-from fairlead.apiserver.storage.interface import Row
-from fairlead.claimant import execution
-from fairlead.driverapi.messages import Reached
-from fairlead.drivers.drain import asking
-from fairlead.lifecycle import conditions, decisions, deletion, steps
-from fairlead.sim.cast import managers
+from kube_fairlead.agent.shutdown import conducting, recording
+from kube_fairlead.api import wire
+from kube_fairlead.api.core_v1 import Pod
+from kube_fairlead.claimant import execution
+from kube_fairlead.driverapi.messages import Reached
+from kube_fairlead.drivers.drain import asking
+from kube_fairlead.lifecycle import conditions, decisions, deletion, steps
+from kube_fairlead_apiserver import dispatch
+from kube_fairlead_apiserver.storage import store, watching
+from kube_fairlead_apiserver.storage.interface import Row
+from kube_fairlead_lab.sim.cast import managers
 from tests.sim.mutants.registry import mutant
 
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from fairlead.api import wire
-from fairlead.apiserver.schema import rules
-from fairlead.claimant import execution, publishing
-from fairlead.election import term
-from fairlead.lifecycle import claiming, decisions, offers, steps
-from fairlead.lifecycle.drain import rollout
+from kube_fairlead.api import wire
+from kube_fairlead.claimant import execution, publishing
+from kube_fairlead.election import term
+from kube_fairlead.lifecycle import claiming, decisions, offers, steps
+from kube_fairlead.lifecycle.drain import rollout
+from kube_fairlead_apiserver.schema import rules
 from tests.sim.mutants.registry import mutant
 
 # ---- order, progress and deadlines

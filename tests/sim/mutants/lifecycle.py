@@ -11,18 +11,18 @@ from typing import Any
 
 import pytest
 
-from fairlead.agent import agent
-from fairlead.agent.shutdown import recording
-from fairlead.api import wire
-from fairlead.api.lifecycle_v1alpha1 import ClaimStatus
-from fairlead.api.reserved import FINALIZER_CLAIMED
-from fairlead.claimant import engine, execution, writing
-from fairlead.client.verbs import Api
-from fairlead.drivers.sdk import service
-from fairlead.election import lease
-from fairlead.lifecycle import claiming, collecting, conditions, deadlines, decisions, invariants, steps
-from fairlead.lifecycle.facts import Facts
-from fairlead.sim.cast import agents, drivers
+from kube_fairlead.agent import agent
+from kube_fairlead.agent.shutdown import recording
+from kube_fairlead.api import wire
+from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from kube_fairlead.api.reserved import FINALIZER_CLAIMED
+from kube_fairlead.claimant import engine, execution, writing
+from kube_fairlead.client.verbs import Api
+from kube_fairlead.drivers.sdk import service
+from kube_fairlead.election import lease
+from kube_fairlead.lifecycle import claiming, collecting, conditions, deadlines, decisions, invariants, steps
+from kube_fairlead.lifecycle.facts import Facts
+from kube_fairlead_lab.sim.cast import agents, drivers
 from tests.sim.mutants.registry import mutant
 
 # ---- invariant 1

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from fairlead.agent.shutdown import accounts, conducting, keeper, podwriting
-from fairlead.client import subresources
-from fairlead.lifecycle import shutdown_plan, shutdown_recovery
-from fairlead.lifecycle.drain import filters, options
-from fairlead.sim.cast import machines
+from kube_fairlead.agent.shutdown import accounts, conducting, keeper, podwriting
+from kube_fairlead.client import subresources
+from kube_fairlead.lifecycle import shutdown_plan, shutdown_recovery
+from kube_fairlead.lifecycle.drain import filters, options
+from kube_fairlead_lab.sim.cast import machines
 from tests.sim.mutants.registry import mutant
 
 # ---- invariant 6

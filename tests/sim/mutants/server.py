@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from fairlead.apiserver.operations import update
-from fairlead.apiserver.storage import interface, store, table, watching
-from fairlead.apiserver.storage.pending import Pending
-from fairlead.cloud import ownership
-from fairlead.election import StopReason, candidate, leadership, lease
-from fairlead.lifecycle import deletion
+from kube_fairlead.cloud import ownership
+from kube_fairlead.election import StopReason, candidate, leadership, lease
+from kube_fairlead.lifecycle import deletion
+from kube_fairlead_apiserver.operations import update
+from kube_fairlead_apiserver.storage import interface, store, table, watching
+from kube_fairlead_apiserver.storage.pending import Pending
 from tests.sim.mutants.registry import mutant
 
 # ---- invariant 7
@@ -73,9 +73,9 @@ def owns_what_does_not_say(patch: pytest.MonkeyPatch) -> None:
         return ownership_of(node, platforms) is ownership.Ownership.OWNED
 
     for name, module in list(sys.modules.items()):
-        if name.startswith("fairlead.cloud.") and getattr(module, "ownership", None) is asked:
+        if name.startswith("kube_fairlead.cloud.") and getattr(module, "ownership", None) is asked:
             patch.setattr(module, "ownership", ownership_of)
-        if name.startswith("fairlead.cloud.") and getattr(module, "owned_by_id", None) is by_id:
+        if name.startswith("kube_fairlead.cloud.") and getattr(module, "owned_by_id", None) is by_id:
             patch.setattr(module, "owned_by_id", owned)
 
 
@@ -83,7 +83,7 @@ def owns_what_does_not_say(patch: pytest.MonkeyPatch) -> None:
 def owns_every_node(patch: pytest.MonkeyPatch) -> None:
     asked = ownership.ownership
     for name, module in list(sys.modules.items()):
-        if name.startswith("fairlead.cloud.") and getattr(module, "ownership", None) is asked:
+        if name.startswith("kube_fairlead.cloud.") and getattr(module, "ownership", None) is asked:
             patch.setattr(module, "ownership", lambda *_args: ownership.Ownership.OWNED)
 
 

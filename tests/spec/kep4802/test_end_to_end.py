@@ -14,15 +14,15 @@ from typing import Any
 
 import grpclib.server
 import pytest
-
-from fairlead.api import wire
-from fairlead.api.core_v1 import Node, Pod
-from fairlead.api.meta import ObjectMeta
-from fairlead.client.client import Client
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.processes import ManagedProcess
 from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
 from tests.unit.agent.shutdown.fakelogind import FakeLogind, private_bus
+
+from kube_fairlead.api import wire
+from kube_fairlead.api.core_v1 import Node, Pod
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.client.client import Client
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.processes import ManagedProcess
 
 NODE = "node-1"
 # A preStop hook that the kubelet would run, and a container that does not end by itself.
@@ -40,7 +40,7 @@ class Site:
 
     def start_agent(self, config: str | None) -> None:
         command = ["env", f"DBUS_SYSTEM_BUS_ADDRESS=unix:path={self.folder / 'bus'}"]
-        command += [sys.executable, "-m", "fairlead.cli", "agent", f"--kubeconfig={self.plane.kubeconfig}"]
+        command += [sys.executable, "-m", "kube_fairlead.cli", "agent", f"--kubeconfig={self.plane.kubeconfig}"]
         command += [f"--node-name={NODE}", f"--registry-dir={self.folder / 'r'}", f"--state-dir={self.folder / 's'}"]
         if config is not None:
             path = self.folder / "agent.yaml"

@@ -13,9 +13,9 @@ from types import MappingProxyType
 
 import aiohttp
 
-from fairlead.base.clock import RealClock
-from fairlead.testing.ports import ReservedPort
-from fairlead.testing.processes import ManagedProcess
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing.ports import ReservedPort
+from kube_fairlead_lab.testing.processes import ManagedProcess
 
 # Short retries, for quick hand-backs; a lease that a busy machine does not lose.
 ELECTION = (
@@ -26,7 +26,7 @@ ELECTION = (
 # For a replica without others: it waits for them only so long before it leads again.
 ALONE = "--leader-elect-retry-period=40ms"
 # The counterparts of the proposal's kube-controller-manager, cloud-controller-manager and kube-scheduler.
-_CLI = (sys.executable, "-m", "fairlead.cli")
+_CLI = (sys.executable, "-m", "kube_fairlead.cli")
 COMPONENTS = {
     "controller-manager": (*_CLI, "controller-manager"),
     "cloud-controller-manager": (*_CLI, "cloud-controller-manager"),

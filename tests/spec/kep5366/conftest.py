@@ -9,9 +9,9 @@ from typing import Protocol
 
 import pytest
 
-from fairlead.base import tasks
-from fairlead.election import Lock
-from fairlead.testing import ControlPlane
+from kube_fairlead.base import tasks
+from kube_fairlead.election import Lock
+from kube_fairlead_lab.testing import ControlPlane
 from tests.spec.kep5366 import loops
 from tests.spec.kep5366.components import COMPONENTS, INVENTORY, Replica
 from tests.spec.kep5366.loops import Fleet

@@ -9,28 +9,28 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
-from fairlead import client
-from fairlead.api import core_v1
-from fairlead.base import tasks
-from fairlead.base.clock import RealClock
-from fairlead.base.environment import Environment
-from fairlead.base.gates import FeatureGates
-from fairlead.base.metrics import PrometheusMetrics
-from fairlead.base.randomness import SystemRandomness
-from fairlead.client.client import Client
-from fairlead.client.informer import Handler, Informer
-from fairlead.client.patches import MergePatch
-from fairlead.client.transport import Request, Response, StreamedResponse, Transport
-from fairlead.client.workqueue import WorkQueue
-from fairlead.cloud.assembly import CloudManager, CloudSettings
-from fairlead.cloud.providers.fake import FakeCloud
-from fairlead.controllers.event_gc import event_gc
-from fairlead.controllers.stall import stall
-from fairlead.election import Lock, TermOverrun, Timing
-from fairlead.hollow.scheduler import scheduler
-from fairlead.lifecycle.collecting import Retention
-from fairlead.lifecycle.stalling import Patience
-from fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
+from kube_fairlead import client
+from kube_fairlead.api import core_v1
+from kube_fairlead.base import tasks
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.base.gates import FeatureGates
+from kube_fairlead.base.metrics import PrometheusMetrics
+from kube_fairlead.base.randomness import SystemRandomness
+from kube_fairlead.base.workqueue import WorkQueue
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead.client.patches import MergePatch
+from kube_fairlead.client.transport import Request, Response, StreamedResponse, Transport
+from kube_fairlead.cloud.assembly import CloudManager, CloudSettings
+from kube_fairlead.cloud.providers.fake import FakeCloud
+from kube_fairlead.controllers.event_gc import event_gc
+from kube_fairlead.controllers.stall import stall
+from kube_fairlead.election import Lock, TermOverrun, Timing
+from kube_fairlead.lifecycle.collecting import Retention
+from kube_fairlead.lifecycle.stalling import Patience
+from kube_fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
+from kube_fairlead_lab.hollow.scheduler import scheduler
 from tests.spec.kep5366.components import until
 
 TIMING = Timing(lease_duration_seconds=12, renew_deadline_seconds=9, retry_period_seconds=0.2)

@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from fairlead import client
-from fairlead.base.environment import Environment
-from fairlead.cli import managing, options
-from fairlead.client.client import Client
-from fairlead.election import Lock
-from fairlead.manager import Context, Controller, GroupPlan
+from kube_fairlead import client
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.cli import managing, options
+from kube_fairlead.client.client import Client
+from kube_fairlead.election import Lock
+from kube_fairlead.manager import Context, Controller, GroupPlan
 
 NAME = "stubborn"
 

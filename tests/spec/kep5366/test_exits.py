@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5366.components import ELECTION, until
 
 PROGRAM = Path(__file__).with_name("stubborn.py")

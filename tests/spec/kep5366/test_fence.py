@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.election import Lock
-from fairlead.election.fence import FenceMode, fence_manifests
-from fairlead.election.guard import FENCE_MARK
-from fairlead.testing.manifests import config_map, pod
-from fairlead.testing.rawhttp import Answer, RawApi
+from kube_fairlead.election import Lock
+from kube_fairlead.election.fence import FenceMode, fence_manifests
+from kube_fairlead.election.guard import FENCE_MARK
+from kube_fairlead_lab.testing.manifests import config_map, pod
+from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
 
 Json = dict[str, Any]
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1"

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.election import Lock
-from fairlead.election.fence import fence_manifests
-from fairlead.election.guard import FENCE_MARK
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.election import Lock
+from kube_fairlead.election.fence import fence_manifests
+from kube_fairlead.election.guard import FENCE_MARK
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.interop.election.fleet import ACCOUNT, LEASE, Fleet, Timing
 
 REGISTRATION = "/apis/admissionregistration.k8s.io/v1"

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.election import Lock
-from fairlead.election.fence import fence_manifests
-from fairlead.testing import Access, ControlPlane
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.manifests import pod
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.election import Lock
+from kube_fairlead.election.fence import fence_manifests
+from kube_fairlead_lab.testing import Access, ControlPlane
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.manifests import pod
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5366.components import Replica, until
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(300)]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.base import tasks
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base import tasks
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5366 import loops
 from tests.spec.kep5366.components import Replica, until
 from tests.spec.kep5366.conftest import StartProcess

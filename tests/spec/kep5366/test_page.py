@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from fairlead.api import core_v1
-from fairlead.api.meta import ObjectMeta
-from fairlead.base import tasks
-from fairlead.manager import Controller
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import config_map
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
-from tests.spec.kep5366.components import until
 from tests.unit.election.world import a_world
 from tests.unit.manager.site import Site, copied
+
+from kube_fairlead.api import core_v1
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.base import tasks
+from kube_fairlead.manager import Controller
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
+from tests.spec.kep5366.components import until
 
 PAGE = (Path(__file__).parents[3] / "docs" / "leader-election.md").read_text(encoding="utf-8")
 PROGRAMS = dict(re.findall(r"<!-- run: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))
@@ -165,7 +165,7 @@ def test_the_fence() -> None:
 
 def test_every_flag_and_metric_on_the_page_exists() -> None:
     sources = "\n".join(
-        path.read_text(encoding="utf-8") for path in (Path(__file__).parents[3] / "src" / "fairlead").rglob("*.py")
+        path.read_text(encoding="utf-8") for path in (Path(__file__).parents[3] / "packages").glob("*/src/**/*.py")
     )
     for name in sorted(set(re.findall(r"(?:--[a-z-]{4,}[a-z]|fairlead_[a-z_]+[a-z])", PAGE))):
         assert name in sources, name

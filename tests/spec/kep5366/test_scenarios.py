@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5366 import loops
 from tests.spec.kep5366.components import ALONE, Replica, until
 from tests.spec.kep5366.conftest import StartProcess

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import config_map
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5366.components import until
 
 HEAD = """
 import asyncio, sys
-from fairlead import client, election
+from kube_fairlead import client, election
 
 TIMING = election.Timing(lease_duration_seconds=3, renew_deadline_seconds=2, retry_period_seconds=0.5)
 
@@ -46,7 +46,7 @@ KOPF = (
     HEAD
     + """
 import kopf
-from fairlead.election import kopf_operator
+from kube_fairlead.election import kopf_operator
 
 
 @kopf.on.event("configmaps")

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from fairlead.testing import ControlPlane, EmbeddedControlPlane
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane, EmbeddedControlPlane
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5673.objects import CRDS, Kind, define
 
 

@@ -6,22 +6,22 @@ import contextlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from fairlead.api.gvk import GroupVersionResource
-from fairlead.apiserver.attributes import Attributes, UserInfo
-from fairlead.apiserver.guard import Guard
-from fairlead.apiserver.http.messages import Request
-from fairlead.apiserver.server import ApiServer, World
-from fairlead.apiserver.storage.memory import MemoryLog
-from fairlead.base import tasks
-from fairlead.base.clock import VirtualClock
-from fairlead.base.identity import RandomIds
-from fairlead.base.metrics import DiscardedMetrics
-from fairlead.base.randomness import SeededRandomness
-from fairlead.client.client import Client
-from fairlead.client.inprocess import InProcessTransport
-from fairlead.client.verbs import Api
-from fairlead.lifecycle import deletion
-from fairlead.testing.manifests import custom_resource_definition
+from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.base import tasks
+from kube_fairlead.base.clock import VirtualClock
+from kube_fairlead.base.identity import RandomIds
+from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.base.randomness import SeededRandomness
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.inprocess import InProcessTransport
+from kube_fairlead.client.verbs import Api
+from kube_fairlead.lifecycle import deletion
+from kube_fairlead_apiserver.attributes import Attributes, UserInfo
+from kube_fairlead_apiserver.guard import Guard
+from kube_fairlead_apiserver.http.messages import Request
+from kube_fairlead_apiserver.server import ApiServer, World
+from kube_fairlead_apiserver.storage.memory import MemoryLog
+from kube_fairlead_lab.testing.manifests import custom_resource_definition
 from tests.spec.kep5673.older_server import as_before
 
 __all__ = ["GROUP", "MACHINES", "Cluster", "running"]

@@ -6,10 +6,10 @@ import dataclasses
 import datetime as dt
 from typing import Any
 
-from fairlead.api.time import parse_time
-from fairlead.base.clock import RealClock
-from fairlead.testing.manifests import custom_resource_definition
-from fairlead.testing.rawhttp import Answer, RawApi
+from kube_fairlead.api.time import parse_time
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing.manifests import custom_resource_definition
+from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
 
 __all__ = ["CRDS", "FINALIZER", "Deadline", "Json", "Kind", "define", "near", "serve"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import sys
 
-from fairlead.cli.main import main
-from fairlead.lifecycle import deletion
+from kube_fairlead.cli.main import main
+from kube_fairlead.lifecycle import deletion
 
 
 def as_before(state: deletion.State, requested: int | None, now: dt.datetime) -> deletion.Decision:

@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from fairlead.testing.control_plane import Access, ControlPlane, write_kubeconfig
-from fairlead.testing.credentials import CertificateAuthority
-from fairlead.testing.processes import ManagedProcess, wait_until_ready
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.control_plane import Access, ControlPlane, write_kubeconfig
+from kube_fairlead_lab.testing.credentials import CertificateAuthority
+from kube_fairlead_lab.testing.processes import ManagedProcess, wait_until_ready
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5673.objects import Kind
 
 __all__ = ["Webhook", "run"]
@@ -81,7 +81,7 @@ class Webhook:
             f"--tls-private-key-file={key}",
             "--authorization-always-allow-paths=/metrics",
         ]
-        command = [sys.executable, "-m", "fairlead.cli", "webhook", *flags]
+        command = [sys.executable, "-m", "kube_fairlead.cli", "webhook", *flags]
         process = ManagedProcess("fairlead-webhook", command, folder=self._folder)
         process.log.unlink(missing_ok=True)
         process.start()
@@ -126,7 +126,7 @@ class Webhook:
         printed = await run(
             sys.executable,
             "-m",
-            "fairlead.cli",
+            "kube_fairlead.cli",
             "webhook",
             "manifests",
             *(f"--resource={kind.plural}.{kind.group}" for kind in self._kinds),

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from fairlead.testing.manifests import config_map
-from fairlead.testing.rawhttp import JSON_PATCH, RawApi
+from kube_fairlead_lab.testing.manifests import config_map
+from kube_fairlead_lab.testing.rawhttp import JSON_PATCH, RawApi
 from tests.spec.kep5673.objects import CRDS, FINALIZER, Deadline, Kind, near
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fairlead.base.clock import RealClock
-from fairlead.testing import ControlPlane, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing import ControlPlane, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5673.objects import CRDS, FINALIZER, Deadline, Kind, near, serve
 from tests.spec.kep5673.programs import run
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5673.measuring import count, series
 from tests.spec.kep5673.objects import FINALIZER, Kind
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.lifecycle.deletion import Decision, Mark, Remove, State, Unchanged, decide_custom
+from kube_fairlead.lifecycle.deletion import Decision, Mark, Remove, State, Unchanged, decide_custom
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "graceful-deletion.md").read_text(encoding="utf-8")

@@ -22,9 +22,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from fairlead.api import errors
-from fairlead.base.clock import VirtualClock
-from fairlead.client.patches import MergePatch
+from kube_fairlead.api import errors
+from kube_fairlead.base.clock import VirtualClock
+from kube_fairlead.client.patches import MergePatch
 from tests.spec.kep5673.inprocess import GROUP, Cluster, running
 
 Json = dict[str, Any]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fairlead.base.clock import VirtualClock
-from fairlead.client.patches import MergePatch
+from kube_fairlead.base.clock import VirtualClock
+from kube_fairlead.client.patches import MergePatch
 from tests.spec.kep5673.inprocess import GROUP, Cluster, running
 
 Json = dict[str, Any]

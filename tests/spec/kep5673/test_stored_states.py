@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Mapping
 import msgspec
 import pytest
 
-from fairlead.apiserver.launch import DATABASE
-from fairlead.apiserver.storage.interface import Row
-from fairlead.apiserver.storage.sqlite import SqliteLog
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_apiserver.launch import DATABASE
+from kube_fairlead_apiserver.storage.interface import Row
+from kube_fairlead_apiserver.storage.sqlite import SqliteLog
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5673.objects import FINALIZER, Json, Kind, define
 
 GROUP = "stored.example.com"

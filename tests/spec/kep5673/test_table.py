@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.testing.manifests import success
+from kube_fairlead_lab.testing.manifests import success
 from tests.spec.kep5673.objects import FINALIZER, Deadline, Json, Kind, near
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.testing import EmbeddedControlPlane
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import EmbeddedControlPlane
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5673.objects import FINALIZER, Deadline, Kind, define, near
 
 OLDER = str(Path(__file__).with_name("older_server.py"))
@@ -20,7 +20,7 @@ class Cluster:
     def __init__(self, plane: EmbeddedControlPlane) -> None:
         self._plane = plane
         self._newer = list(plane.apiserver.command)
-        assert self._newer[1:3] == ["-m", "fairlead.cli"]
+        assert self._newer[1:3] == ["-m", "kube_fairlead.cli"]
 
     async def downgrade(self) -> None:
         await self._plane.stop_server()

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.api import crds
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import node as node_manifest
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.api import crds
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import node as node_manifest
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5683.draining import Fleet, fleet_of
 from tests.spec.kep5683.site import EVENTS, NODES, Site
 

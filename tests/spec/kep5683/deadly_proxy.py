@@ -12,7 +12,7 @@ from typing import Any, Literal
 import aiohttp
 from aiohttp import web
 
-from fairlead.testing import ControlPlane
+from kube_fairlead_lab.testing import ControlPlane
 
 __all__ = ["DeadlyProxy", "deadly_proxy"]
 

@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from fairlead.api.reserved import LIFECYCLE_GROUP
-from fairlead.base.clock import RealClock
-from fairlead.hollow import HollowCluster, HollowOptions, plan_nodes
-from fairlead.testing import ControlPlane
-from fairlead.testing.manifests import pod as pod_manifest
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.api.reserved import LIFECYCLE_GROUP
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.hollow import HollowCluster, HollowOptions, plan_nodes
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.manifests import pod as pod_manifest
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 
 __all__ = ["SECONDS", "Fleet", "Running", "fleet_of"]
 
@@ -99,7 +99,7 @@ class Fleet:
             name = f"{part}-{node}"
             words = ["driver", "drain"] if part == "driver" else ["agent"]
             registry = self.folder / str(self.nodes.index(node)) / "r"
-            command = [sys.executable, "-m", "fairlead.cli", *words]
+            command = [sys.executable, "-m", "kube_fairlead.cli", *words]
             command += [f"--kubeconfig={kubeconfig or self.plane.kubeconfig}"]
             command += [f"--node-name={node}", f"--registry-dir={registry}", f"--lifecycle-api-group={self.group}"]
             if name not in self.processes:
@@ -117,7 +117,7 @@ class Fleet:
             sys.executable,
             "-u",
             "-m",
-            "fairlead.cli",
+            "kube_fairlead.cli",
             words[0],
             f"--kubeconfig={self.plane.kubeconfig}",
             *words[1:],

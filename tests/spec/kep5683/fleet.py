@@ -11,32 +11,33 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from fairlead.agent.agent import Agent, AgentOptions
-from fairlead.api import errors as api_errors
-from fairlead.api.core_v1 import Node
-from fairlead.api.lifecycle_v1alpha1 import (
+from tests.unit.claimant.test_crashes import STEPS, is_step
+from tests.unit.claimant.world import DRIVER, OFFERED, Deed, NoChannels, When
+
+from kube_fairlead.agent.agent import Agent, AgentOptions
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.core_v1 import Node
+from kube_fairlead.api.lifecycle_v1alpha1 import (
     LifecycleEvent,
     LifecycleEventSpec,
     LifecycleTransition,
     LifecycleTransitionSpec,
 )
-from fairlead.api.meta import ObjectMeta
-from fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED
-from fairlead.base import tasks
-from fairlead.base.clock import RealClock
-from fairlead.base.metrics import DiscardedMetrics
-from fairlead.claimant.directory import Registration
-from fairlead.claimant.holding import LEASE_TIMING
-from fairlead.client import errors
-from fairlead.client.client import Client
-from fairlead.client.transport import Request, Response, StreamedResponse, Transport
-from fairlead.client.watch import Change, ChangeType
-from fairlead.driverapi.memory import MemoryChannel
-from fairlead.drivers import sdk
-from fairlead.drivers.sdk.service import Service
-from fairlead.election import Timing
-from tests.unit.claimant.test_crashes import STEPS, is_step
-from tests.unit.claimant.world import DRIVER, OFFERED, Deed, NoChannels, When
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER_CLAIMED
+from kube_fairlead.base import tasks
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.claimant.directory import Registration
+from kube_fairlead.claimant.holding import LEASE_TIMING
+from kube_fairlead.client import errors
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.transport import Request, Response, StreamedResponse, Transport
+from kube_fairlead.client.watch import Change, ChangeType
+from kube_fairlead.driverapi.memory import MemoryChannel
+from kube_fairlead.drivers import sdk
+from kube_fairlead.drivers.sdk.service import Service
+from kube_fairlead.election import Timing
 
 __all__ = ["CASES", "SHORT_LEASE", "Fleet", "fleet_on"]
 

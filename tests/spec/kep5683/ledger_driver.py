@@ -11,12 +11,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from fairlead import client
-from fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
-from fairlead.api.reserved import FINALIZER_CLAIMED, LIFECYCLE_GROUP
-from fairlead.api.scheme import Scheme
-from fairlead.base.clock import RealClock
-from fairlead.drivers import sdk
+from kube_fairlead import client
+from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent
+from kube_fairlead.api.reserved import FINALIZER_CLAIMED, LIFECYCLE_GROUP
+from kube_fairlead.api.scheme import Scheme
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.drivers import sdk
 
 DRIVER = "example.com/ledger"
 START, END = "LedgerOpened", "LedgerClosed"

@@ -11,11 +11,11 @@ from typing import Any
 
 import aiohttp
 
-from fairlead.base.clock import RealClock
-from fairlead.testing import ControlPlane
-from fairlead.testing.ports import ReservedPort
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.ports import ReservedPort
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5683 import ledger_driver
 
 __all__ = ["EVENTS", "NODES", "Site", "condition", "until"]
@@ -63,7 +63,7 @@ class Site:
     ) -> ManagedProcess:
         """`fairlead agent` for this node."""
         way = kubeconfig or self.plane.kubeconfig
-        command = [sys.executable, "-m", "fairlead.cli", "agent", f"--kubeconfig={way}"]
+        command = [sys.executable, "-m", "kube_fairlead.cli", "agent", f"--kubeconfig={way}"]
         command += [f"--node-name={self.node}", f"--registry-dir={self.folder / 'registry'}"]
         if port:
             self._port.release()
@@ -78,7 +78,7 @@ class Site:
 
     def start_drain_driver(self, *flags: str) -> ManagedProcess:
         """The driver that is installed on every node."""
-        program = [sys.executable, "-m", "fairlead.cli", "driver", "drain", f"--node-name={self.node}"]
+        program = [sys.executable, "-m", "kube_fairlead.cli", "driver", "drain", f"--node-name={self.node}"]
         where = [f"--kubeconfig={self.plane.kubeconfig}", f"--registry-dir={self.folder / 'registry'}"]
         return self._start("drain-driver", [*program, *where, *flags])
 

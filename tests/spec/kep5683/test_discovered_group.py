@@ -9,16 +9,16 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from fairlead.api import crds, reserved
-from fairlead.base.clock import RealClock
-from fairlead.testing import ControlPlane, EmbeddedControlPlane
-from fairlead.testing.embedded import EmbeddedOptions
-from fairlead.testing.manifests import node as node_manifest
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.ports import ReservedPort
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
-from tests.conftest import BOTH, make_plane
+from kube_fairlead.api import crds, reserved
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.testing import ControlPlane, EmbeddedControlPlane
+from kube_fairlead_lab.testing.embedded import EmbeddedOptions
+from kube_fairlead_lab.testing.manifests import node as node_manifest
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.ports import ReservedPort
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
+from tests.planes import BOTH, make_plane
 from tests.spec.kep5683.conftest import CRDS
 from tests.spec.kep5683.site import NODES, SECONDS, Site
 
@@ -50,7 +50,7 @@ class Components:
         self.site.start_agent("agent", "--finished-event-ttl=1m", *flags, port=True)
         self._port.release()
         way = [f"--kubeconfig={self._plane.kubeconfig}", f"--secure-port={self._port.number}"]
-        command = [sys.executable, "-m", "fairlead.cli", "controller-manager", *way, *flags]
+        command = [sys.executable, "-m", "kube_fairlead.cli", "controller-manager", *way, *flags]
         self._manager = ManagedProcess("manager", command, folder=self._folder)
         self._manager.start()
 

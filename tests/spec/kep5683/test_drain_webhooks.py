@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.credentials import CertificateAuthority
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.credentials import CertificateAuthority
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5683.draining import Fleet, fleet_of
 
 Json = dict[str, Any]

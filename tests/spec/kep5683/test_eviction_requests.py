@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from fairlead.api import crds
-from fairlead.api.reserved import DRIVER_DRAIN, LIFECYCLE_GROUP_ALTERNATIVE
-from fairlead.testing import KubeControlPlane, KubeOptions, require_real
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.api import crds
+from kube_fairlead.api.reserved import DRIVER_DRAIN, LIFECYCLE_GROUP_ALTERNATIVE
+from kube_fairlead_lab.testing import KubeControlPlane, KubeOptions, require_real
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5683.conftest import CRDS
 from tests.spec.kep5683.draining import Fleet, fleet_of
 

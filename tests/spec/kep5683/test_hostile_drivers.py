@@ -13,10 +13,10 @@ import h2.config
 import h2.connection
 import h2.events
 
-from fairlead.driverapi import codec, contracts
-from fairlead.driverapi.messages import OfferedTransition, PluginInfo, Progress, Reached
-from fairlead.drivers import sdk
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.driverapi import codec, contracts
+from kube_fairlead.driverapi.messages import OfferedTransition, PluginInfo, Progress, Reached
+from kube_fairlead.drivers import sdk
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5683.site import LIFECYCLE, Site, condition
 
 Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5683.deadly_proxy import When, deadly_proxy
 from tests.spec.kep5683.fleet import CASES
 from tests.spec.kep5683.site import NODES, Site, condition, until

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from fairlead.cli.install.access import access_manifests
-from fairlead.cli.install.plan import CLAIMER, Plan
-from fairlead.testing import Access
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.cli.install.access import access_manifests
+from kube_fairlead.cli.install.plan import CLAIMER, Plan
+from kube_fairlead_lab.testing import Access
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.contract.installed import path_of
 from tests.spec.kep5683.site import EVENTS, Site, condition, until
 
@@ -35,7 +35,7 @@ async def test_the_central_claimer(site: Site, admin: RawApi, unique_name: Calla
     command = [
         sys.executable,
         "-m",
-        "fairlead.cli",
+        "kube_fairlead.cli",
         "controller-manager",
         f"--kubeconfig={await account(admin, site.folder, unique_name('claimer'))}",
         "--controllers=claimer",

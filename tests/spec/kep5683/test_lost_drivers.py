@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5683.ledger_driver import DRIVER
 from tests.spec.kep5683.site import EVENTS, Site, until
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fairlead.api import crds, reserved
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.api import crds, reserved
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5683.conftest import CRDS
 from tests.spec.kep5683.site import Site, condition
 

@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from fairlead.testing import Access, ControlPlane
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.credentials import CertificateAuthority
-from fairlead.testing.manifests import node as node_manifest
-from fairlead.testing.manifests import pod as pod_manifest
-from fairlead.testing.ports import ReservedPort
-from fairlead.testing.processes import ManagedProcess, wait_until_ready
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing import Access, ControlPlane
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.credentials import CertificateAuthority
+from kube_fairlead_lab.testing.manifests import node as node_manifest
+from kube_fairlead_lab.testing.manifests import pod as pod_manifest
+from kube_fairlead_lab.testing.ports import ReservedPort
+from kube_fairlead_lab.testing.processes import ManagedProcess, wait_until_ready
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5673.programs import run
 
 Json = dict[str, Any]
@@ -94,7 +94,7 @@ async def town(
     await made.furnish()
     printed = await run(
         sys.executable,
-        *("-m", "fairlead.cli", "webhook", "manifests"),
+        *("-m", "kube_fairlead.cli", "webhook", "manifests"),
         f"--namespace={namespace}",
         f"--evictions-of={namespace}/{DRIVER}",
         f"--url=https://127.0.0.1:{port.number}",
@@ -112,7 +112,7 @@ async def town(
     port.release()
     words = ["webhook", f"--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1", f"--secure-port={port.number}"]
     words += [f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}"]
-    webhook = ManagedProcess("webhook", [sys.executable, "-m", "fairlead.cli", *words], folder=folder)
+    webhook = ManagedProcess("webhook", [sys.executable, "-m", "kube_fairlead.cli", *words], folder=folder)
     webhook.start()
 
     async def listening() -> bool:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairlead.api.reserved import ANNOTATION_PLATFORM
-from fairlead.base.clock import RealClock
-from fairlead.cloud.enforcement import Manager
-from fairlead.cloud.wellknown import TAINT_UNINITIALIZED
-from fairlead.testing import Access
-from fairlead.testing.rawhttp import STRATEGIC_PATCH, RawApi
+from kube_fairlead.api.reserved import ANNOTATION_PLATFORM
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.cloud.enforcement import Manager
+from kube_fairlead.cloud.wellknown import TAINT_UNINITIALIZED
+from kube_fairlead_lab.testing import Access
+from kube_fairlead_lab.testing.rawhttp import STRATEGIC_PATCH, RawApi
 
 __all__ = ["NODES", "WAITING", "account_access", "apply", "create_node", "set_ready", "until_refused"]
 

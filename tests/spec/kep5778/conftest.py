@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from fairlead.testing import (
+from kube_fairlead_lab.testing import (
     ControlPlane,
     EmbeddedControlPlane,
     EmbeddedOptions,
@@ -15,9 +15,9 @@ from fairlead.testing import (
     KubeOptions,
     require_real,
 )
-from fairlead.testing.binaries import KubeBinaries
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead_lab.testing.binaries import KubeBinaries
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.clouds.aws import CREDENTIALS, EmulatedAws, emulated_aws
 from tests.clouds.proxy import recording_proxy
 from tests.spec.kep5778.hybrid import Hybrid

@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any
 
-from fairlead.base import files
-from fairlead.base.clock import RealClock
-from fairlead.cloud.enforcement import Manager, ccm_manifests
-from fairlead.testing import ControlPlane
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import Answer, RawApi
+from kube_fairlead.base import files
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.cloud.enforcement import Manager, ccm_manifests
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
 from tests.clouds.aws import EmulatedAws
 from tests.clouds.proxy import RecordingProxy
 from tests.spec.kep5778.cluster import NODES, account_access, apply, create_node, until_refused
@@ -82,7 +82,7 @@ class Hybrid:
         command = [
             sys.executable,
             "-m",
-            "fairlead.cli",
+            "kube_fairlead.cli",
             "cloud-controller-manager",
             f"--kubeconfig={kubeconfig}",
             f"--cloud-provider={provider}",

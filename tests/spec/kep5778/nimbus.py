@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from fairlead.base import files
-from fairlead.base.clock import RealClock
-from fairlead.cloud.enforcement import Manager, ccm_manifests
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base import files
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.cloud.enforcement import Manager, ccm_manifests
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5778.cluster import account_access, apply
 
 __all__ = ["Nimbus"]
@@ -65,7 +65,7 @@ class Nimbus:
         entry = "[fairlead.cloud_providers]\nnimbus = nimbus_cloud:provider\n"
         (installed / "entry_points.txt").write_text(entry, encoding="utf-8")
         command = [
-            *("env", f"PYTHONPATH={installed.parent}:{_PLUGIN}", sys.executable, "-m", "fairlead.cli"),
+            *("env", f"PYTHONPATH={installed.parent}:{_PLUGIN}", sys.executable, "-m", "kube_fairlead.cli"),
             *("cloud-controller-manager", f"--kubeconfig={kubeconfig}", "--cloud-provider=nimbus"),
             *(f"--cloud-config={self.path}", "--secure-port=0", *_PERIODS, *flags),
         ]

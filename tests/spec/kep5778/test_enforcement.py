@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fairlead.cloud.enforcement import Manager, ccm_manifests
-from fairlead.testing.rawhttp import STRATEGIC_PATCH, RawApi
+from kube_fairlead.cloud.enforcement import Manager, ccm_manifests
+from kube_fairlead_lab.testing.rawhttp import STRATEGIC_PATCH, RawApi
 from tests.spec.kep5778.cluster import NODES, WAITING, account_access, apply, create_node, until_refused
 
 Json = dict[str, Any]

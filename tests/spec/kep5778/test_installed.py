@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from fairlead.base.clock import RealClock
-from fairlead.cli.install import bundle
-from fairlead.cli.install.clouds import cloud_managers
-from fairlead.cli.install.plan import Plan
-from fairlead.cloud.enforcement import Manager
-from fairlead.election.guard import FENCE_MARK
-from fairlead.testing import Access
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.manifests import pod
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead.cli.install import bundle
+from kube_fairlead.cli.install.clouds import cloud_managers
+from kube_fairlead.cli.install.plan import Plan
+from kube_fairlead.cloud.enforcement import Manager
+from kube_fairlead.election.guard import FENCE_MARK
+from kube_fairlead_lab.testing import Access
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.manifests import pod
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5778.cluster import NODES, apply, create_node, set_ready
 from tests.spec.kep5778.hybrid import Hybrid
 
@@ -74,7 +74,7 @@ class Installed:
             for one in container["args"]
             if not one.startswith("--secure-port")
         ]
-        command = ["env", f"POD_NAME={name}", f"POD_UID={uid}", sys.executable, "-m", "fairlead.cli", *flags]
+        command = ["env", f"POD_NAME={name}", f"POD_UID={uid}", sys.executable, "-m", "kube_fairlead.cli", *flags]
         own = [f"--kubeconfig={kubeconfig}", "--secure-port=0", "--node-monitor-period=300ms"]
         process = ManagedProcess(name, [*command, *own], folder=self.hybrid.folder)
         self.hybrid.processes[name] = process

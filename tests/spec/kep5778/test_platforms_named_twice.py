@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.cli.install import bundle
-from fairlead.cli.install.clouds import cloud_managers
-from fairlead.cli.install.plan import Plan
-from fairlead.cloud.wellknown import ANNOTATION_PLATFORMS
-from fairlead.testing.rawhttp import Answer
+from kube_fairlead.cli.install import bundle
+from kube_fairlead.cli.install.clouds import cloud_managers
+from kube_fairlead.cli.install.plan import Plan
+from kube_fairlead.cloud.wellknown import ANNOTATION_PLATFORMS
+from kube_fairlead_lab.testing.rawhttp import Answer
 from tests.spec.kep5778.cluster import NODES, apply, create_node, set_ready
 from tests.spec.kep5778.hybrid import Hybrid
 from tests.spec.kep5778.test_installed import WORKLOADS, Installed

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fairlead.api.reserved import ANNOTATION_PLATFORM
-from fairlead.testing import ControlPlane
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.api.reserved import ANNOTATION_PLATFORM
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5778.cluster import NODES, create_node, set_ready
 from tests.spec.kep5778.nimbus import Nimbus
 

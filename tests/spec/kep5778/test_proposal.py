@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.cloud.wellknown import LABEL_PLATFORM, LABEL_REGION, LABEL_ZONE, SHUTDOWN_TAINT
+from kube_fairlead.cloud.wellknown import LABEL_PLATFORM, LABEL_REGION, LABEL_ZONE, SHUTDOWN_TAINT
 from tests.spec.kep5778.cluster import NODES, set_ready
 from tests.spec.kep5778.hybrid import Hybrid, keys_of_taints
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from fairlead.base import files
-from fairlead.cli.install import bundle
-from fairlead.cli.install.clouds import other_managers
-from fairlead.cli.install.plan import Plan
-from fairlead.testing import Access
-from fairlead.testing.control_plane import write_kubeconfig
-from fairlead.testing.processes import ManagedProcess
-from fairlead.testing.rawhttp import RawApi
+from kube_fairlead.base import files
+from kube_fairlead.cli.install import bundle
+from kube_fairlead.cli.install.clouds import other_managers
+from kube_fairlead.cli.install.plan import Plan
+from kube_fairlead_lab.testing import Access
+from kube_fairlead_lab.testing.control_plane import write_kubeconfig
+from kube_fairlead_lab.testing.processes import ManagedProcess
+from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.goprograms import go_program
 from tests.spec.kep5778.cluster import NODES, apply, create_node, set_ready, until_refused
 from tests.spec.kep5778.hybrid import Hybrid, Write

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from fairlead.testing import ControlPlane
-from fairlead.testing.plugin import watch_over
-from fairlead.testing.rawhttp import RawApi
-from tests.conftest import BOTH, make_plane
+from kube_fairlead_lab.testing import ControlPlane
+from kube_fairlead_lab.testing.plugin import watch_over
+from kube_fairlead_lab.testing.rawhttp import RawApi
+from tests.planes import BOTH, make_plane
 from tests.spec.kep5673.objects import Kind, define
 from tests.spec.kep5673.programs import Webhook
 from tests.spec.kep5673.shim.keeping import Shimmed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from fairlead import grace
+from kube_fairlead import grace
 from tests.spec.kep5673.objects import Kind
 from tests.spec.kep5673.programs import Webhook
 
@@ -20,7 +20,7 @@ class Shimmed:
     webhook: Webhook | None
 
     async def seen(self, name: str) -> grace.Grace | None:
-        """What a controller learns from `fairlead.grace`."""
+        """What a controller learns from `kube_fairlead.grace`."""
         return grace.read(await self.kind.get(name), native=self.native)
 
     async def known(self, name: str) -> grace.Grace:

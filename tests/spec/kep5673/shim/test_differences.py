@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_REQUESTED
-from fairlead.api.time import parse_time
-from fairlead.grace.notes import ANNOTATIONS, FIELD_MANAGER
+from kube_fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE, ANNOTATION_GRACE_REQUESTED
+from kube_fairlead.api.time import parse_time
+from kube_fairlead.grace.notes import ANNOTATIONS, FIELD_MANAGER
 from tests.spec.kep5673.measuring import count
 from tests.spec.kep5673.objects import FINALIZER, Deadline, near
 from tests.spec.kep5673.shim.keeping import Shimmed

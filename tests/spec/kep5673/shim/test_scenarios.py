@@ -1,11 +1,11 @@
-"""What a controller can rely on, on both: told in terms of `fairlead.grace`, whoever keeps the grace period."""
+"""What a controller can rely on, on both: told in terms of `kube_fairlead.grace`, whoever keeps the grace period."""
 
 from __future__ import annotations
 
 import pytest
 
-from fairlead import grace
-from fairlead.base.tasks import TaskScope
+from kube_fairlead import grace
+from kube_fairlead.base.tasks import TaskScope
 from tests.spec.kep5673.objects import FINALIZER, near
 from tests.spec.kep5673.shim.keeping import Shimmed
 

@@ -1,0 +1,101 @@
+"""Certificates: who may approve and sign requests of a signer, and what no request of clients may be for.
+
+The right to write `certificatesigningrequests/approval` alone says nothing about a signer: without these plugins it
+would be a right to every certificate, those of `system:masters` too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable
+
+from kube_fairlead.api import golang
+from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Json, Operation
+from kube_fairlead_apiserver.attributes import Attributes, UserInfo
+from kube_fairlead_apiserver.security import identities
+from kube_fairlead_apiserver.security.pki.requests import BadRequestFile, request_organizations
+
+__all__ = ["CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction"]
+
+# None when it is allowed, else why not.
+Authorize = Callable[[Attributes], str | None]
+
+_GROUP = "certificates.k8s.io"
+_REQUESTS = "certificatesigningrequests"
+_API_CLIENTS = "kubernetes.io/kube-apiserver-client"
+
+
+class CertificateApproval(AdmissionPlugin):
+    """Approving or denying a request needs the right to `approve` for its signer."""
+
+    def __init__(self, authorize: Authorize) -> None:
+        self._authorize = authorize
+
+    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
+        """Changes of the approval."""
+        return (operation, group, plural, subresource) == ("UPDATE", _GROUP, _REQUESTS, "approval")
+
+    async def validate(self, operation: Operation) -> None:
+        """Ask about the signer that is stored: the write may name another one."""
+        signer = _signer(operation.old)
+        if not _may(self._authorize, operation.user, "approve", signer):
+            raise operation.forbidden(f"user not permitted to approve requests with signerName {golang.quote(signer)}")
+
+
+class CertificateSigning(AdmissionPlugin):
+    """Writing a certificate, or what became of a request, needs the right to `sign` for its signer."""
+
+    def __init__(self, authorize: Authorize) -> None:
+        self._authorize = authorize
+
+    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
+        """Changes of the status."""
+        return (operation, group, plural, subresource) == ("UPDATE", _GROUP, _REQUESTS, "status")
+
+    async def validate(self, operation: Operation) -> None:
+        """Other fields of the status, and the metadata, may be written without."""
+        signer = _signer(operation.old)
+        if _outcome(operation.obj) == _outcome(operation.old):
+            return
+        if not _may(self._authorize, operation.user, "sign", signer):
+            raise operation.forbidden(f"user not permitted to sign requests with signerName {golang.quote(signer)}")
+
+
+class CertificateSubjectRestriction(AdmissionPlugin):
+    """No certificate of the API server's clients is for the group that may do everything."""
+
+    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
+        """New requests."""
+        return (operation, group, plural, subresource) == ("CREATE", _GROUP, _REQUESTS, "")
+
+    async def validate(self, operation: Operation) -> None:
+        """Look into the request itself."""
+        if _signer(operation.obj) != _API_CLIENTS:
+            return
+        request = ((operation.obj or {}).get("spec") or {}).get("request") or ""
+        try:
+            organizations = request_organizations(base64.b64decode(request, validate=True))
+        except (BadRequestFile, binascii.Error, ValueError) as error:
+            raise operation.forbidden(f"failed to parse CSR: {error}") from error
+        if identities.MASTERS in organizations:
+            raise operation.forbidden(f"use of {_API_CLIENTS} signer with {identities.MASTERS} group is not allowed")
+
+
+def _signer(request: Json | None) -> str:
+    name: str = ((request or {}).get("spec") or {}).get("signerName") or ""
+    return name
+
+
+def _outcome(request: Json | None) -> tuple[object, object]:
+    status = (request or {}).get("status") or {}
+    return status.get("certificate") or "", status.get("conditions") or []
+
+
+def _may(authorize: Authorize, user: UserInfo, verb: str, signer: str) -> bool:
+    """Whether the user may do this for the signer, or for all signers of its domain."""
+    names = (signer, f"{signer.partition('/')[0]}/*")
+    return any(
+        authorize(Attributes(user, verb, "", resource="signers", group=_GROUP, version="*", name=name)) is None
+        for name in names
+    )

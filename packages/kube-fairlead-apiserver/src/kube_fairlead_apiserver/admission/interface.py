@@ -1,0 +1,90 @@
+"""What an admission plugin sees, and what it may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kube_fairlead.api import errors
+from kube_fairlead_apiserver.attributes import UserInfo
+from kube_fairlead_apiserver.registry.resource import Resource
+
+__all__ = ["AdmissionPlugin", "Operation", "Reinvocation"]
+
+Json = dict[str, Any]
+
+
+class Reinvocation(msgspec.Struct):
+    """What the mutating phase remembers between its two rounds. Names are those of webhooks."""
+
+    round: int = 0
+    wanted: bool = False  # somebody changed the object: everybody gets a second look
+    asked: set[str] = set()  # asked so far, of those that may be asked again
+    due: set[str] = set()  # of these, those that have not seen the latest change
+    left: Json | None = None  # the object as the last webhook left it
+
+    def changed(self) -> None:
+        """The object is not what those asked so far have seen."""
+        self.due |= self.asked
+        self.asked.clear()
+
+
+class Operation(msgspec.Struct, eq=False):
+    """One write on its way to storage. ``obj`` is None for DELETE and CONNECT without a body; ``old`` for CREATE."""
+
+    operation: str  # CREATE UPDATE DELETE CONNECT
+    resource: Resource
+    user: UserInfo
+    namespace: str
+    name: str
+    obj: Json | None
+    old: Json | None
+    subresource: str = ""
+    options: Json = {}
+    dry_run: bool = False
+    warnings: list[str] = []
+    # The kind of ``obj`` when it is not the resource's own (Eviction, Scale, Binding).
+    kind: tuple[str, str, str] | None = None
+    audit_annotations: dict[str, str] = {}
+    # A webhook changed the object, so what the kind's rules did to it is to be done again.
+    patched: bool = False
+    # Set by whoever may ask for a second round.
+    reinvocation: Reinvocation | None = None
+
+    @property
+    def is_namespace(self) -> bool:
+        """Whether this is about a namespace itself."""
+        return self.resource.plural == "namespaces" and not self.resource.group
+
+    @property
+    def scope(self) -> str:
+        """The namespace as rules and webhooks see it: a namespace is in itself."""
+        return self.name if self.is_namespace else self.namespace
+
+    def forbidden(self, why: object) -> errors.Forbidden:
+        """The refusal that names what is refused."""
+        return errors.forbidden(self.resource.group_resource, self._shown_name(), why)
+
+    def _shown_name(self) -> str:
+        metadata = (self.obj or {}).get("metadata") or {}
+        return self.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
+
+    def annotate(self, key: str, value: str) -> None:
+        """Leave a note in the audit log; the first one under a key stays."""
+        self.audit_annotations.setdefault(key, value)
+
+
+class AdmissionPlugin:
+    """One rule. A plugin overrides what it has to say; both phases raise an API error to refuse."""
+
+    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
+        """Whether this plugin ever cares about such a write. Asked once; the answer is remembered."""
+        del operation, group, plural, subresource
+        return True
+
+    async def admit(self, operation: Operation) -> None:
+        """Change ``operation.obj`` in place, or refuse."""
+
+    async def validate(self, operation: Operation) -> None:
+        """Look at the final object; refuse or do nothing."""

@@ -1,0 +1,196 @@
+"""Which writes a webhook, a policy or a binding is about: rules, scope, namespace and object selectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kube_fairlead.api import errors, selectors
+from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead_apiserver.admission.interface import Operation
+from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.registry.resource import Resource
+
+__all__ = ["Criteria", "UnusableCriteria", "is_configuration"]
+
+Json = dict[str, Any]
+
+_NAMESPACES = GroupResource("", "namespaces")
+_CONFIGURATION = frozenset(
+    {
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+    }
+)
+
+
+class UnusableCriteria(Exception):
+    """A selector makes no sense, so nobody can say whether the write is meant. Raised only when the rules match."""
+
+
+def is_configuration(group: str, plural: str) -> bool:
+    """Whether a resource configures admission itself.
+
+    No webhook and no policy is asked about these: a broken one could never be taken away again.
+    """
+    return group == "admissionregistration.k8s.io" and plural in _CONFIGURATION
+
+
+class _Rule:
+    """One rule: operations, groups, versions, resources with subresources, scope and names."""
+
+    __slots__ = ("_groups", "_operations", "_resources", "_scope", "_versions", "names")
+
+    def __init__(self, rule: Json) -> None:
+        self._operations = frozenset(rule.get("operations") or ())
+        self._groups = frozenset(rule.get("apiGroups") or ())
+        self._versions = frozenset(rule.get("apiVersions") or ())
+        self._resources = [str(one).partition("/")[::2] for one in rule.get("resources") or ()]
+        self._scope = rule.get("scope") or "*"
+        self.names = frozenset(rule.get("resourceNames") or ())  # empty: all
+
+    def matches(self, operation: Operation, resource: Resource) -> bool:
+        """Whether the write, seen as one of this resource, is meant, if its name is."""
+        return (
+            _named(self._operations, operation.operation)
+            and _named(self._groups, resource.group)
+            and _named(self._versions, resource.version)
+            and self._matches_resource(resource.plural, operation.subresource)
+            and self._matches_scope(operation)
+        )
+
+    def _matches_resource(self, plural: str, subresource: str) -> bool:
+        return any(one in {"*", plural} and sub in {"*", subresource} for one, sub in self._resources)
+
+    def _matches_scope(self, operation: Operation) -> bool:
+        if self._scope == "*":
+            return True
+        is_cluster_wide = operation.is_namespace or not operation.scope
+        return is_cluster_wide is (self._scope == "Cluster")
+
+
+def _named(allowed: frozenset[str], asked: str) -> bool:
+    return asked in allowed or "*" in allowed
+
+
+class _Rules:
+    """Several rules. Which of them are about a kind of write is worked out once."""
+
+    def __init__(self, rules: Sequence[Json], *, equivalent: bool) -> None:
+        self._rules = [_Rule(rule) for rule in rules]
+        self._equivalent = equivalent
+        self._generation = -1
+        self._known: dict[tuple[str, str, str, str, str, bool], list[tuple[Resource, frozenset[str]]]] = {}
+
+    def find(self, operation: Operation, objects: Objects) -> Resource | None:
+        """The resource as which the write is meant; None: it is not."""
+        if not self._rules:
+            return None
+        if self._generation != objects.catalog.generation:
+            self._generation = objects.catalog.generation
+            self._known.clear()
+        own = operation.resource
+        key = (operation.operation, own.group, own.version, own.plural, operation.subresource, bool(operation.scope))
+        candidates = self._known.get(key)
+        if candidates is None:
+            candidates = self._known[key] = self._candidates(operation, objects)
+        for resource, names in candidates:
+            if not names or operation.name in names:
+                return resource
+        return None
+
+    def _candidates(self, operation: Operation, objects: Objects) -> list[tuple[Resource, frozenset[str]]]:
+        """The write as it is, by any rule, comes before what it is equivalent to."""
+        own = operation.resource
+        found = [(own, rule.names) for rule in self._rules if rule.matches(operation, own)]
+        if self._equivalent:
+            others = objects.equivalents(own)
+            found += [(other, rule.names) for rule in self._rules for other in others if rule.matches(operation, other)]
+        return found
+
+
+class Criteria:
+    """Rules and selectors together.
+
+    ``without_rules``: what no rules at all mean. A webhook without rules is never called; a policy binding without
+    rules narrows nothing.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Json],
+        *,
+        excluded: Sequence[Json] = (),
+        match_policy: str | None,
+        namespace_selector: Json | None,
+        object_selector: Json | None,
+        without_rules: bool = False,
+    ) -> None:
+        equivalent = match_policy == "Equivalent"
+        self._rules = _Rules(rules, equivalent=equivalent)
+        self._excluded = _Rules(excluded, equivalent=equivalent)
+        self._without_rules = without_rules and not rules
+        self._problem = ""
+        self._namespace_selector = self._read(namespace_selector)
+        self._object_selector = self._read(object_selector)
+
+    def _read(self, selector: Json | None) -> selectors.LabelMatcher:
+        try:
+            return selectors.EVERYTHING if not selector else selectors.label_selector_from(selector)
+        except selectors.SelectorError as error:
+            self._problem = str(error)
+            return selectors.EVERYTHING
+
+    @classmethod
+    def of_match_resources(cls, resources: Json) -> Criteria:
+        """From the MatchResources of a policy or binding."""
+        return cls(
+            resources.get("resourceRules") or (),
+            excluded=resources.get("excludeResourceRules") or (),
+            match_policy=resources.get("matchPolicy"),
+            namespace_selector=resources.get("namespaceSelector"),
+            object_selector=resources.get("objectSelector"),
+            without_rules=True,
+        )
+
+    def match(self, operation: Operation, objects: Objects) -> Resource | None:
+        """The resource as which the write is meant: its own, or another version of it. None: not meant.
+
+        Raises:
+            NotFound: the namespace that decides is not there.
+            UnusableCriteria: a selector that decides cannot be read.
+        """
+        if not self._object_selector.empty and not _labelled(operation, self._object_selector):
+            return None
+        if self._excluded.find(operation, objects) is not None:
+            return None
+        found = operation.resource if self._without_rules else self._rules.find(operation, objects)
+        if found is None or not self._selects_namespace(operation, objects):
+            return None
+        if self._problem:
+            raise UnusableCriteria(self._problem)
+        return found
+
+    def _selects_namespace(self, operation: Operation, objects: Objects) -> bool:
+        if self._namespace_selector.empty or (not operation.scope and operation.resource.plural != "namespaces"):
+            return True
+        if operation.is_namespace and not operation.subresource and operation.obj is not None:
+            # What is stored is not what the namespace is going to be.
+            return self._namespace_selector.matches(operation.obj["metadata"].get("labels") or {})
+        namespace = objects.namespace(operation.scope)
+        if namespace is None:
+            raise errors.not_found(_NAMESPACES, operation.scope)
+        return self._namespace_selector.matches(namespace.labels)
+
+
+def _labelled(operation: Operation, selector: selectors.LabelMatcher) -> bool:
+    """Whether the object is selected, as it is going to be or as it was."""
+    return any(
+        selector.matches((obj.get("metadata") or {}).get("labels") or {})
+        for obj in (operation.obj, operation.old)
+        if obj is not None
+    )

@@ -1,0 +1,114 @@
+"""Policies and bindings, read and compiled once per change."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from kube_fairlead_apiserver.admission.expressions.compilation import Composer, Expression
+from kube_fairlead_apiserver.admission.expressions.environments import environment
+from kube_fairlead_apiserver.admission.matching import Criteria
+from kube_fairlead_apiserver.cel import types
+
+__all__ = ["AuditAnnotation", "Binding", "Policy", "Validation", "compile_policy", "read_binding"]
+
+Json = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Validation:
+    """What must be true, and what to say when it is not."""
+
+    expression: Expression
+    message: str
+    message_expression: Expression | None
+    reason: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class AuditAnnotation:
+    """What to write into the audit log."""
+
+    key: str
+    expression: Expression
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Policy:
+    """One policy. Without criteria it cannot be asked, which is an error and not a pass."""
+
+    name: str
+    criteria: Criteria | None
+    fail_open: bool
+    param_kind: tuple[str, str] | None  # apiVersion and kind
+    variables: Mapping[str, Expression]
+    conditions: tuple[Expression, ...]
+    validations: tuple[Validation, ...]
+    audit_annotations: tuple[AuditAnnotation, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Binding:
+    """Where a policy applies, with which parameters, and what a violation does."""
+
+    name: str
+    policy: str
+    criteria: Criteria | None
+    param_ref: Json | None
+    actions: tuple[str, ...]
+
+
+def compile_policy(obj: Json) -> Policy:
+    """A policy as it is stored. Expressions that do not compile are kept; they fail when they are asked."""
+    spec = obj.get("spec") or {}
+    param_kind = spec.get("paramKind")
+    has_params = param_kind is not None
+    # Messages are made without the authorizer.
+    composer = Composer(
+        environment(params=has_params, authorizer=True), environment(params=has_params, authorizer=False)
+    )
+    for variable in spec.get("variables") or ():
+        composer.add(variable.get("name", ""), variable.get("expression", ""))
+    conditions = (one.get("expression", "") for one in spec.get("matchConditions") or ())
+    return Policy(
+        name=obj["metadata"]["name"],
+        criteria=_criteria(spec.get("matchConstraints")),
+        fail_open=spec.get("failurePolicy") == "Ignore",
+        param_kind=(param_kind.get("apiVersion", ""), param_kind.get("kind", "")) if param_kind else None,
+        variables=composer.variables,
+        conditions=composer.compile_all(conditions, types.BOOL),
+        validations=tuple(_validation(composer, one) for one in spec.get("validations") or ()),
+        audit_annotations=tuple(
+            AuditAnnotation(
+                one.get("key", ""), composer.compile(one.get("valueExpression", ""), types.STRING, types.NULL)
+            )
+            for one in spec.get("auditAnnotations") or ()
+        ),
+    )
+
+
+def _validation(composer: Composer, validation: Json) -> Validation:
+    told = validation.get("messageExpression")
+    return Validation(
+        expression=composer.compile(validation.get("expression", ""), types.BOOL),
+        message=(validation.get("message") or "").strip(),
+        message_expression=composer.compile(told, types.STRING, environment=1) if told else None,
+        reason=validation.get("reason") or "Invalid",
+    )
+
+
+def read_binding(obj: Json) -> Binding:
+    """A binding as it is stored."""
+    spec = obj.get("spec") or {}
+    return Binding(
+        name=obj["metadata"]["name"],
+        policy=spec.get("policyName", ""),
+        criteria=_criteria(spec.get("matchResources")),
+        param_ref=spec.get("paramRef"),
+        actions=tuple(spec.get("validationActions") or ()),
+    )
+
+
+def _criteria(resources: Json | None) -> Criteria | None:
+    return None if resources is None else Criteria.of_match_resources(resources)

@@ -1,0 +1,24 @@
+"""Objects in another version than the one they were written in, for those who asked for that one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_fairlead_apiserver.registry.resource import Resource
+from kube_fairlead_apiserver.schema.defaulting import copy_json
+
+__all__ = ["convert"]
+
+Json = dict[str, Any]
+
+
+def convert(obj: Json, source: Resource, target: Resource) -> Json:
+    """The object as ``target`` serves it. A copy, unless there is nothing to convert."""
+    if source is target:
+        return obj
+    # A custom resource is the same in every version; webhooks are shown it with the fields of other versions, too.
+    converted: Json = copy_json(obj if source.is_custom else source.stored(obj))
+    if target.conversion is not None:
+        target.conversion.to_served(converted)
+    converted["apiVersion"], converted["kind"] = target.api_version, target.kind
+    return converted

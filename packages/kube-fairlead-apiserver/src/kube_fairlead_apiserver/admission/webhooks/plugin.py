@@ -1,0 +1,79 @@
+"""What the two kinds of webhooks have in common: which they are, how one is asked, and what a failure means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from kube_fairlead.api import errors
+from kube_fairlead.base import logs
+from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
+from kube_fairlead_apiserver.admission.matching import is_configuration
+from kube_fairlead_apiserver.admission.objects import Objects
+from kube_fairlead_apiserver.admission.webhooks.calling import Caller, CallFailed, denial
+from kube_fairlead_apiserver.admission.webhooks.hooks import GROUP, Webhook, read_hooks, target_of
+from kube_fairlead_apiserver.admission.webhooks.review import Verdict
+from kube_fairlead_apiserver.observing.admission import AdmissionMetrics
+from kube_fairlead_apiserver.registry.resource import Resource
+
+if TYPE_CHECKING:
+    from kube_fairlead_apiserver.admission.expressions.evaluation import Authorize
+
+__all__ = ["WebhookPlugin"]
+
+_log = logs.get_logger("apiserver.admission")
+
+
+class WebhookPlugin(AdmissionPlugin):
+    """Asks the webhooks of one kind of configuration."""
+
+    plural: ClassVar[str]
+    step: ClassVar[str]  # what metrics call it
+    mutating: ClassVar[bool] = False
+
+    def __init__(self, objects: Objects, caller: Caller, authorize: Authorize, metrics: AdmissionMetrics) -> None:
+        self._objects = objects
+        self._caller = caller
+        self._authorize = authorize
+        self._metrics = metrics
+        self._hooks = objects.derive([(GROUP, "v1", self.plural)], lambda: read_hooks(objects, self.plural))
+
+    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
+        """Everything but admission's own configuration."""
+        del operation, subresource
+        return not is_configuration(group, plural)
+
+    def target(self, hook: Webhook, operation: Operation) -> Resource | None:
+        """In which form a webhook is to see the object; None when it does not care."""
+        return target_of(hook, operation, self._objects, self._authorize)
+
+    async def ask(self, hook: Webhook, operation: Operation, target: Resource) -> Verdict:
+        """Its yes.
+
+        Raises:
+            ApiError: its no, as the client is to be told.
+            CallFailed: it gave no proper answer.
+        """
+        began = self._metrics.now()
+        try:
+            verdict = await self._caller.ask(hook, operation, target, mutating=self.mutating)
+        except CallFailed as error:
+            self._count(began, hook, operation, code=error.code, rejected=not hook.fail_open)
+            raise
+        refusal = None if verdict.allowed else denial(hook.name, verdict.status)
+        self._count(began, hook, operation, code=refusal.code if refusal else 200, rejected=refusal is not None)
+        if refusal is not None:
+            self._metrics.refused(hook.name, self.step, operation.operation, code=refusal.code, failed=False)
+            raise refusal
+        return verdict
+
+    def ignore(self, hook: Webhook, operation: Operation, error: CallFailed, note: str) -> None:
+        """Go on without an answer, if that is the webhook's policy; raises the refusal when it is not."""
+        if not hook.fail_open:
+            self._metrics.refused(hook.name, self.step, operation.operation, code=0, failed=True)
+            raise errors.internal_error(error) from error
+        _log.warning("webhook failed and is ignored", webhook=hook.name, why=str(error))
+        self._metrics.failed_open(hook.name, self.step)
+        operation.annotate(note, hook.name)
+
+    def _count(self, began: float, hook: Webhook, operation: Operation, *, code: int, rejected: bool) -> None:
+        self._metrics.webhook(began, hook.name, self.step, operation.operation, code=code, rejected=rejected)

@@ -1,0 +1,224 @@
+"""Arithmetic with the ranges and roundings of 64-bit machines, and addition of everything that can be added."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from kube_fairlead_apiserver.cel import equality, errors, values
+from kube_fairlead_apiserver.cel.values import INT_MAX, INT_MIN, UINT_MAX, Duration, Timestamp, Uint
+
+__all__ = [
+    "add_bytes",
+    "add_double",
+    "add_duration",
+    "add_duration_timestamp",
+    "add_int",
+    "add_list",
+    "add_string",
+    "add_timestamp_duration",
+    "add_uint",
+    "divide_double",
+    "divide_int",
+    "divide_uint",
+    "modulo_int",
+    "modulo_uint",
+    "multiply_double",
+    "multiply_int",
+    "multiply_uint",
+    "negate_double",
+    "negate_int",
+    "subtract_double",
+    "subtract_duration",
+    "subtract_int",
+    "subtract_timestamp",
+    "subtract_timestamp_duration",
+    "subtract_uint",
+]
+
+# As many values as a body may have.
+_MOST_ELEMENTS = 200_000
+
+
+def _int(value: int) -> int:
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise errors.EvaluationError("integer overflow")
+
+
+def _uint(value: int) -> Uint:
+    if 0 <= value <= UINT_MAX:
+        return Uint(value)
+    raise errors.EvaluationError("unsigned integer overflow")
+
+
+def add_int(left: int, right: int) -> int:
+    """Checked addition."""
+    return _int(left + right)
+
+
+def subtract_int(left: int, right: int) -> int:
+    """Checked subtraction."""
+    return _int(left - right)
+
+
+def multiply_int(left: int, right: int) -> int:
+    """Checked multiplication."""
+    return _int(left * right)
+
+
+def divide_int(left: int, right: int) -> int:
+    """Division that truncates toward zero."""
+    if right == 0:
+        raise errors.EvaluationError("division by zero")
+    quotient = abs(left) // abs(right)
+    return _int(quotient if (left < 0) == (right < 0) else -quotient)
+
+
+def modulo_int(left: int, right: int) -> int:
+    """Remainder with the sign of the dividend."""
+    if right == 0:
+        raise errors.EvaluationError("modulus by zero")
+    if left == INT_MIN and right == -1:
+        raise errors.EvaluationError("integer overflow")
+    remainder = abs(left) % abs(right)
+    return -remainder if left < 0 else remainder
+
+
+def negate_int(value: int) -> int:
+    """Checked negation."""
+    return _int(-value)
+
+
+def add_uint(left: Uint, right: Uint) -> Uint:
+    """Checked unsigned addition."""
+    return _uint(int(left) + int(right))
+
+
+def subtract_uint(left: Uint, right: Uint) -> Uint:
+    """Checked unsigned subtraction."""
+    return _uint(int(left) - int(right))
+
+
+def multiply_uint(left: Uint, right: Uint) -> Uint:
+    """Checked unsigned multiplication."""
+    return _uint(int(left) * int(right))
+
+
+def divide_uint(left: Uint, right: Uint) -> Uint:
+    """Unsigned division."""
+    if right == 0:
+        raise errors.EvaluationError("division by zero")
+    return Uint(int(left) // int(right))
+
+
+def modulo_uint(left: Uint, right: Uint) -> Uint:
+    """Unsigned remainder."""
+    if right == 0:
+        raise errors.EvaluationError("modulus by zero")
+    return Uint(int(left) % int(right))
+
+
+def add_double(left: float, right: float) -> float:
+    """IEEE addition."""
+    return left + right
+
+
+def subtract_double(left: float, right: float) -> float:
+    """IEEE subtraction."""
+    return left - right
+
+
+def multiply_double(left: float, right: float) -> float:
+    """IEEE multiplication."""
+    return left * right
+
+
+def divide_double(left: float, right: float) -> float:
+    """IEEE division: zero divides to infinity or NaN, which Python refuses."""
+    if right:
+        return left / right
+    if math.isnan(left) or left == 0 or math.isnan(right):
+        return math.nan
+    return math.copysign(math.inf, left) * math.copysign(1.0, right)
+
+
+def negate_double(value: float) -> float:
+    """IEEE negation."""
+    return -value
+
+
+def add_string(left: str, right: str) -> str:
+    """Concatenation."""
+    return left + right
+
+
+def add_bytes(left: bytes, right: bytes) -> bytes:
+    """Concatenation."""
+    return left + right
+
+
+def add_list(left: list[Any], right: list[Any]) -> list[Any]:
+    """Concatenation; union for a set, and for a map list a merge where the right side wins in place."""
+    if len(left) + len(right) > _MOST_ELEMENTS:
+        # cel-go does not copy them, so that the cost of an addition says nothing of its size.
+        raise errors.EvaluationError(f"a list of more than {_MOST_ELEMENTS} elements")
+    if isinstance(left, values.SetList):
+        joined = values.SetList(left)
+        for element in right:
+            if not any(equality.equals(each, element) for each in joined):
+                joined.append(element)
+        return joined
+    if isinstance(left, values.MapList):
+        merged = values.MapList(left, left.keys, left.element_type)
+        positions = {left.key_of(element): position for position, element in enumerate(left)}
+        for element in right:
+            position = positions.get(left.key_of(element))
+            if position is None:
+                merged.append(element)
+            else:
+                merged[position] = element
+        return merged
+    return [*left, *right]
+
+
+def _duration(nanoseconds: int) -> Duration:
+    if values.DURATION_MIN <= nanoseconds <= values.DURATION_MAX:
+        return Duration(nanoseconds)
+    raise errors.EvaluationError("integer overflow")  # cel-go counts nanoseconds in an int
+
+
+def _timestamp(nanoseconds: int, offset_seconds: int) -> Timestamp:
+    if values.TIMESTAMP_SECONDS_MIN <= nanoseconds // 1_000_000_000 <= values.TIMESTAMP_SECONDS_MAX:
+        return Timestamp(nanoseconds, offset_seconds)
+    raise errors.EvaluationError("timestamp overflow")
+
+
+def add_duration(left: Duration, right: Duration) -> Duration:
+    """Checked addition."""
+    return _duration(left.nanoseconds + right.nanoseconds)
+
+
+def subtract_duration(left: Duration, right: Duration) -> Duration:
+    """Checked subtraction."""
+    return _duration(left.nanoseconds - right.nanoseconds)
+
+
+def add_timestamp_duration(left: Timestamp, right: Duration) -> Timestamp:
+    """A later time."""
+    return _timestamp(left.nanoseconds + right.nanoseconds, left.offset_seconds)
+
+
+def add_duration_timestamp(left: Duration, right: Timestamp) -> Timestamp:
+    """A later time."""
+    return add_timestamp_duration(right, left)
+
+
+def subtract_timestamp_duration(left: Timestamp, right: Duration) -> Timestamp:
+    """An earlier time."""
+    return _timestamp(left.nanoseconds - right.nanoseconds, left.offset_seconds)
+
+
+def subtract_timestamp(left: Timestamp, right: Timestamp) -> Duration:
+    """The time between."""
+    return _duration(left.nanoseconds - right.nanoseconds)

@@ -1,0 +1,60 @@
+"""Functions that expressions can call, a module per library.
+
+A library declares names, signatures, costs and plain Python functions; it never touches syntax trees or frames.
+``STANDARD`` is the language itself, ``KUBERNETES`` exactly what Kubernetes 1.36 offers, ``EXTENDED`` adds what else
+cel-go has.
+"""
+
+from __future__ import annotations
+
+from kube_fairlead_apiserver.cel import declarations, macros
+from kube_fairlead_apiserver.cel.library import (
+    authorization,
+    calendar,
+    conversions,
+    formats,
+    lists,
+    mathematics,
+    networks,
+    operators,
+    optionals,
+    patterns,
+    quantities,
+    semvers,
+    sets,
+    strings,
+    urls,
+)
+
+__all__ = ["EXTENDED", "KUBERNETES", "STANDARD"]
+
+STANDARD: tuple[declarations.Library, ...] = (
+    declarations.Library("macros", macros=macros.STANDARD),
+    operators.OPERATORS,
+    conversions.CONVERSIONS,
+    calendar.CALENDAR,
+    strings.TEXT_TESTS,
+    patterns.MATCHING,
+)
+KUBERNETES: tuple[declarations.Library, ...] = (
+    *STANDARD,
+    declarations.Library("two-variable comprehensions", macros=macros.TWO_VARIABLES),
+    optionals.OPTIONALS,
+    patterns.KUBERNETES_REGEX,
+    lists.KUBERNETES_LISTS,
+    strings.STRINGS,
+    sets.SETS,
+    lists.LISTS,
+    urls.URLS,
+    quantities.QUANTITIES,
+    networks.NETWORKS,
+    formats.FORMATS,
+    semvers.SEMVERS,
+    authorization.AUTHORIZATION,
+)
+EXTENDED: tuple[declarations.Library, ...] = (
+    *KUBERNETES,
+    declarations.Library("bindings", macros=macros.BINDINGS),
+    strings.REVERSE,
+    mathematics.MATH,
+)

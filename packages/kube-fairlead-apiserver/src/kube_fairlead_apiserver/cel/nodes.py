@@ -1,0 +1,178 @@
+"""The syntax tree. The parser makes it, the checker annotates it, the planner turns it into closures.
+
+Macros are expanded into ``Comprehension``, ``Bind`` and presence tests while parsing, so the later steps never
+see them as calls. ``offset`` is where an issue about the node points to, which is cel-go's choice: the operator of
+an operation, the opening bracket of a call, the dot of a selection.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kube_fairlead_apiserver.cel import declarations, types
+
+__all__ = [
+    "Bind",
+    "Call",
+    "Comprehension",
+    "Entry",
+    "Expr",
+    "Fold",
+    "Ident",
+    "ListLiteral",
+    "Literal",
+    "MapLiteral",
+    "Select",
+    "StructLiteral",
+    "children",
+    "qualified_name",
+]
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Expr:
+    """Any node. ``type`` is unset until the checker has been here."""
+
+    offset: int
+    type: types.CelType = dataclasses.field(init=False, repr=False)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Literal(Expr):
+    """A constant scalar; its Python type tells its CEL type (Uint for uint)."""
+
+    value: Any
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Ident(Expr):
+    """A variable or type name; ``constant`` is set by the checker when it names a type."""
+
+    name: str
+    constant: Any = dataclasses.field(default=None, init=False)
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Select(Expr):
+    """``operand.field``, ``operand.?field`` (optional) or ``has(operand.field)`` (test_only)."""
+
+    operand: Expr
+    field: str
+    test_only: bool = False
+    optional: bool = False
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Call(Expr):
+    """A function, method or operator applied to arguments."""
+
+    function: str
+    target: Expr | None
+    args: list[Expr]
+    # Filled by the checker: the overloads the static types leave possible.
+    overloads: tuple[declarations.Overload, ...] = dataclasses.field(default=(), init=False, repr=False)
+    parameters: tuple[types.CelType, ...] = dataclasses.field(default=(), init=False, repr=False)
+
+    @property
+    def operands(self) -> list[Expr]:
+        """Receiver, if any, then arguments."""
+        return self.args if self.target is None else [self.target, *self.args]
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class ListLiteral(Expr):
+    """``[a, ?b]``."""
+
+    elements: list[Expr]
+    optional_indices: frozenset[int] = frozenset()
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Entry:
+    """One entry of a map or message literal; ``key`` is an Expr for maps."""
+
+    offset: int
+    key: Expr
+    value: Expr
+    optional: bool = False
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class MapLiteral(Expr):
+    """``{k: v, ?o: w}``."""
+
+    entries: list[Entry]
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class StructLiteral(Expr):
+    """``Name{field: value}``. No Kubernetes type can be built like this, so the checker always refuses it."""
+
+    name: str
+    entries: list[Entry]
+
+
+class Fold(enum.Enum):
+    """What a comprehension does with its elements."""
+
+    ALL = "all"
+    EXISTS = "exists"
+    EXISTS_ONE = "exists_one"
+    MAP = "map"  # a list of transformed elements; also filter() and transformList()
+    MAP_ENTRIES = "transformMap"  # a map: key unchanged, value transformed
+    MAP_MERGE = "transformMapEntry"  # a map: each step gives a map to merge
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Comprehension(Expr):
+    """A loop over a list or map. ``second`` names the value (or element) in the two-variable forms."""
+
+    fold: Fold
+    range: Expr
+    first: str
+    second: str | None
+    condition: Expr | None  # the predicate, or the filter of a mapping form
+    result: Expr | None  # the transformation; None for the predicates
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Bind(Expr):
+    """A name for a value inside ``body``: what optMap, sortBy and cel.bind need."""
+
+    name: str
+    value: Expr
+    body: Expr
+
+
+def children(node: Expr) -> list[Expr]:
+    """Direct children in source order."""
+    match node:
+        case Select():
+            return [node.operand]
+        case Call():
+            return node.operands
+        case ListLiteral():
+            return node.elements
+        case MapLiteral():
+            return [part for entry in node.entries for part in (entry.key, entry.value)]
+        case StructLiteral():
+            return [entry.value for entry in node.entries]
+        case Comprehension():
+            return [part for part in (node.range, node.condition, node.result) if part is not None]
+        case Bind():
+            return [node.value, node.body]
+        case _:
+            return []
+
+
+def qualified_name(node: Expr) -> str | None:
+    """``a.b.c`` as text when the node is nothing but names."""
+    if isinstance(node, Ident):
+        return node.name
+    if isinstance(node, Select) and not node.optional and not node.test_only:
+        prefix = qualified_name(node.operand)
+        return None if prefix is None else f"{prefix}.{node.field}"
+    return None

@@ -1,0 +1,115 @@
+"""Which CRD may use which names: first come, first served within a group.
+
+A name once accepted stays with its CRD until that gives it up; a later CRD that wants it waits with a condition
+that says so, and gets it when it is free.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from typing import Any
+
+from kube_fairlead.api import golang
+from kube_fairlead.api.fielderrors import aggregate
+from kube_fairlead_apiserver.crd.conditions import (
+    approval_condition,
+    condition,
+    find_condition,
+    set_condition,
+)
+
+__all__ = ["NameDecision", "accept_names", "decide_names"]
+
+Json = dict[str, Any]
+NameDecision = tuple[Json, Json, Json]
+
+_NAMES = (
+    ("plural", "PluralConflict"),
+    ("singular", "SingularConflict"),
+    ("shortNames", "ShortNamesConflict"),
+    ("kind", "KindConflict"),
+    ("listKind", "ListKindConflict"),
+)
+_KINDS = frozenset({"kind", "listKind"})
+
+
+def decide_names(crd: Json, others: Iterable[Json]) -> NameDecision:
+    """The names a CRD gets among all others, and its NamesAccepted and Established conditions.
+
+    Established is still "Installing" for fresh names: it turns true when the objects are really served.
+    """
+    wanted = crd["spec"]["names"]
+    accepted = dict((crd.get("status") or {}).get("acceptedNames") or {})
+    resources, kinds = _taken(crd, others)
+    verdict = condition("NamesAccepted", "True", "NoConflicts", "no conflicts found")
+    names = dict(accepted)
+    for field, reason in _NAMES:
+        used = kinds if field in _KINDS else resources
+        problem = _conflict(wanted.get(field), accepted.get(field), used)
+        if problem:
+            verdict = condition("NamesAccepted", "False", reason, problem)
+        else:
+            _assign(names, field, wanted.get(field))
+    _assign(names, "categories", wanted.get("categories"))
+    established = find_condition(crd, "Established") or condition(
+        "Established", "False", "NotAccepted", "not all names are accepted"
+    )
+    if established["status"] != "True" and verdict["status"] == "True":
+        established = condition("Established", "False", "Installing", "the initial names have been accepted")
+    return names, verdict, established
+
+
+def _assign(names: Json, field: str, value: Any) -> None:
+    if value:
+        names[field] = value
+    else:
+        names.pop(field, None)
+
+
+def _taken(crd: Json, others: Iterable[Json]) -> tuple[set[str], set[str]]:
+    resources: set[str] = set()
+    kinds: set[str] = set()
+    for other in (crd, *others):
+        if other["spec"].get("group") != crd["spec"].get("group"):
+            continue
+        names = (other.get("status") or {}).get("acceptedNames") or {}
+        resources.update((names.get("plural") or "", names.get("singular") or ""), names.get("shortNames") or ())
+        kinds.update((names.get("kind") or "", names.get("listKind") or ""))
+    return resources, kinds
+
+
+def _conflict(wanted: Any, accepted: Any, used: set[str]) -> str:
+    if (wanted or None) == (accepted or None):
+        return ""
+    if not isinstance(wanted, list):
+        return _in_use(wanted or "", used)
+    fresh = [name for name in wanted if name not in (accepted or ())]
+    problems = [problem for name in fresh if (problem := _in_use(name, used))]
+    return aggregate(problems) if problems else ""
+
+
+def _in_use(name: str, used: set[str]) -> str:
+    return f"{golang.quote(name)} is already in use" if name in used else ""
+
+
+def accept_names(crd: Json, others: Iterable[Json], now: dt.datetime) -> bool:
+    """Settle names and conditions of a CRD in place, Established as well; returns whether its status changed.
+
+    For a server whose objects are served the moment their CRD is stored, so that nothing waits between
+    "Installing" and "InitialNamesAccepted".
+    """
+    status = crd.setdefault("status", {})
+    changed = False
+    names, verdict, established = decide_names(crd, others)
+    if names != status.get("acceptedNames"):
+        status["acceptedNames"] = names
+        changed = True
+    if established["status"] != "True" and verdict["status"] == "True":
+        established = condition("Established", "True", "InitialNamesAccepted", "the initial names have been accepted")
+    approval = approval_condition(crd)
+    for item in (verdict, established, approval):
+        if item is not None:
+            bare = {key: value for key, value in item.items() if key != "lastTransitionTime"}
+            changed = set_condition(crd, bare, now) or changed
+    return changed

@@ -1,0 +1,102 @@
+"""Defaults inside a CRD's schema: each must itself be valid, pruned and, in metadata, real metadata."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from kube_fairlead.api.fielderrors import FieldError, FieldPath, aggregate
+from kube_fairlead_apiserver.schema import rules
+from kube_fairlead_apiserver.schema.defaulting import copy_json
+from kube_fairlead_apiserver.schema.embedded import coerce_embedded, validate_embedded
+from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.schema.pruning import prune
+from kube_fairlead_apiserver.schema.validation import validate_schema
+
+__all__ = ["validate_defaults"]
+
+Wrap = Callable[[Any], Any]
+
+_META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a default stands: the resource around it, and how to build that resource from the default alone."""
+
+    root: Node
+    wrap: Wrap
+    inside_metadata: bool
+    require_pruned: bool
+
+
+def validate_defaults(node: Node, path: FieldPath, *, require_pruned: bool = True) -> list[FieldError]:
+    """Errors of every default below a schema's root."""
+    root = dataclasses.replace(node, embedded_resource=True)
+    place = _Place(root, _resource, inside_metadata=False, require_pruned=require_pruned)
+    return list(_walk(root, path, place))
+
+
+def _resource(value: Any) -> Any:
+    return {"apiVersion": "validation/v1", "kind": "Validation", **value}
+
+
+def _walk(node: Node, path: FieldPath, place: _Place) -> Iterator[FieldError]:
+    if node.embedded_resource:
+        place = dataclasses.replace(place, root=node, wrap=_resource, inside_metadata=False)
+    if node.default is not None:
+        check = _inside_metadata if place.inside_metadata else _outside_metadata
+        yield from check(node, path.child("default"), place)
+    # Not below additionalProperties: what a value there defaults to depends on the key that is not known.
+    if node.items is not None:
+        inner = place.wrap
+        below = dataclasses.replace(place, wrap=lambda value: inner([value]))
+        yield from _walk(node.items, path.child("items"), below)
+    for name, child in node.properties.items():
+        is_meta = place.inside_metadata or (node.embedded_resource and name in _META_FIELDS)
+        below = dataclasses.replace(place, wrap=_wrap_field(place.wrap, name), inside_metadata=is_meta)
+        yield from _walk(child, path.child("properties").key(name), below)
+
+
+def _wrap_field(wrap: Wrap, name: str) -> Wrap:
+    return lambda value: wrap({name: value})
+
+
+def _inside_metadata(node: Node, path: FieldPath, place: _Place) -> Iterator[FieldError]:
+    resource = place.wrap(copy_json(node.default))
+    error, _ = coerce_embedded(place.root, resource)
+    if error is not None:
+        yield FieldError.invalid(path, node.default, f"must result in valid metadata: {error}")
+        return
+    errors = validate_embedded(place.root, resource, root=True)
+    if errors:
+        yield FieldError.invalid(path, node.default, f"must result in valid metadata: {aggregate(errors)}")
+        return
+    yield from _values(node, path, place)
+
+
+def _outside_metadata(node: Node, path: FieldPath, place: _Place) -> Iterator[FieldError]:
+    if place.require_pruned and prune(node, copy_json(node.default), root=node.embedded_resource):
+        yield FieldError.invalid(path, node.default, "must not have unknown fields")
+    error, _ = coerce_embedded(node, copy_json(node.default), root=node.embedded_resource)
+    if error is not None:
+        yield msgspec.structs.replace(error, field=f"{path}.{error.field}")
+        return
+    errors = validate_embedded(node, node.default, path, root=node.embedded_resource)
+    if errors:
+        yield from errors
+        return
+    yield from _values(node, path, place)
+
+
+def _values(node: Node, path: FieldPath, place: _Place) -> Iterator[FieldError]:
+    errors = validate_schema(node, node.default, path)
+    if not errors:
+        # A default must pass as a value that is already there and as one that appears.
+        resource = node is place.root
+        errors = rules.validate_rules(node, node.default, path, old=node.default, root=resource)
+        errors = errors or rules.validate_rules(node, node.default, path, root=resource)
+    yield from errors

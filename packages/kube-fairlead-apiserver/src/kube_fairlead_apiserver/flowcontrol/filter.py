@@ -1,0 +1,275 @@
+"""The filter that carries out what `queues` and `turns` decide: requests wait here, and are refused here."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import msgspec
+
+from kube_fairlead.api import errors
+from kube_fairlead.base.clock import Clock
+from kube_fairlead_apiserver.attributes import UserInfo
+from kube_fairlead_apiserver.flowcontrol.metrics import FlowMetrics
+from kube_fairlead_apiserver.flowcontrol.pacing import Pacer, Step, UserShare
+from kube_fairlead_apiserver.flowcontrol.queues import Limits, Phase, Queues, Ticket
+from kube_fairlead_apiserver.http.messages import MAX_BODY_BYTES, Request, Response
+from kube_fairlead_apiserver.routing import RequestInfo
+from kube_fairlead_apiserver.settings import (
+    MAX_MUTATING_REQUESTS_INFLIGHT,
+    MAX_REQUESTS_INFLIGHT,
+    REQUEST_QUEUE_SECONDS,
+)
+
+__all__ = ["Budgets", "FlowControl"]
+
+# One request's body is 3 MiB at most, and becomes objects of several times its size.
+_BYTES_IN_FLIGHT = 64 << 20
+# A user whose clients have not read so much of their answers starts nothing until they have.
+_UNSENT_BYTES = 32 << 20
+# So many may wait for each one that may run. A request that waits holds its head and 64 KiB of its body at most.
+_PLACES_PER_SEAT = 2
+_MIN_PLACES = 16
+_PLACES_WITHOUT_LIMIT = 1024
+_STREAMS = 16_384
+# A watch keeps its selector, which takes some fifteen times its text in memory. Up to so much each is part of a watch.
+_SELECTOR_BYTES = 8 << 20
+_SHORT_SELECTOR_BYTES = 1024
+_RETRY_AFTER_SECONDS = 1
+# What the server computes for one (measured: TLS 1.3 with the keys that the server makes).
+_HANDSHAKE_SECONDS = 0.0005
+# It is the user of the connection who stays.
+_NEWCOMER_PRESENT_SECONDS = 0.1
+_TOO_MANY = "Too many requests, please try again later."
+
+_T = TypeVar("_T")
+_NO_LIMITS = Limits(seats=0, size=0, unsent=0, places=0, streams=0)
+
+_MASTERS = "system:masters"
+_READING = frozenset({"get", "list", "watch", "head"})
+_PROBES = frozenset({"healthz", "livez", "readyz"})
+
+
+class Budgets(msgspec.Struct, frozen=True):
+    """What an operator may choose."""
+
+    reading: int = MAX_REQUESTS_INFLIGHT  # of all users, between start and answer; 0: no limit
+    mutating: int = MAX_MUTATING_REQUESTS_INFLIGHT
+    enforced: bool = True  # False: requests run as they come
+    queue_seconds: float = REQUEST_QUEUE_SECONDS  # so long a request waits for its start before it is refused
+
+
+class _Level:
+    """One kind of request: its queues, and the futures of those who wait in them."""
+
+    def __init__(
+        self, name: str, limits: Limits, metrics: FlowMetrics, clock: Clock, queue_seconds: float | None
+    ) -> None:
+        self._clock = clock
+        self._queue_seconds = queue_seconds
+        self.queues = Queues(limits)
+        self.metrics = metrics.level(name, self.queues)
+        self._sleepers: dict[Ticket, asyncio.Future[None]] = {}
+
+    async def wait(self, ticket: Ticket) -> None:
+        """Return when the request may start, or is refused."""
+        sleeper = self._sleepers[ticket] = asyncio.get_running_loop().create_future()
+        try:
+            async with self._clock.timeout(self._queue_seconds):
+                await sleeper
+        except TimeoutError:
+            # It may have been decided in the same moment; then that holds.
+            self._wake(self.queues.expire(ticket))
+        except asyncio.CancelledError:
+            self.leave(ticket)
+            raise
+        finally:
+            del self._sleepers[ticket]
+
+    def answered(self, ticket: Ticket, size: int, *, stream: bool) -> None:
+        """A request has its answer."""
+        if started := self.queues.answer(ticket, size, stream=stream):
+            self._wake(started)
+
+    def leave(self, ticket: Ticket) -> None:
+        """A request ends."""
+        if started := self.queues.leave(ticket):
+            self._wake(started)
+
+    def _wake(self, started: list[Ticket]) -> None:
+        for ticket in started:
+            sleeper = self._sleepers[ticket]
+            if not sleeper.done():
+                sleeper.set_result(None)
+
+
+class FlowControl:
+    """Request budgets per user.
+
+    Not held to them: clients in this process and members of `system:masters`. Health checks, and what cannot be read as
+    a request for anything, take no seat and are never refused; those of one address take turns, because they need no
+    credentials. Every other request needs a seat, room for its body, and its user's turn. A caller without credentials,
+    or with bad ones, is `system:anonymous`.
+    """
+
+    def __init__(self, budgets: Budgets, clock: Clock) -> None:
+        self._metrics = FlowMetrics()
+        self._clock = clock
+        self._enforced = budgets.enforced
+        self._pacer = Pacer(clock)
+        seconds = budgets.queue_seconds
+        self._reading = _Level("readOnly", _limits(budgets.reading), self._metrics, clock, seconds)
+        self._mutating = _Level("mutating", _limits(budgets.mutating), self._metrics, clock, seconds)
+        self._probes = _Level("probes", _NO_LIMITS, self._metrics, clock, None)
+
+    def exposition(self) -> bytes:
+        """Its metrics as scrapers read them."""
+        return self._metrics.exposition()
+
+    @property
+    def open_watches(self) -> int:
+        """Watches of those who are held to budgets."""
+        return self._reading.queues.streams.total
+
+    async def run(
+        self, request: Request, info: RequestInfo, user: UserInfo, answer: Callable[[], Coroutine[Any, Any, Response]]
+    ) -> Response:
+        """Answer a request in its turn.
+
+        Raises:
+            TooManyRequests: too many of the user's requests wait, or this one waited too long.
+        """
+        if request.trusted_user is not None or _MASTERS in user.groups or not self._enforced:
+            self._settle(request)
+            request.lane = None  # the connection may have carried requests of a user who has to wait
+            return await answer()
+        if info.is_resource or info.path[1:].partition("/")[0] not in _PROBES:
+            level = self._reading if info.verb in _READING else self._mutating
+            selector = max(0, len(request.target) - _SHORT_SELECTOR_BYTES)
+            ticket = Ticket(user.name, _body_bytes(request), stream=info.verb == "watch", selector=selector)
+            share = self._pacer.share(user.name)
+        else:
+            level, ticket = self._probes, Ticket(request.client_address, 0, stream=False)
+            share = self._pacer.share(_of_address(request.client_address))
+        # The connection may have waited for the turn already, if it has carried requests of this user before.
+        set_aside = request.set_aside
+        if set_aside and request.lane is not share:
+            self._settle(request)
+            set_aside = 0.0
+        request.lane = share
+        if not level.queues.arrive(ticket):
+            set_aside = await self._wait(level, ticket, share)
+        elif not set_aside:
+            set_aside = self._pacer.take(share) or await self._wait(level, ticket, share)
+        if ticket.refusal is not None:
+            level.metrics.refused(ticket.refusal)
+            self._pacer.ran(share, 0.0, set_aside)
+            raise errors.too_many_requests(_TOO_MANY, _RETRY_AFTER_SECONDS)
+        level.metrics.dispatched.value += 1
+        try:
+            response: Response = await self._pacer.run(share, answer(), set_aside)
+            body = response.body
+            if isinstance(body, bytes):
+                level.answered(ticket, len(body), stream=False)
+            elif isinstance(body, list):
+                level.answered(ticket, sum(map(len, body)), stream=False)
+            else:
+                level.answered(ticket, 0, stream=True)
+        except BaseException:
+            level.leave(ticket)
+            raise
+        response.on_sent = functools.partial(level.leave, ticket)
+        return response
+
+    def newcomer(self, address: str) -> UserShare | None:
+        """The lane of an address's connections of whose users nothing is known yet."""
+        return self._pacer.share(("handshake", address), _NEWCOMER_PRESENT_SECONDS) if self._enforced else None
+
+    def take_turn_of(self, lane: UserShare, step: Step) -> float:
+        """What is set aside if it is the turn of a connection's user; else 0, and ``step`` is called when it is."""
+        set_aside = self._pacer.take(lane)
+        if not set_aside:
+            self._pacer.call_in_turn(lane, step)
+        return set_aside
+
+    def ran(self, lane: UserShare, seconds: float, set_aside: float) -> None:
+        """A turn was used for something that took so long and was no request."""
+        self._pacer.ran(lane, seconds, set_aside)
+
+    def withdraw(self, lane: UserShare, step: Step) -> None:
+        """Do not call it any more: the connection is gone."""
+        self._pacer.withdraw(lane, step)
+
+    def run_in_turns(self, lane: UserShare, work: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
+        """Run a part of an answer that is being sent, each step of it in its turn."""
+        return self._pacer.run(lane, work)
+
+    def still_there(self, lane: UserShare) -> None:
+        """An answer is still being sent: its user counts as present."""
+        self._pacer.still_there(lane)
+
+    def now(self) -> float:
+        """The time by which steps are measured, in seconds."""
+        return self._clock.monotonic()
+
+    async def take_turn(self, request: Request) -> None:
+        """Return when it is the turn of a request's address to be refused what cannot be understood."""
+        self._settle(request)
+        if self._enforced:
+            await self._take_turn(self._pacer.share(_of_address(request.client_address)), 0.0)
+
+    def _settle(self, request: Request) -> None:
+        """A turn that was taken for a request, and in which it does not run, was used for reading it."""
+        if request.set_aside:
+            self._pacer.ran(request.lane, 0.0, request.set_aside)
+            request.set_aside = 0.0
+
+    async def begin_handshake(self, address: str) -> None:
+        """Return when it is an address's turn to begin a TLS handshake."""
+        if self._enforced:
+            share = self._pacer.share(("handshake", address), _NEWCOMER_PRESENT_SECONDS)
+            await self._take_turn(share, _HANDSHAKE_SECONDS)
+
+    async def _take_turn(self, share: UserShare, seconds: float) -> None:
+        set_aside = self._pacer.take(share) or await self._pacer.wait(share)
+        self._pacer.ran(share, seconds, set_aside)
+
+    async def _wait(self, level: _Level, ticket: Ticket, share: UserShare) -> float:
+        began = self._clock.monotonic()
+        if ticket.phase is Phase.QUEUED:
+            await level.wait(ticket)
+        try:
+            set_aside = self._pacer.take(share) or await self._pacer.wait(share)
+        except BaseException:
+            level.leave(ticket)
+            raise
+        level.metrics.waited(self._clock.monotonic() - began, ran=ticket.phase is Phase.RUNNING)
+        return set_aside
+
+
+def _limits(seats: int) -> Limits:
+    places = max(_MIN_PLACES, seats * _PLACES_PER_SEAT) if seats else _PLACES_WITHOUT_LIMIT
+    return Limits(
+        seats=seats,
+        size=_BYTES_IN_FLIGHT,
+        unsent=_UNSENT_BYTES,
+        places=places,
+        streams=_STREAMS,
+        selectors=_SELECTOR_BYTES,
+    )
+
+
+def _of_address(address: str) -> tuple[str, str]:
+    """Under which key those without credentials take turns; it is no user's name."""
+    return ("address", address)
+
+
+def _body_bytes(request: Request) -> int:
+    """What a request's body will hold: what it declares, or as much as may come."""
+    declared = request.header("content-length")
+    if declared.isdecimal():
+        size = int(declared)
+        return size if size <= MAX_BODY_BYTES else 0  # a larger one is refused unread
+    return MAX_BODY_BYTES if "transfer-encoding" in request.headers else 0

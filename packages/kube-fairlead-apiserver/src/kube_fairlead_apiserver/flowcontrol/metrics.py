@@ -1,0 +1,87 @@
+"""Metrics of request budgets, with the names and labels of Kubernetes' priority and fairness where it has them."""
+
+from __future__ import annotations
+
+from kube_fairlead_apiserver.flowcontrol.queues import Queues, Refusal
+from kube_fairlead_apiserver.observing.series import CounterSeries, Family, HistogramSeries
+
+__all__ = ["FlowMetrics", "LevelMetrics"]
+
+_BUCKETS = (0.0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
+_LEVEL = ("priority_level", "flow_schema")
+
+
+class LevelMetrics:
+    """What is counted of one level with every request: plain numbers."""
+
+    __slots__ = ("_refusals", "_waited", "dispatched", "queues")
+
+    def __init__(self, owner: FlowMetrics, name: str, queues: Queues) -> None:
+        self.queues = queues
+        self.dispatched = owner.dispatched.series(name, name)
+        self._refusals = {why: owner.rejected.series(name, name, why.value) for why in Refusal}
+        self._waited = {ran: owner.waited.series(name, name, ran) for ran in ("true", "false")}
+
+    def refused(self, why: Refusal) -> None:
+        """A request is refused."""
+        self._refusals[why].value += 1
+
+    def waited(self, seconds: float, *, ran: bool) -> None:
+        """A request has left the queue."""
+        self._waited["true" if ran else "false"].observe(seconds)
+
+
+class FlowMetrics:
+    """`apiserver_flowcontrol_*`. A level here is a kind of request; its one flow schema has the same name."""
+
+    def __init__(self) -> None:
+        prefix = "apiserver_flowcontrol"
+        self.dispatched = Family(
+            f"{prefix}_dispatched_requests_total", "counter", "Requests that were started.", _LEVEL, CounterSeries
+        )
+        self.rejected = Family(
+            f"{prefix}_rejected_requests_total",
+            "counter",
+            "Requests that were refused with 429, by reason.",
+            (*_LEVEL, "reason"),
+            CounterSeries,
+        )
+        self.waited = Family(
+            f"{prefix}_request_wait_duration_seconds",
+            "histogram",
+            "How long requests that could not start at once waited, by whether they started.",
+            (*_LEVEL, "execute"),
+            lambda: HistogramSeries(_BUCKETS),
+        )
+        self._queued = Family(
+            f"{prefix}_current_inqueue_requests", "gauge", "Requests that wait to start.", _LEVEL, CounterSeries
+        )
+        self._running = Family(
+            f"{prefix}_current_executing_requests",
+            "gauge",
+            "Requests between their start and their answer; of watches the opening only.",
+            _LEVEL,
+            CounterSeries,
+        )
+        self._bytes = Family(
+            "fairlead_apiserver_inflight_bytes",
+            "gauge",
+            "Bytes of request bodies, and of answers that are not sent yet.",
+            _LEVEL,
+            CounterSeries,
+        )
+        self._levels: dict[str, Queues] = {}
+
+    def level(self, name: str, queues: Queues) -> LevelMetrics:
+        """The counters of one level."""
+        self._levels[name] = queues
+        return LevelMetrics(self, name, queues)
+
+    def exposition(self) -> bytes:
+        """All of them as scrapers read them."""
+        for name, queues in self._levels.items():
+            self._queued.series(name, name).value = queues.places.total
+            self._running.series(name, name).value = queues.seats.total
+            self._bytes.series(name, name).value = queues.bodies.total + queues.answers.total
+        families = (self.dispatched, self.rejected, self.waited, self._queued, self._running, self._bytes)
+        return "".join(family.exposition() for family in families).encode()

@@ -1,0 +1,206 @@
+"""Who may come in and what they may do, put together over one server's objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.identity import Ids
+from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
+from kube_fairlead_apiserver.app import Authenticator, Authorizer, PathHandler
+from kube_fairlead_apiserver.attributes import Attributes, UserInfo
+from kube_fairlead_apiserver.dispatch import Handlers
+from kube_fairlead_apiserver.http.messages import Json, Request, Response, json_response
+from kube_fairlead_apiserver.operations.core import Core
+from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.registry.resource import decode_entry, split_key
+from kube_fairlead_apiserver.security.authentication import Authentication
+from kube_fairlead_apiserver.security.authorization import Authorization
+from kube_fairlead_apiserver.security.bootstrap_policy import bootstrap_policy, node_rules
+from kube_fairlead_apiserver.security.escalation import EscalationCheck
+from kube_fairlead_apiserver.security.impersonation import impersonate, read_impersonation
+from kube_fairlead_apiserver.security.nodegraph import NodeGraph
+from kube_fairlead_apiserver.security.nodes import NodeAuthorizer
+from kube_fairlead_apiserver.security.pki.jose import TokenKey
+from kube_fairlead_apiserver.security.rbac import Policy, Rbac
+from kube_fairlead_apiserver.security.tokens import ServiceAccountTokens
+from kube_fairlead_apiserver.storage.records import Change
+
+__all__ = ["ISSUER", "Guard", "HasCertificate", "make_guard"]
+
+ISSUER = "https://kubernetes.default.svc.cluster.local"
+_RBAC = "rbac.authorization.k8s.io"
+_POLICY_KINDS = {
+    f"roles.{_RBAC}": "Role",
+    f"clusterroles.{_RBAC}": "ClusterRole",
+    f"rolebindings.{_RBAC}": "RoleBinding",
+    f"clusterrolebindings.{_RBAC}": "ClusterRoleBinding",
+}
+
+
+class HasCertificate(Protocol):
+    """An authority that clients know by its certificate."""
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """The certificate."""
+        ...
+
+
+class Guard(msgspec.Struct, frozen=True):
+    """Everything about access that a server is put together with."""
+
+    authenticator: Authenticator
+    authorizer: Authorizer
+    root_ca: str = ""
+    impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
+    policy: Sequence[Json] = ()  # the roles and bindings that a cluster begins with
+    load_handlers: Callable[[], Handlers] = Handlers  # what answers questions about access, and makes tokens
+    paths: Mapping[str, PathHandler] = {}
+    opened: Callable[[], None] = lambda: None  # called once the stored objects are there
+    # For expressions in policies: None when it is allowed, else why not.
+    authorize: Callable[[Attributes], str | None] = lambda _attributes: None
+    plugins: Sequence[AdmissionPlugin] = ()  # admission that is about access
+
+
+def make_guard(
+    core: Core,
+    clock: Clock,
+    ids: Ids,
+    authority: HasCertificate,
+    signing_key: TokenKey,
+    static_tokens: Mapping[str, UserInfo],
+    url: str,
+) -> Guard:
+    """The usual guard: certificates, tokens and service accounts; RBAC and the node authorizer."""
+    lookup = _Lookup(core)
+    graph = NodeGraph(lookup.get)
+    tokens = ServiceAccountTokens([signing_key], lookup.get, clock, ids, issuer=ISSUER)
+    authentication = Authentication(service_accounts=tokens, static_tokens=static_tokens)
+    policy = Policy()
+    rbac = Rbac(policy)
+    authorization = Authorization([NodeAuthorizer(node_rules, graph, lookup.get), rbac])
+
+    def opened() -> None:
+        _follow_nodes(core, graph)
+        _follow_policy(core, policy)
+
+    def load_handlers() -> Handlers:
+        # Not before the first request: a server is ready without.
+        from kube_fairlead_apiserver.reviews.access import AccessReviews
+        from kube_fairlead_apiserver.reviews.identity import IdentityReviews
+        from kube_fairlead_apiserver.security.token_requests import TokenRequests
+        from kube_fairlead_apiserver.subresources.token import token_handler
+
+        access, identity = AccessReviews(authorization, rbac), IdentityReviews(authentication, tokens.audiences)
+        requests = token_handler(TokenRequests(tokens, lookup.get, clock))
+        return Handlers(
+            subresources={("serviceaccounts", "token"): requests},
+            asked={**access.handlers(), **identity.handlers()},
+        )
+
+    return Guard(
+        authenticator=authentication,
+        authorizer=authorization,
+        root_ca=authority.certificate_pem.decode(),
+        impersonate=lambda request, user: _impersonated(request, user, authorization),
+        policy=bootstrap_policy(),
+        load_handlers=load_handlers,
+        paths=_token_paths(tokens, url),
+        opened=opened,
+        authorize=authorization.authorize,
+        plugins=(_NoEscalation(EscalationCheck(rbac, authorization)),),
+    )
+
+
+class _NoEscalation(AdmissionPlugin):
+    """Nobody grants what they do not hold."""
+
+    def __init__(self, check: EscalationCheck) -> None:
+        self._check = check
+
+    def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
+        """Roles and bindings only."""
+        del plural, subresource
+        return group == _RBAC and operation in {"CREATE", "UPDATE"}
+
+    async def validate(self, operation: Operation) -> None:
+        """Look at roles and bindings on their way in."""
+        if operation.obj is not None:
+            self._check.check(operation.user, operation.resource.kind, operation.obj, operation.old)
+
+
+def _impersonated(request: Request, user: UserInfo, authorization: Authorization) -> UserInfo:
+    asked = read_impersonation(request.header_list)
+    return user if asked is None else impersonate(user, asked, authorization)
+
+
+def _token_paths(tokens: ServiceAccountTokens, url: str) -> dict[str, PathHandler]:
+    async def keys(_request: Request, _user: UserInfo) -> Response:
+        response = json_response(tokens.jwks())
+        response.content_type = "application/jwk-set+json"
+        return response
+
+    async def configuration(_request: Request, _user: UserInfo) -> Response:
+        return json_response(tokens.discovery(f"{url}/openid/v1/jwks"))
+
+    return {
+        path: handler
+        for name, handler in (("/openid/v1/jwks", keys), ("/.well-known/openid-configuration", configuration))
+        for path in (name, f"{name}/")
+    }
+
+
+def _follow_policy(core: Core, policy: Policy) -> None:
+    """Tell the policy of every role and binding there is, and of every change from now on."""
+    for table, kind in _POLICY_KINDS.items():
+        for entry in core.store.table(table).entries.values():
+            policy.put(kind, decode_entry(entry))
+
+    def follow(table: str, change: Change) -> None:
+        kind = _POLICY_KINDS.get(table)
+        if kind is None:
+            return
+        if change.after is None:
+            namespace, name = split_key(change.last.key)
+            policy.remove(kind, namespace, name)
+        else:
+            policy.put(kind, decode_entry(change.after))
+
+    core.store.observe(follow)
+
+
+def _follow_nodes(core: Core, graph: NodeGraph) -> None:
+    """Give the graph every pod there is, and every change of a pod, claim or volume from now on."""
+    for entry in core.store.table("pods").entries.values():
+        graph.change_pod(entry.key, "", entry.fields["spec.nodeName"])
+
+    def follow(table: str, change: Change) -> None:
+        if table == "pods":
+            before, after = ("" if e is None else e.fields["spec.nodeName"] for e in (change.before, change.after))
+            graph.change_pod(change.last.key, before, after)
+        elif table == "persistentvolumeclaims":
+            graph.change_claim(*split_key(change.last.key))
+        elif table == "persistentvolumes":
+            for entry in (change.before, change.after):
+                claim = {} if entry is None else decode_entry(entry).get("spec", {}).get("claimRef") or {}
+                graph.change_claim(claim.get("namespace", ""), claim.get("name", ""))
+
+    core.store.observe(follow)
+
+
+class _Lookup:
+    """The objects that decide about access, as they are now."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._inside = Inside(core, "")
+
+    def get(self, plural: str, namespace: str, name: str) -> Json | None:
+        resource = self._core.catalog.get("", "v1", plural)
+        if resource is None:
+            resource = next((known for known in self._core.catalog if known.plural == plural), None)
+        return None if resource is None else self._inside.get(resource, namespace, name)

@@ -1,0 +1,74 @@
+"""What every namespace is given: a default service account, and the CA to trust this server by."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+
+from kube_fairlead.api import errors
+from kube_fairlead_apiserver.operations.core import Core, Json
+from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.registry.resource import split_key
+from kube_fairlead_apiserver.storage.records import Change
+
+__all__ = ["FurnishingKeeper", "default_account", "root_ca"]
+
+
+class FurnishingKeeper:
+    """Keeps one object in every living namespace. Its keys are names of namespaces."""
+
+    def __init__(self, core: Core, name: str, table: str, make: Callable[[], Json]) -> None:
+        self.name = name
+        self._core = core
+        self._inside = Inside(core, name)
+        self._table = table
+        self._make = make
+        self._kept = make()["metadata"]["name"]
+
+    def initial(self) -> Iterable[str]:
+        """Every namespace."""
+        return list(self._core.store.table("namespaces").entries)
+
+    def affected(self, table: str, change: Change) -> Iterable[str]:
+        """A new namespace, or one that has lost what it was given."""
+        if table == "namespaces" and change.before is None:
+            return (change.last.key,)
+        if table == self._table and change.after is None:
+            namespace, name = split_key(change.last.key)
+            return (namespace,) if name == self._kept else ()
+        return ()
+
+    async def put_right(self, key: str) -> float | None:
+        """Create what is missing."""
+        namespaces = self._inside.resource("", "v1", "namespaces")
+        namespace = self._inside.newest(namespaces, "", key)
+        if namespace is None or namespace["metadata"].get("deletionTimestamp"):
+            return None
+        resource = self._inside.resource("", "v1", self._table)
+        if self._inside.newest(resource, key, self._kept) is None:
+            # A namespace that began to end meanwhile refuses new objects, and needs none.
+            with contextlib.suppress(errors.AlreadyExists, errors.Forbidden, errors.NotFound):
+                await self._inside.create(resource, self._make(), namespace=key)
+        return None
+
+
+def default_account(core: Core) -> FurnishingKeeper:
+    """The service account that pods use unless they name another."""
+
+    def make() -> Json:
+        return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+
+    return FurnishingKeeper(core, "serviceaccount-controller", "serviceaccounts", make)
+
+
+def root_ca(core: Core, pem: str) -> FurnishingKeeper:
+    """The CA that pods trust the API server by."""
+
+    def make() -> Json:
+        metadata = {
+            "name": "kube-root-ca.crt",
+            "annotations": {"kubernetes.io/description": "The CA that signs the API server's certificate."},
+        }
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"ca.crt": pem}}
+
+    return FurnishingKeeper(core, "root-ca-certificate-publisher-controller", "configmaps", make)

@@ -1,0 +1,60 @@
+"""The status of admission policies: what their expressions would get wrong with the kinds that their rules name."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+
+from kube_fairlead.api import errors
+from kube_fairlead_apiserver.operations.core import Core, Json
+from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.storage.records import Change
+
+__all__ = ["PolicyKeeper"]
+
+_GROUP = "admissionregistration.k8s.io"
+_PLURAL = "validatingadmissionpolicies"
+_TABLE = f"{_PLURAL}.{_GROUP}"
+
+
+class PolicyKeeper:
+    """Checks each generation of a policy once. Its keys are names of policies."""
+
+    name = "validatingadmissionpolicy-status-controller"
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._inside = Inside(core, self.name)
+
+    def initial(self) -> Iterable[str]:
+        """Every policy."""
+        return list(self._core.store.table(_TABLE).entries)
+
+    def affected(self, table: str, change: Change) -> Iterable[str]:
+        """A policy that was made or changed."""
+        return (change.last.key,) if table == _TABLE and change.after is not None else ()
+
+    async def put_right(self, key: str) -> float | None:
+        """Write what there is to warn of, unless this generation has been looked at."""
+        resource = self._inside.resource(_GROUP, "v1", _PLURAL)
+        policy = self._inside.newest(resource, "", key)
+        if policy is None or _is_checked(policy):
+            return None
+        # Here, because a server without policies never needs to read an expression.
+        from kube_fairlead_apiserver.admission.policies.typechecking import type_warnings
+
+        def write(current: Json) -> None:
+            if not _is_checked(current):
+                warnings = type_warnings(current, self._core.catalog)
+                status = current.setdefault("status", {})
+                status["observedGeneration"] = current["metadata"].get("generation", 0)
+                status["typeChecking"] = {"expressionWarnings": warnings} if warnings else {}
+
+        with contextlib.suppress(errors.NotFound):
+            await self._inside.change(resource, "", key, write, subresource="status")
+        return None
+
+
+def _is_checked(policy: Json) -> bool:
+    seen = (policy.get("status") or {}).get("observedGeneration", 0)
+    return bool(seen >= policy["metadata"].get("generation", 0))

@@ -1,0 +1,138 @@
+"""One HTTP request and one response, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kube_fairlead.api import errors
+from kube_fairlead_apiserver.http.streams import Stream
+
+__all__ = [
+    "MAX_BODY_BYTES",
+    "STALL_SECONDS",
+    "Json",
+    "Query",
+    "Request",
+    "Response",
+    "json_response",
+    "status_response",
+]
+
+Json = dict[str, Any]
+
+# As Kubernetes: no object, patch or set of options may be larger.
+MAX_BODY_BYTES = 3 << 20
+_MOST_DIGITS = 1000  # of a number, zeros in front included
+
+# A client that reads nothing of what it was sent for this long is gone.
+STALL_SECONDS = 60.0
+
+_FALSE = frozenset({"0", "false"})
+
+
+class Query:
+    """The query string: every value of every key, first one wins where one is meant."""
+
+    def __init__(self, values: Mapping[str, list[str]]) -> None:
+        self._values = values
+
+    def get(self, name: str, default: str = "") -> str:
+        """The first value, or the default."""
+        values = self._values.get(name)
+        return values[0] if values else default
+
+    def all(self, name: str) -> list[str]:
+        """Every value, in order."""
+        return self._values.get(name, [])
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._values
+
+    def flag(self, name: str) -> bool:
+        """A boolean as Kubernetes reads one in a query: what is there is true unless it says that it is not."""
+        return name in self._values and self.get(name).lower() not in _FALSE
+
+    def integer(self, name: str) -> int | None:
+        """A whole number, or None when it is absent."""
+        if name not in self._values:
+            return None
+        text = self.get(name)
+        digits = text[1:] if text[:1] in {"-", "+"} else text
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > _MOST_DIGITS:
+            fault = "value out of range" if digits.isascii() and digits.isdigit() else "invalid syntax"
+            raise errors.BadRequest(f'strconv.ParseInt: parsing "{text}": {fault} ({name})')
+        value = int(text)
+        if not -(2**63) <= value < 2**63:
+            raise errors.BadRequest(f'strconv.ParseInt: parsing "{text}": value out of range ({name})')
+        return value
+
+
+class Request(msgspec.Struct, eq=False):
+    """What a client asks. Header names are lower case."""
+
+    method: str
+    path: str
+    query: Query
+    headers: Mapping[str, str]
+    read_body: Callable[[], Awaitable[bytes]]
+    peer_certificate: bytes | None = None  # DER, already verified against the client CA
+    client_address: str = ""
+    target: str = ""  # the path and query as they came
+    audit_id: str = ""  # under which the audit log and the client can find this request
+    audit_annotations: dict[str, str] = {}  # what admission leaves in that log
+    # Every header as it came, for those that may come several times.
+    header_list: Sequence[tuple[str, str]] = ()
+    # In which lane requests of this user wait for their turn, and what is set aside if this one has had its turn. The
+    # connection says what it knows; the handler replaces it.
+    lane: Any = None
+    set_aside: float = 0.0
+    # Called when the caller is known by its credentials.
+    on_identified: Callable[[], None] | None = None
+    # Lets code above (in-process clients, tests) speak as a user without credentials on the wire.
+    trusted_user: Any = None
+
+    def header(self, name: str, default: str = "") -> str:
+        """A header's value, or the default."""
+        return self.headers.get(name, default)
+
+
+class Response(msgspec.Struct):
+    """What it gets. ``body`` is bytes, pieces to be sent one after another, or a stream."""
+
+    status: int = 200
+    body: bytes | list[bytes] | Stream = b""
+    content_type: str = "application/json"
+    headers: list[tuple[str, str]] = []
+    # The connection is cut when the client has read nothing of the response for so long.
+    stall_seconds: float = STALL_SECONDS
+    # Called by the server when the answer is handed to the network, or when that has failed.
+    on_sent: Callable[[], None] | None = None
+
+    def discard(self) -> None:
+        """Let go of a stream, read to its end or not."""
+        if isinstance(self.body, Stream):
+            self.body.close()
+
+    def sent(self) -> None:
+        """It needs no memory any more."""
+        if self.on_sent is not None:
+            self.on_sent()
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """A value as a JSON body."""
+    return Response(status, msgspec.json.encode(value))
+
+
+def status_response(error: errors.ApiError) -> Response:
+    """An API error as the Status object that clients decode."""
+    response = json_response(error.to_status(), error.code)
+    if isinstance(error, errors.Unauthorized):
+        response.headers.append(("www-authenticate", 'Bearer realm="fairlead"'))
+    retry_after = (error.details or {}).get("retryAfterSeconds")
+    if retry_after:
+        response.headers.append(("retry-after", str(retry_after)))
+    return response

@@ -1,0 +1,231 @@
+"""Serving requests over TLS: a listening socket, its connections, and how they end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from kube_fairlead.base import logs, memory, sockets
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.tasks import OnExit, TaskScope
+from kube_fairlead_apiserver.http.connection import Connection
+from kube_fairlead_apiserver.http.newcomers import Newcomer
+from kube_fairlead_apiserver.http.pace import Pace
+from kube_fairlead_apiserver.http.site import Handler, Site
+
+__all__ = ["HttpServer", "listen", "tls_context"]
+
+_log = logs.get_logger(__name__)
+
+_BACKLOG = 4096
+_CROWD = 50
+_TRIM_SECONDS = 10.0
+_HANDSHAKE_SECONDS = 10.0
+_RETRY_SECONDS = 0.1
+_GOODBYE_SECONDS = 5.0
+_NOT_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+_UNSENT_LIMIT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
+_UNSENT_BYTES = 64 * 1024
+# How long requests in flight may take to finish once the server stops; and again so long what has begun to write, which
+# may wait for an admission webhook.
+_PATIENCE_SECONDS = 30
+
+
+class HttpServer:
+    """Serves one handler on one listening socket; a client's verified certificate comes with its requests."""
+
+    def __init__(
+        self,
+        handler: Handler,
+        listener: socket.socket,
+        context: ssl.SSLContext | None,
+        clock: Clock,
+        pace: Pace | None = None,
+    ) -> None:
+        self._listener = listener
+        self._context = context
+        self._clock = clock
+        self._site = Site(handler, pace)
+        self._started = asyncio.Event()
+        self._most = 0  # connections at one time since memory was given back
+        self._last = 0  # connections a second ago
+        self._trimmed_at = 0.0
+
+    async def wait_started(self) -> None:
+        """Return once connections are answered."""
+        await self._started.wait()
+
+    async def run(self, on_stop: Callable[[], None] = lambda: None) -> None:
+        """Serve until cancelled; then take no new connections and let requests in flight finish.
+
+        ``on_stop`` is called when that begins: it ends what would never finish by itself.
+        """
+        self._tick()
+        try:
+            async with TaskScope("http", on_exit=OnExit.CANCEL) as scope:
+                self._started.set()
+                scope.start(self._accept(), name="accept")
+                await scope.start(self._keep_time(), name="time")
+        finally:
+            self._listener.close()
+            on_stop()
+            await self._finish()
+
+    async def _accept(self) -> None:
+        """Accept connections, one in each pass of the event loop."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, peer = await loop.sock_accept(self._listener)
+            except OSError as error:
+                # The client may be gone already; or there are no file descriptors left, and that does not end at once.
+                _log.warning("a connection could not be accepted", error=str(error))
+                await self._clock.sleep(_RETRY_SECONDS)
+                continue
+            self._site.tasks.start(self._begin(accepted, peer[0] if peer else ""), name="newcomer")
+
+    async def _begin(self, accepted: socket.socket, address: str) -> None:
+        """Let a connection begin when it may: its handshake, then its requests."""
+        loop = asyncio.get_running_loop()
+        may_begin: asyncio.Future[None] = loop.create_future()
+        connection = Connection(self._site)
+        handshake = asyncio.current_task()
+
+        def begin() -> None:
+            if not may_begin.done():
+                may_begin.set_result(None)
+
+        def cut() -> None:
+            if connection in self._site.connections:
+                connection.shut_down()
+            elif handshake is not None:
+                handshake.cancel()
+
+        newcomer = Newcomer(address, begin=begin, cut=cut)
+        self._site.newcomers[connection] = newcomer
+        try:
+            self._site.arriving.arrive(newcomer, self._site.now)
+            await may_begin
+            if self._site.pace is not None:
+                await self._site.pace.begin_handshake(address)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._context is None:
+                await loop.connect_accepted_socket(lambda: connection, accepted)
+            else:
+                await self._shake_hands(connection, accepted, self._context)
+        except OSError:
+            accepted.close()  # the client hung up, or cannot speak TLS
+        except BaseException:
+            accepted.close()
+            raise
+        finally:
+            if connection not in self._site.connections:
+                self._site.known(connection)
+
+    @staticmethod
+    async def _shake_hands(connection: Connection, accepted: socket.socket, context: ssl.SSLContext) -> None:
+        # The event loop closes the socket of a handshake that fails, and an HTTP request is still to be answered.
+        with accepted.dup() as spare:
+            try:
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    lambda: connection,
+                    accepted,
+                    ssl=context,
+                    ssl_handshake_timeout=_HANDSHAKE_SECONDS,
+                    ssl_shutdown_timeout=_GOODBYE_SECONDS,
+                )
+            except ssl.SSLError as error:
+                if error.reason == "HTTP_REQUEST":
+                    spare.setblocking(False)
+                    spare.send(_NOT_TLS)
+                raise
+
+    async def _keep_time(self) -> None:
+        """One timer for all connections: the date they send, and the end of those that take too long."""
+        while True:
+            await self._clock.sleep(1)
+            self._tick()
+            self._site.cut_overdue()
+            self._site.arriving.make_room(self._site.now)
+            self._give_back_memory()
+
+    def _give_back_memory(self) -> None:
+        """When a crowd has gone, so should its memory.
+
+        It takes milliseconds, in which no request is answered: few clients are not worth it, and a crowd that comes and
+        goes all the time must not bring it about each time.
+        """
+        there = len(self._site.connections)
+        self._most = max(self._most, there)
+        rested = self._site.now - self._trimmed_at >= _TRIM_SECONDS
+        if rested and (memory.is_due() or (there == self._last and self._most - there >= _CROWD)):
+            self._trimmed_at = self._site.now
+            self._most = there
+            memory.give_back()
+        self._last = there
+
+    def _tick(self) -> None:
+        self._site.now = self._clock.monotonic()
+        date = self._clock.now().strftime("%a, %d %b %Y %H:%M:%S GMT")
+        self._site.date = f"date: {date}\r\n\r\n".encode("ascii")
+
+    async def _finish(self) -> None:
+        """Close idle connections at once and the others with their answer; those that take too long are cut.
+
+        What has begun to write goes on even then: only after that may the storage behind be closed.
+        """
+        self._site.stopping = True
+        for connection in list(self._site.connections):
+            connection.shut_down()
+        if not await self._wait_empty():
+            for connection in list(self._site.connections):
+                connection.abort()
+            if not await self._wait_empty():
+                _log.warning("requests cut off between two writes", count=len(self._site.connections))
+        await self._site.tasks.close()
+
+    async def _wait_empty(self) -> bool:
+        try:
+            async with self._clock.timeout(_PATIENCE_SECONDS):
+                await self._site.empty.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+def listen(address: str, port: int, *, share: bool = False) -> socket.socket:
+    """A listening socket; port 0 takes a free one, ``share`` lets another process hold the same port for us."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if share:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        if _UNSENT_LIMIT is not None:
+            # Connections inherit it: the kernel, too, holds little for a client that does not read.
+            listener.setsockopt(socket.IPPROTO_TCP, _UNSENT_LIMIT, _UNSENT_BYTES)
+        listener.bind((address, port))
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise sockets.cannot_listen(error, address, port) from error
+    listener.setblocking(False)
+    return listener
+
+
+def tls_context(certificate: Path, key: Path, client_authorities: Iterable[Path]) -> ssl.SSLContext:
+    """TLS 1.2 or newer; a client may show a certificate of one of our CAs, and need not show any."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key)
+    for authority in client_authorities:
+        try:
+            context.load_verify_locations(authority)
+        except ssl.SSLError as error:
+            raise OSError(f"{authority} holds no certificate in PEM form: {error.reason or error}") from error
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.set_alpn_protocols(["http/1.1"])
+    return context

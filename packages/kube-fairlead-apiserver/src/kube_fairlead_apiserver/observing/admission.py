@@ -1,0 +1,88 @@
+"""Metrics of admission, with the names and labels of the Kubernetes API server."""
+
+from __future__ import annotations
+
+from kube_fairlead.base.clock import Clock
+from kube_fairlead_apiserver.observing.series import CounterSeries, Family, HistogramSeries
+
+__all__ = ["AdmissionMetrics"]
+
+_STEP_BUCKETS = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+_WEBHOOK_BUCKETS = (*_STEP_BUCKETS, 10.0, 25.0)
+_LARGEST_CODE = 600
+_WEBHOOK = ("name", "type", "operation", "rejected")
+
+
+class AdmissionMetrics:
+    """`apiserver_admission_*`: how long the two steps and each webhook took, and what they refused."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._steps = Family(
+            "apiserver_admission_step_admission_duration_seconds",
+            "histogram",
+            "How long admission took, by step, operation and whether it refused.",
+            ("type", "operation", "rejected"),
+            lambda: HistogramSeries(_STEP_BUCKETS),
+        )
+        self._webhooks = Family(
+            "apiserver_admission_webhook_admission_duration_seconds",
+            "histogram",
+            "How long webhooks took, by name, operation and whether they refused.",
+            _WEBHOOK,
+            lambda: HistogramSeries(_WEBHOOK_BUCKETS),
+        )
+        self._requests = Family(
+            "apiserver_admission_webhook_request_total",
+            "counter",
+            "Requests to webhooks, by name, operation, code and whether they refused.",
+            ("name", "type", "operation", "code", "rejected"),
+            CounterSeries,
+        )
+        self._rejections = Family(
+            "apiserver_admission_webhook_rejection_count",
+            "counter",
+            "Refusals of webhooks, or because of one that failed.",
+            ("name", "type", "operation", "error_type", "rejection_code"),
+            CounterSeries,
+        )
+        self._open = Family(
+            "apiserver_admission_webhook_fail_open_count",
+            "counter",
+            "Webhooks that failed and were ignored.",
+            ("name", "type"),
+            CounterSeries,
+        )
+
+    def now(self) -> float:
+        """For what takes time: hand it back when it is over."""
+        return self._clock.monotonic()
+
+    def step(self, began: float, step: str, operation: str, *, rejected: bool) -> None:
+        """All plugins have admitted, or validated, one write."""
+        series = self._steps.series(step, operation, _flag(rejected))
+        series.observe(self._clock.monotonic() - began)
+
+    def webhook(self, began: float, name: str, step: str, operation: str, *, code: int, rejected: bool) -> None:
+        """A webhook was asked. The code is that of its refusal, and 0 when it gave no answer."""
+        told = _flag(rejected)
+        self._webhooks.series(name, step, operation, told).observe(self._clock.monotonic() - began)
+        self._requests.series(name, step, operation, str(min(code, _LARGEST_CODE)), told).value += 1
+
+    def refused(self, name: str, step: str, operation: str, *, code: int, failed: bool) -> None:
+        """A write was refused by a webhook, or because it failed."""
+        why = "calling_webhook_error" if failed else "no_error"
+        self._rejections.series(name, step, operation, why, str(min(code, _LARGEST_CODE))).value += 1
+
+    def failed_open(self, name: str, step: str) -> None:
+        """A webhook failed, and the write went on."""
+        self._open.series(name, step).value += 1
+
+    def exposition(self) -> bytes:
+        """All of them as scrapers read them."""
+        families = (self._steps, self._webhooks, self._requests, self._rejections, self._open)
+        return "".join(family.exposition() for family in families).encode()
+
+
+def _flag(value: bool) -> str:  # noqa: FBT001 - the value is the point
+    return "true" if value else "false"

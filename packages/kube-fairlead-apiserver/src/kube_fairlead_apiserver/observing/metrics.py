@@ -1,0 +1,119 @@
+"""Request metrics, with the names and labels of the Kubernetes API server."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kube_fairlead.base.clock import Clock
+from kube_fairlead_apiserver.attributes import UserInfo
+from kube_fairlead_apiserver.http.messages import Request, Response
+from kube_fairlead_apiserver.observing.series import CounterSeries, Family, HistogramSeries
+from kube_fairlead_apiserver.registry.catalog import Catalog
+from kube_fairlead_apiserver.routing import RequestInfo
+
+__all__ = ["RequestMetrics"]
+
+_BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
+# A deletion of a collection is told from others by its scope.
+_VERBS = {
+    "get": "GET",
+    "list": "LIST",
+    "create": "POST",
+    "update": "PUT",
+    "patch": "PATCH",
+    "delete": "DELETE",
+    "deletecollection": "DELETE",
+}
+
+
+_LABELS = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
+_READING = frozenset({"GET", "HEAD"})
+
+
+class _Begun(msgspec.Struct):
+    at: float
+    info: RequestInfo
+    verb: str
+    dry_run: str
+    gauge: CounterSeries
+
+
+class RequestMetrics:
+    """`apiserver_request_total`, `apiserver_request_duration_seconds` and the gauges beside them."""
+
+    def __init__(self, clock: Clock, catalog: Catalog) -> None:
+        self._clock = clock
+        self._catalog = catalog
+        self._total = Family(
+            "apiserver_request_total",
+            "counter",
+            "Requests by verb, resource and answer.",
+            (*_LABELS, "code"),
+            CounterSeries,
+        )
+        self._seconds = Family(
+            "apiserver_request_duration_seconds",
+            "histogram",
+            "How long requests took; watches are not counted.",
+            _LABELS,
+            lambda: HistogramSeries(_BUCKETS),
+        )
+        self._in_flight = Family(
+            "apiserver_current_inflight_requests",
+            "gauge",
+            "Requests that are being answered.",
+            ("request_kind",),
+            CounterSeries,
+        )
+        self._watches = Family(
+            "apiserver_longrunning_requests", "gauge", "Watches that are open.", ("verb",), CounterSeries
+        )
+        self._reading = self._in_flight.series("readOnly")
+        self._mutating = self._in_flight.series("mutating")
+        self._watching = self._watches.series("WATCH")
+
+    def exposition(self) -> bytes:
+        """All of them as scrapers read them."""
+        families = (self._total, self._seconds, self._in_flight, self._watches)
+        return "".join(family.exposition() for family in families).encode()
+
+    def begin(self, request: Request, info: RequestInfo) -> object:
+        """A request has arrived."""
+        verb = "WATCH" if info.verb == "watch" else _VERBS.get(info.verb, info.verb.upper())
+        if request.header("content-type").startswith("application/apply-patch"):
+            verb = "APPLY"
+        gauge = self._reading if request.method in _READING else self._mutating
+        gauge.value += 1
+        return _Begun(self._clock.monotonic(), info, verb, "All" if request.query.get("dryRun") else "", gauge)
+
+    def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
+        """Callers are not counted: their number has no bound."""
+
+    def end(self, token: object, response: Response) -> Response:
+        """Its answer is ready."""
+        assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
+        token.gauge.value -= 1
+        place = self._place(token)
+        self._total.series(*place, str(response.status)).value += 1
+        if token.verb == "WATCH":
+            if response.status == 200 and not isinstance(response.body, bytes | list):
+                self._watching.value += 1
+                response.body.when_closed(self._watch_ended)
+            return response
+        self._seconds.series(*place).observe(self._clock.monotonic() - token.at)
+        return response
+
+    def _watch_ended(self) -> None:
+        self._watching.value -= 1
+
+    def _place(self, token: _Begun) -> tuple[str, ...]:
+        info = token.info
+        resource = self._catalog.get(info.group, info.version, info.resource) if info.is_resource else None
+        if resource is None:
+            # What names nothing that is served gets no series of its own: callers could make up names without end.
+            return token.verb, token.dry_run, "", "", "", "", "", "apiserver"
+        subresource = info.subresource if info.subresource in resource.subresources else ""
+        by_name = info.name or info.verb == "create"
+        scope = "resource" if by_name else "namespace" if info.namespace else "cluster"
+        named = info.group, info.version, info.resource
+        return token.verb, token.dry_run, *named, subresource, scope, "apiserver"

@@ -1,0 +1,62 @@
+"""What every operation works with, and what one write asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.identity import Ids
+from kube_fairlead_apiserver.admission.chain import Chain
+from kube_fairlead_apiserver.attributes import UserInfo
+from kube_fairlead_apiserver.offload import Offload
+from kube_fairlead_apiserver.registry.catalog import Catalog
+from kube_fairlead_apiserver.registry.resource import Resource
+from kube_fairlead_apiserver.storage.records import Entry
+from kube_fairlead_apiserver.storage.store import Store
+
+__all__ = ["Core", "Json", "Outcome", "WriteOptions"]
+
+Json = dict[str, Any]
+
+
+class Core(msgspec.Struct, eq=False):
+    """The server without its HTTP face."""
+
+    store: Store
+    catalog: Catalog
+    clock: Clock
+    ids: Ids
+    admission: Chain
+    # Told of every delete that recorded a grace period on a custom resource.
+    on_graceful_deletion: Callable[[Resource], None] = lambda _resource: None
+    # Where the steps of large requests run.
+    offload: Offload = msgspec.field(default_factory=Offload)
+
+
+class WriteOptions(msgspec.Struct):
+    """How one write is to be done, and by whom. ``warnings`` collects what the client should be told."""
+
+    user: UserInfo
+    field_manager: str = ""
+    dry_run: bool = False
+    for_deletion: bool = False  # a deletion follows from it, so it is taken on a full disk too
+    wire: Json = {}  # the options object that admission webhooks are shown
+    warnings: list[str] = []
+    audit_annotations: dict[str, str] = {}
+
+    def with_kind(self, kind: str) -> WriteOptions:
+        """The same, shown to admission webhooks as options of another kind: an update or apply that creates."""
+        return msgspec.structs.replace(self, wire={**self.wire, "kind": kind})
+
+
+class Outcome(msgspec.Struct, eq=False):
+    """What came of a write. ``entry`` is None when nothing was stored (dry run) or the object is gone."""
+
+    resource: Resource
+    obj: Json
+    entry: Entry | None = None
+    created: bool = False
+    removed: bool = False

@@ -1,0 +1,120 @@
+"""The metadata that the server owns: what it fills in on create, and what an update may not touch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_fairlead.api import errors
+from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.gvk import GroupKind
+from kube_fairlead.api.time import format_time
+from kube_fairlead_apiserver.operations.core import Core
+from kube_fairlead_apiserver.registry.resource import Resource
+
+__all__ = ["begin_create", "begin_update", "check_namespace", "drop_empty", "name_from", "require_metadata"]
+
+Json = dict[str, Any]
+
+_GENERATED_BASE_MAX = 58  # 63 less the five random characters
+# What only the server writes; an update that leaves them out keeps them, one that changes them is refused by
+# validation.
+_SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName")
+
+
+def require_metadata(obj: Json) -> Json:
+    """The object's metadata, made if it is absent."""
+    metadata = obj.get("metadata")
+    if metadata is None:
+        metadata = obj["metadata"] = {}
+    if not isinstance(metadata, dict):
+        raise errors.BadRequest(f"metadata must be an object, not {type(metadata).__name__}")
+    return metadata
+
+
+def drop_empty(metadata: Json) -> None:
+    """Empty lists and maps say the same as none at all, and Kubernetes stores none.
+
+    An entry without content in managedFields is a client's way to ask that tracking starts over.
+    """
+    for field in ("labels", "annotations", "finalizers", "ownerReferences", "generateName"):
+        if field in metadata and not metadata[field]:
+            del metadata[field]
+
+
+def begin_create(core: Core, resource: Resource, obj: Json, namespace: str) -> None:
+    """Fill in what the server decides about a new object."""
+    metadata = require_metadata(obj)
+    drop_empty(metadata)
+    check_namespace(resource, metadata, namespace)
+    if metadata.get("resourceVersion"):
+        # kube-apiserver calls it its own fault (500); nothing that a client says should be.
+        raise errors.BadRequest("resourceVersion should not be set on objects to be created")
+    for field in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        metadata.pop(field, None)
+    if not metadata.get("name") and metadata.get("generateName"):
+        metadata["name"] = name_from(core, metadata["generateName"])
+    metadata["uid"] = core.ids.uuid()
+    metadata["creationTimestamp"] = format_time(core.clock.now())
+    if resource.strategy.tracks_generation:
+        metadata["generation"] = 1
+    else:
+        metadata.pop("generation", None)
+
+
+def name_from(core: Core, base: str) -> str:
+    """A name that begins with ``base``, cut so that the whole fits a label."""
+    return base[:_GENERATED_BASE_MAX] + core.ids.name_suffix()
+
+
+def check_namespace(resource: Resource, metadata: Json, namespace: str) -> None:
+    """The object's namespace is the request's, or it has none to have."""
+    if not resource.namespaced:
+        if metadata.get("namespace"):
+            metadata.pop("namespace")
+        return
+    if not metadata.get("namespace"):
+        metadata["namespace"] = namespace
+    elif metadata["namespace"] != namespace:
+        raise errors.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+
+
+def begin_update(resource: Resource, obj: Json, old: Json, namespace: str, *, replaces: bool) -> None:
+    """Carry over what only the server writes, and check that the update is about the object it names.
+
+    ``replaces``: the object came from the client as a whole (PUT), so a uid in it is a precondition, and of some kinds
+    it must say which version it is made from.
+    """
+    metadata = require_metadata(obj)
+    drop_empty(metadata)
+    check_namespace(resource, metadata, namespace)
+    was = old["metadata"]
+    asked = metadata.get("resourceVersion")
+    if replaces and not asked and not resource.strategy.allow_unconditional_update:
+        problem = FieldError.invalid(FieldPath("metadata", "resourceVersion"), 0, "must be specified for an update")
+        # The resource, not the kind: so says Kubernetes.
+        raise errors.invalid(GroupKind(resource.group, resource.plural), was["name"], [problem])
+    if asked and asked != was["resourceVersion"]:
+        raise errors.conflict(
+            resource.group_resource,
+            was["name"],
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    uid = metadata.get("uid")
+    if replaces and uid and uid != was["uid"]:
+        raise errors.conflict(
+            resource.group_resource,
+            was["name"],
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {was['uid']}",
+        )
+    for field in _SERVER_OWNED:
+        if metadata.get(field) is None:
+            if field in was:
+                metadata[field] = was[field]
+            else:
+                metadata.pop(field, None)
+    metadata.pop("selfLink", None)
+    metadata["resourceVersion"] = was["resourceVersion"]
+    if "generation" in was:
+        metadata["generation"] = was["generation"]
+    else:
+        metadata.pop("generation", None)

@@ -1,0 +1,135 @@
+"""Field ownership: keeps managedFields true through every kind of write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kube_fairlead.api import errors
+from kube_fairlead_apiserver.admission.versions import convert
+from kube_fairlead_apiserver.operations.core import Core, Json, WriteOptions
+from kube_fairlead_apiserver.patch.apply import managers
+from kube_fairlead_apiserver.patch.apply.elements import MalformedFieldsError
+from kube_fairlead_apiserver.patch.apply.tracking import track_update
+from kube_fairlead_apiserver.patch.apply.versions import Version
+from kube_fairlead_apiserver.registry.resource import Resource
+from kube_fairlead_apiserver.schema.conformance import Unfit, conform
+
+__all__ = ["apply_existing", "apply_new", "managed_fields", "mend", "track"]
+
+# What the server takes back from a write, so that nobody can own it through that door.
+_STATUS: Json = {"f:status": {}}
+_SPEC: Json = {"f:spec": {}}
+
+
+def track(core: Core, resource: Resource, old: Json | None, obj: Json, options: WriteOptions, subresource: str) -> None:
+    """Record in managedFields what this write changed, and who changed it."""
+    managed = track_update(
+        resource.schema(),
+        old,
+        obj,
+        options.field_manager or "unknown",
+        resource.api_version,
+        core.clock.now(),
+        subresource,
+        reset_fields=_reset_fields(resource, subresource),
+        versions=_versions(core, resource),
+    )
+    if managed:
+        obj["metadata"]["managedFields"] = managed
+    else:
+        obj["metadata"].pop("managedFields", None)
+
+
+def managed_fields(obj: Json) -> Any:
+    """The entries as they are, to be kept until admission has seen the object."""
+    return (obj.get("metadata") or {}).get("managedFields")
+
+
+def mend(obj: Json, before: Any, warnings: list[str]) -> None:
+    """Take back what a webhook made of managedFields, if nobody could read it any more."""
+    after = managed_fields(obj)
+    if after is None or after == before:
+        return
+    try:
+        managers.read_untrusted(after)
+    except MalformedFieldsError as error:
+        obj["metadata"]["managedFields"] = before
+        warnings.append(
+            ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated "
+            f"mutating admission controller; please fix your requests: {error}"
+        )
+
+
+def apply_new(core: Core, resource: Resource, applied: Json, manager: str) -> Json:
+    """The object that an apply creates."""
+    return _apply(core, resource, None, applied, manager, force=False, subresource="")
+
+
+def apply_existing(
+    core: Core, resource: Resource, current: Json, applied: Json, manager: str, *, force: bool, subresource: str
+) -> Json:
+    """The object after an apply; raises Conflict when somebody else owns a field that it would change."""
+    return _apply(core, resource, current, applied, manager, force=force, subresource=subresource)
+
+
+def _apply(
+    core: Core,
+    resource: Resource,
+    current: Json | None,
+    applied: Json,
+    manager: str,
+    *,
+    force: bool,
+    subresource: str,
+) -> Json:
+    from kube_fairlead_apiserver.patch.apply.applying import (
+        apply,  # the server itself applies nothing: it starts without
+    )
+
+    obj, _ = apply(
+        resource.schema(),
+        current,
+        applied,
+        manager,
+        force=force,
+        api_version=resource.api_version,
+        kind=resource.kind,
+        now=core.clock.now(),
+        subresource=subresource,
+        reset_fields=_reset_fields(resource, subresource),
+        versions=_versions(core, resource),
+    )
+    if not resource.is_custom:
+        # A field with an empty value is owned by who applied it, though the type has no place for it.
+        try:
+            conform(resource.schema(), obj, current)
+        except Unfit as error:
+            raise errors.BadRequest(f"failed to convert the applied configuration: {error}") from error
+    return obj
+
+
+def _reset_fields(resource: Resource, subresource: str) -> Json | None:
+    if not resource.strategy.has_status:
+        return None
+    return _SPEC if subresource == "status" else _STATUS
+
+
+def _versions(core: Core, resource: Resource) -> dict[str, Version] | None:
+    """The versions that a kind is served in: a manager's entry is in the one it wrote in."""
+    if resource.is_custom:
+        others = core.catalog.versions(resource.group, resource.plural)
+        return {served.api_version: Version(served.schema()) for served in others}
+    if not resource.shared:
+        return None
+    return {
+        served.api_version: Version(served.schema(), None if served is resource else _conversion(resource, served))
+        for served in core.catalog.sharing(resource.table)
+    }
+
+
+def _conversion(source: Resource, target: Resource) -> Callable[[Json], Json]:
+    def shown(obj: Json) -> Json:
+        return convert(obj, source, target)
+
+    return shown

@@ -1,0 +1,59 @@
+"""Fields that an apply would change although others own them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kube_fairlead.api import errors
+from kube_fairlead_apiserver.patch.apply import elements, fieldset
+from kube_fairlead_apiserver.patch.apply.managers import Identity, Managed
+from kube_fairlead_apiserver.patch.apply.versions import Changes
+
+__all__ = ["Conflict", "conflict_error", "find_conflicts"]
+
+
+class Conflict(NamedTuple):
+    """One field and one of its owners."""
+
+    owner: Identity
+    path: tuple[str, ...]
+
+    @property
+    def field(self) -> str:
+        """The path as a person reads it."""
+        return "".join(elements.describe(element) for element in self.path)
+
+
+def find_conflicts(managed: Managed, changes: Changes, applier: Identity) -> list[Conflict]:
+    """The changed fields that others own, by owner and path, each in the terms of its owner's version."""
+    conflicts: list[Conflict] = []
+    changed: dict[str, fieldset.FieldSet] = {}
+    for owner in sorted(managed):
+        version = managed[owner]["apiVersion"]
+        if owner == applier or (seen := changes.of(version)) is None:
+            continue
+        if version not in changed:
+            changed[version] = fieldset.union(seen.modified, seen.added)
+        shared = fieldset.intersection(managed[owner]["fieldsV1"], changed[version])
+        conflicts += (Conflict(owner, path) for path in fieldset.paths(shared))
+    return conflicts
+
+
+def conflict_error(conflicts: list[Conflict]) -> errors.Conflict:
+    """The 409 that says which fields have which owners, and is resolved by force or by agreeing."""
+    causes: list[dict[str, Any]] = [
+        {"reason": "FieldManagerConflict", "message": f"conflict with {found.owner}", "field": found.field}
+        for found in conflicts
+    ]
+    if len(conflicts) == 1:
+        only = conflicts[0]
+        message = f"Apply failed with 1 conflict: conflict with {only.owner}: {only.field}"
+        return errors.apply_conflict(causes, message)
+    lines: list[str] = []
+    previous: Identity | None = None
+    for found in conflicts:
+        if found.owner != previous:
+            lines.append(f"conflicts with {found.owner}:")
+            previous = found.owner
+        lines.append(f"- {found.field}")
+    return errors.apply_conflict(causes, f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines))

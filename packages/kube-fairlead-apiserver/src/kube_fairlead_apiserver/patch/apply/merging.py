@@ -1,0 +1,138 @@
+"""Laying an applied configuration over an object, and taking fields out of one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_fairlead_apiserver.patch.apply.fieldset import FieldSet
+from kube_fairlead_apiserver.patch.apply.relations import ListRelation, child, item_element, list_relation
+from kube_fairlead_apiserver.schema.model import ANYTHING, Node
+
+__all__ = ["merge", "remove_fields"]
+
+_GONE: Any = object()
+
+
+def merge(node: Node, live: Any, applied: Any) -> Any:
+    """The live value with everything the applied one mentions; nothing is removed. Null leaves a container as it is."""
+    if isinstance(live, dict) and live and (isinstance(applied, dict) or applied is None):
+        if node.map_type == "atomic":
+            return applied
+        return _merge_maps(node, live, applied or {})
+    if isinstance(live, list) and live and (isinstance(applied, list) or applied is None):
+        relation = list_relation(node)
+        if relation is None:
+            return applied
+        return _merge_lists(node.items or ANYTHING, relation, live, applied or [])
+    return applied
+
+
+def _merge_maps(node: Node, live: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
+    merged: dict[str, Any] | None = None
+    for name, value in applied.items():
+        current = live.get(name, _GONE)
+        joined = value if current is _GONE else merge(child(node, name), current, value)
+        if joined is not current:
+            merged = dict(live) if merged is None else merged
+            merged[name] = joined
+    return live if merged is None else merged
+
+
+def _merge_lists(node: Node, relation: ListRelation, live: list[Any], applied: list[Any]) -> list[Any]:
+    """Both lists in one. The order of the applied one wins for what it has; the others keep their places between."""
+    if not applied:
+        return live
+    live_elements = [item_element(relation, item) for item in live]
+    live_items: dict[str | None, Any] = {}
+    for element, item in zip(live_elements, live, strict=True):
+        # Of twins none is merged with: nothing tells which of them was meant.
+        live_items[element] = _GONE if element in live_items else item
+    applied_items = {item_element(relation, item): item for item in applied}
+
+    def joined(element: str | None) -> Any:
+        current = live_items.get(element, _GONE)
+        return applied_items[element] if current is _GONE else merge(node, current, applied_items[element])
+
+    merged: list[Any] = []
+    waiting = [element for element in applied_items if element in live_items]  # shared, in the applied order
+    waiting.reverse()
+    pending = list(applied_items)
+    pending.reverse()
+    done: set[str | None] = set()
+    position = 0
+    while position < len(live) or pending:
+        if position < len(live) and pending:
+            element = live_elements[position]
+            if element == pending[-1]:
+                merged.append(joined(element))
+                done.add(element)
+                position += 1
+                pending.pop()
+                _advance(waiting, element)
+                continue
+            if element in applied_items and waiting and waiting[-1] != element:
+                position += 1  # its turn comes with the applied order
+                continue
+        if position < len(live):
+            element = live_elements[position]
+            if element not in applied_items:
+                merged.append(live[position])
+                position += 1
+                continue
+            if element in done:
+                position += 1
+        if pending:
+            element = pending.pop()
+            merged.append(joined(element))
+            done.add(element)
+            _advance(waiting, element)
+    return merged
+
+
+def _advance(waiting: list[str | None], element: str | None) -> None:
+    if waiting and waiting[-1] == element:
+        waiting.pop()
+
+
+def remove_fields(node: Node, value: dict[str, Any], fields: FieldSet, *, mark_emptied: bool = False) -> dict[str, Any]:
+    """The object without these fields.
+
+    A container that loses all it had, though not itself among the fields, goes too if the schema declares it and is
+    empty otherwise. Marked it is null instead, which is how ownership has to see it: still there, with nothing in it.
+    """
+    rest = _without(node, value, fields, mark_emptied=mark_emptied)
+    return rest if isinstance(rest, dict) else {}
+
+
+def _without(node: Node, value: Any, fields: FieldSet, *, mark_emptied: bool) -> Any:
+    """What is left of a value of which parts are to go; None if nothing is."""
+    if isinstance(value, dict):
+        if node.map_type == "atomic":
+            return None
+        kept: dict[str, Any] = {}
+        for name, item in value.items():
+            below = fields.get("f:" + name)
+            if below is None:
+                kept[name] = item
+            elif below and "." not in below:
+                rest = _without(child(node, name), item, below, mark_emptied=mark_emptied)
+                if rest is not None or mark_emptied:
+                    kept[name] = rest
+                elif name not in node.properties:
+                    kept[name] = type(item)()
+        return kept or None
+    if isinstance(value, list):
+        relation = list_relation(node)
+        if relation is None:
+            return None
+        items: list[Any] = []
+        for item in value:
+            element = item_element(relation, item)
+            below = None if element is None else fields.get(element)
+            if below is None:
+                items.append(item)
+            elif below and "." not in below:
+                rest = _without(node.items or ANYTHING, item, below, mark_emptied=mark_emptied)
+                items.append({} if rest is None and not mark_emptied else rest)
+        return items or None
+    return value

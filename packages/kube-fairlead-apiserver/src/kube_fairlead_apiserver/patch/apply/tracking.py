@@ -1,0 +1,186 @@
+"""Who owns what after a write that is no apply: create, update and the other patches."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+from kube_fairlead.api.time import format_time
+from kube_fairlead_apiserver.patch.apply import fieldset, managers
+from kube_fairlead_apiserver.patch.apply.comparison import Comparison, compare
+from kube_fairlead_apiserver.patch.apply.elements import SELF, MalformedFieldsError
+from kube_fairlead_apiserver.patch.apply.extraction import new_fields
+from kube_fairlead_apiserver.patch.apply.fieldset import FieldSet
+from kube_fairlead_apiserver.patch.apply.managers import Identity, Managed
+from kube_fairlead_apiserver.patch.apply.relations import child, rooted
+from kube_fairlead_apiserver.patch.apply.versions import Changes, Versions
+from kube_fairlead_apiserver.schema.model import Node
+
+__all__ = ["UNTRACKED", "compare_tracked", "disown", "record_update", "track_update", "tracked_changes"]
+
+Json = dict[str, Any]
+
+_UNTRACKED_META = (
+    "name",
+    "namespace",
+    "creationTimestamp",
+    "selfLink",
+    "uid",
+    "clusterName",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+)
+# What identifies an object, or is the server's alone, belongs to nobody.
+UNTRACKED: FieldSet = {
+    "f:apiVersion": {},
+    "f:kind": {},
+    "f:metadata": {SELF: {}} | {"f:" + name: {} for name in _UNTRACKED_META},
+}
+
+
+def track_update(
+    node: Node,
+    live: Json | None,
+    new: Json,
+    manager: str,
+    api_version: str,
+    now: dt.datetime,
+    subresource: str = "",
+    *,
+    reset_fields: FieldSet | None = None,
+    versions: Versions | None = None,
+) -> list[Json]:
+    """The `managedFields` of `new`, which replaces `live` (None: it is created), after a change by `manager`.
+
+    `reset_fields` are those the server resets after this write (the status in a write to the main resource, all but
+    the status in one to the status): nobody gets to own them by it. `versions` are all served versions of the
+    kind; entries of a version that is gone are dropped. Without it all versions are taken to be alike.
+
+    A list that did not change is returned as it was found, the very same object.
+    """
+    found = _starting_point(live, new, ignore_request=bool(subresource))
+    managed = managers.read_stored(found)
+    if not managed and live is not None and (live.get("metadata") or {}).get("uid"):
+        return []  # not tracked so far, and an update does not start it
+    identity = Identity.of(manager, "Update", api_version, subresource)
+    if live is None and not managed:
+        # Nobody can lose anything by a new object.
+        fields = _created(node, new, reset_fields)
+        return [managers.entry(identity, api_version, fields, format_time(now))] if fields else []
+    after = record_update(
+        managed,
+        node,
+        live or {},
+        new,
+        identity,
+        api_version,
+        now,
+        reset_fields=reset_fields,
+        versions=versions,
+    )
+    return found if after is managed else managers.encode(managers.capped(after))
+
+
+def _starting_point(live: Json | None, new: Json, *, ignore_request: bool) -> list[Json]:
+    """The entries to start from: the client's if it sent valid ones, else those of the live object."""
+    stored = ((live or {}).get("metadata") or {}).get("managedFields") or []
+    if ignore_request:
+        return stored
+    sent = (new.get("metadata") or {}).get("managedFields")
+    if sent is None or sent is stored or sent == stored:
+        return stored
+    if managers.is_reset(sent):
+        return []
+    try:
+        managed = managers.read_untrusted(sent)
+    except MalformedFieldsError:
+        return stored
+    return managers.encode(managed) or stored
+
+
+def record_update(
+    managed: Managed,
+    node: Node,
+    before: Json,
+    after: Json,
+    identity: Identity,
+    api_version: str,
+    now: dt.datetime,
+    *,
+    reset_fields: FieldSet | None = None,
+    versions: Versions | None = None,
+) -> Managed:
+    """The entries after a change: what changed belongs to `identity` now. The same object if nothing did."""
+    changes = tracked_changes(api_version, node, before, after, reset_fields, versions)
+    others = disown(managed, changes)
+    taken = fieldset.union(changes.own.modified, changes.own.added)
+    if not taken:
+        return others
+    previous = others.get(identity)
+    fields = taken if previous is None else fieldset.union(previous["fieldsV1"], taken)
+    return {**others, identity: managers.entry(identity, api_version, fields, format_time(now))}
+
+
+def tracked_changes(
+    api_version: str, node: Node, before: Json, after: Json, reset_fields: FieldSet | None, versions: Versions | None
+) -> Changes:
+    """What changed among the fields that can be owned, in the terms of any version."""
+
+    def compared(schema: Node, old: Json, new: Json) -> Comparison:
+        return compare_tracked(schema, old, new, reset_fields)
+
+    return Changes(compared, api_version, node, before, after, versions)
+
+
+def compare_tracked(node: Node, before: Json, after: Json, reset_fields: FieldSet | None = None) -> Comparison:
+    """What changed among the fields that can be owned and are not reset."""
+    return compare(rooted(node), _tracked(before), _tracked(after)).without(reset_fields or {})
+
+
+def _created(node: Node, new: Json, reset_fields: FieldSet | None) -> FieldSet:
+    """All that can be owned of a new object: what a comparison with nothing finds, without making one."""
+    whole, tracked = rooted(node), _tracked(new)
+    metadata = new_fields(child(whole, "metadata"), tracked.pop("metadata"))
+    fields = {"f:metadata": metadata} if metadata else {}
+    fields.update(new_fields(whole, tracked, whole_object=True))
+    return fieldset.recursive_difference(fields, reset_fields) if reset_fields else fields
+
+
+def _tracked(value: Json) -> Json:
+    metadata = value.get("metadata") or {}
+    owned = {name: item for name, item in metadata.items() if name not in _UNTRACKED_META}
+    # Always there, so that metadata itself never counts as added or removed.
+    result: Json = {"metadata": owned}
+    for name, item in value.items():
+        if name not in {"apiVersion", "kind", "metadata"}:
+            result[name] = item
+    return result
+
+
+def disown(managed: Managed, changes: Changes, *, keep: Identity | None = None) -> Managed:
+    """The entries without what changed hands or is gone, except in the entry to keep. Empty entries vanish.
+
+    An entry written through another version speaks of that version's fields, so it is compared in its terms.
+    """
+    result: Managed = {}
+    touched = False
+    for identity, found in managed.items():
+        if identity == keep:
+            result[identity] = found
+            continue
+        seen = changes.of(found["apiVersion"])
+        if seen is None:
+            touched = True
+            continue
+        fields = found.get("fieldsV1") or {}
+        rest = fieldset.difference(
+            fieldset.difference(fieldset.difference(fields, seen.modified), seen.added), seen.removed
+        )
+        if rest is fields and fields:
+            result[identity] = found
+        else:
+            touched = True
+            if rest:
+                result[identity] = {**found, "fieldsV1": rest}
+    return result if touched else managed

@@ -1,0 +1,55 @@
+"""The ways a patch can fail, with the code, reason and words of the Kubernetes API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_fairlead.api import errors
+
+__all__ = [
+    "too_deep",
+    "too_many_operations",
+    "undecodable_field",
+    "undecodable_patch",
+    "unprocessable",
+]
+
+
+def too_deep(limit: int) -> errors.BadRequest:
+    """Nested deeper than the server is willing to follow."""
+    return errors.BadRequest(f"error decoding patch: exceeded max depth of {limit}")
+
+
+def too_many_operations(limit: int, got: int) -> errors.RequestEntityTooLarge:
+    """More operations than one JSON patch may have."""
+    return errors.request_entity_too_large(f"The allowed maximum operations in a JSON patch is {limit}, got {got}")
+
+
+def undecodable_patch(value: Any, wanted: str) -> errors.BadRequest:
+    """The patch is JSON of the wrong type."""
+    return errors.BadRequest(
+        f"error decoding patch: json: cannot unmarshal {_json_type(value)} into Go value of type {wanted}"
+    )
+
+
+def undecodable_field(value: Any, field: str) -> errors.BadRequest:
+    """A field of a patch operation has the wrong type; all that are checked are strings."""
+    return errors.BadRequest(
+        f"error decoding patch: json: cannot unmarshal {_json_type(value)} into Go struct field {field} of type string"
+    )
+
+
+def unprocessable(detail: str) -> errors.Invalid:
+    """The patch is well formed but does not fit this object.
+
+    Kubernetes says no more than this message; the cause beside it is ours, and kubectl prints it.
+    """
+    return errors.Invalid(
+        "the server rejected our request due to an error in our request",
+        details={"causes": [{"reason": "FieldValueInvalid", "message": detail, "field": "patch"}]},
+    )
+
+
+def _json_type(value: Any) -> str:
+    names = {bool: "bool", dict: "object", float: "number", int: "number", list: "array", str: "string"}
+    return names.get(type(value), "null")

@@ -1,0 +1,55 @@
+"""JSON merge patch, RFC 7386."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_fairlead_apiserver.patch import failures
+from kube_fairlead_apiserver.patch.depth import ensure_depth
+
+__all__ = ["apply_merge_patch"]
+
+Json = dict[str, Any]
+
+
+def apply_merge_patch(document: Json, patch: Any) -> Json:
+    """The document after the patch: null removes, objects merge, everything else replaces.
+
+    The RFC lets a patch that is no object replace the whole document; for an API object that makes no sense, and
+    Kubernetes answers 400.
+    """
+    if not isinstance(patch, dict):
+        raise failures.undecodable_patch(patch, "map[string]interface {}")
+    ensure_depth(patch)
+    return _merge(document, patch)
+
+
+def _merge(target: Json, patch: Json) -> Json:
+    changed: Json | None = None
+    for key, value in patch.items():
+        if value is None:
+            if key in target:
+                changed = dict(target) if changed is None else changed
+                del changed[key]
+            continue
+        current = target.get(key)
+        if isinstance(value, dict):
+            merged: Any = _merge(current if isinstance(current, dict) else {}, value)
+        else:
+            merged = value if isinstance(current, dict) else _without_nulls(value)
+        if merged is not current or key not in target:
+            changed = dict(target) if changed is None else changed
+            changed[key] = merged
+    return target if changed is None else changed
+
+
+def _without_nulls(value: Any) -> Any:
+    """Objects inside a list lose their null members, as in Kubernetes; the RFC would keep them.
+
+    Only a list that replaces an object keeps them there too.
+    """
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return value

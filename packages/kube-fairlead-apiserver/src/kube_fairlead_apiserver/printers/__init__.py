@@ -1,0 +1,11 @@
+"""Tables: how `kubectl get` shows objects, decided by the server as Kubernetes does.
+
+One module per family of kinds holds its columns and cells; `table` puts them together. A cell says only what the object
+says: nothing here reads storage or the clock (ages are counted to a time that is passed in).
+"""
+
+from __future__ import annotations
+
+from kube_fairlead_apiserver.printers.table import table
+
+__all__ = ["table"]

@@ -1,0 +1,89 @@
+"""A `meta.k8s.io` Table of any kind: the columns of its printer, a row per object."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kube_fairlead_apiserver.printers.access import ACCESS
+from kube_fairlead_apiserver.printers.cluster import CLUSTER
+from kube_fairlead_apiserver.printers.columns import Json, Printer, columns, dig, name_of
+from kube_fairlead_apiserver.printers.network import NETWORK
+from kube_fairlead_apiserver.printers.pods import POD
+from kube_fairlead_apiserver.printers.storage import STORAGE
+from kube_fairlead_apiserver.printers.workloads import WORKLOADS
+from kube_fairlead_apiserver.registry.resource import Resource
+
+__all__ = ["DEFAULT", "PRINTERS", "printer_of", "table"]
+
+PRINTERS: Mapping[tuple[str, str], Printer] = {
+    ("", "Pod"): POD,
+    **ACCESS,
+    **CLUSTER,
+    **NETWORK,
+    **STORAGE,
+    **WORKLOADS,
+}
+
+
+def _created_at(obj: Json, _now: dt.datetime) -> list[Any]:
+    return [name_of(obj), dig(obj, "metadata", "creationTimestamp")]
+
+
+# What Kubernetes shows of a kind that has no printer of its own (roles, CRDs, limit ranges).
+DEFAULT = Printer(columns("Name", "Created At:date"), _created_at)
+
+
+def printer_of(resource: Resource) -> Printer:
+    """The printer of a kind: a custom resource brings its own columns."""
+    if resource.custom is not None:
+        own = resource.custom.columns
+        return Printer(tuple(own.definitions), own.cells)
+    return PRINTERS.get((resource.group, resource.kind), DEFAULT)
+
+
+def table(
+    resource: Resource,
+    objects: Sequence[Json],
+    *,
+    now: dt.datetime,
+    include: str = "Metadata",
+    version: str = "v1",
+    meta: Mapping[str, Any] | None = None,
+    headers: bool = True,
+) -> Json:
+    """A Table of objects. In a watch only the first event needs headers.
+
+    ``include`` says what each row carries of its object: None, Metadata or Object.
+    """
+    printer = printer_of(resource)
+    rows = []
+    for obj in objects:
+        # What is shown of a kind does not depend on the version that it is asked in.
+        stored = obj if resource.conversion is None else resource.stored(obj)
+        row: Json = {"cells": printer.cells(stored, now)}
+        told = printer.conditions(stored) if printer.conditions is not None else []
+        if told:
+            row["conditions"] = told
+        row["object"] = _included(obj, include, version)
+        rows.append(row)
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": dict(meta or {}),
+        "columnDefinitions": [dict(column) for column in printer.definitions] if headers else None,
+        "rows": rows,
+    }
+
+
+def _included(obj: Json, include: str, version: str) -> Json | None:
+    if include == "None":
+        return None
+    if include == "Object":
+        return obj
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj.get("metadata", {}),
+    }

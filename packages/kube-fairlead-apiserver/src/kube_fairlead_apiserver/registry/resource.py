@@ -1,0 +1,193 @@
+"""One served resource: its names, its rules, and how its objects look on the wire."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from kube_fairlead.api.gvk import GroupKind, GroupResource
+from kube_fairlead_apiserver.crd.definition import CustomResourceKind
+from kube_fairlead_apiserver.registry.shapes import Shape
+from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.schema.defaulting import copy_json
+from kube_fairlead_apiserver.schema.model import Node
+from kube_fairlead_apiserver.storage.records import HEAD, Entry, Origin
+
+__all__ = [
+    "ALL_VERBS",
+    "Conversion",
+    "Resource",
+    "ScalePaths",
+    "Subresource",
+    "decode_entry",
+    "decode_metadata",
+    "encode_tail",
+    "split_key",
+]
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+class Subresource(msgspec.Struct, frozen=True):
+    """A subresource as discovery names it; its kind may belong to another group (Scale, Eviction)."""
+
+    name: str
+    kind: str
+    group: str = ""
+    version: str = ""
+    verbs: tuple[str, ...] = ("get", "patch", "update")
+
+
+class ScalePaths(msgspec.Struct, frozen=True):
+    """Where a kind keeps what its scale subresource shows, as keys from the object down."""
+
+    spec_replicas: tuple[str, ...] = ("spec", "replicas")
+    status_replicas: tuple[str, ...] = ("status", "replicas")
+    # A selector in the status is a string already; one in the spec is a LabelSelector to be spelled out.
+    selector: tuple[str, ...] | None = ("spec", "selector")
+
+
+class Conversion(msgspec.Struct, frozen=True):
+    """Between the form a version serves and the form that is stored. Both change the object in place."""
+
+    to_stored: Callable[[Json], None]
+    to_served: Callable[[Json], None]
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Resource:
+    """What is served under one group, version and plural name."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    strategy: Strategy
+    schema: Callable[[], Node]
+    singular: str = ""
+    list_kind: str = ""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    verbs: tuple[str, ...] = ALL_VERBS
+    subresources: Mapping[str, Subresource] = dataclasses.field(default_factory=dict)
+    custom: CustomResourceKind | None = None  # set for what a CustomResourceDefinition defines
+    scale: ScalePaths | None = None  # where replicas are kept, when that is not where most kinds keep them
+    field_aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)  # selector names of this version
+    is_ending: bool = False  # its definition is being deleted: no new objects
+    conversion: Conversion | None = None  # for a kind that is stored in another version's form
+    shared: bool = False  # a built-in kind that is served in more than one form
+    shape: Shape | None = None  # for a custom kind, which may be stored by another version or schema
+    table: str = ""  # where objects are kept; versions of one kind share a table
+    head: bytes = b""
+    item_head: bytes = b""
+    api_version: str = dataclasses.field(default="", init=False)  # group and version as objects spell them
+    # The resource and the kind as error messages name them: `deployments.apps`, `Deployment.apps`.
+    group_resource: GroupResource = dataclasses.field(init=False)
+    group_kind: GroupKind = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        self.api_version = f"{self.group}/{self.version}" if self.group else self.version
+        self.group_resource = GroupResource(self.group, self.plural)
+        self.group_kind = GroupKind(self.group, self.kind)
+        self.singular = self.singular or self.kind.lower()
+        self.list_kind = self.list_kind or self.kind + "List"
+        self.table = self.table or str(self.group_resource)
+        typed = {"kind": self.kind, "apiVersion": self.api_version}
+        # Up to and including the name of the resource version, which is put in when an object is sent.
+        self.head = msgspec.json.encode(typed)[:-1] + b',"metadata":{"resourceVersion":'
+        # Items of built-in lists carry no kind of their own; those of custom resources do.
+        self.item_head = self.head if self.is_custom else HEAD + b'"resourceVersion":'
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether this is defined by a CustomResourceDefinition."""
+        return self.custom is not None
+
+    def selectable_fields(self) -> frozenset[str]:
+        """The fields that a selector may name, besides metadata.name and metadata.namespace."""
+        return self.strategy.selectable
+
+    def key(self, namespace: str, name: str) -> str:
+        """Where an object is kept in the table."""
+        return f"{namespace}/{name}" if self.namespaced else name
+
+    @property
+    def origin(self) -> Origin | None:
+        """What new objects are stored by."""
+        return None if self.shape is None else self.shape.origin
+
+    def shows_stored(self, entry: Entry) -> bool:
+        """Whether an object is shown as it is stored, as is known without looking into it."""
+        return self.conversion is None if self.shape is None else self.shape.shows_stored(entry)
+
+    def shown(self, entry: Entry) -> Entry:
+        """A stored object as a client would see it, but for its kind and version: mostly the very same."""
+        if self.shape is not None:
+            return self.shape.shown(entry)
+        if self.conversion is None:
+            return entry
+        obj = msgspec.json.decode(entry.value)
+        self.conversion.to_served(obj)
+        return entry.showing(encode_tail(obj))
+
+    def decode(self, entry: Entry) -> Json:
+        """A stored object as a client would see it; the caller may change it."""
+        obj = decode_entry(entry if self.shape is None else self.shape.shown(entry))
+        if self.conversion is not None:
+            self.conversion.to_served(obj)
+        return {"apiVersion": self.api_version, "kind": self.kind, **obj}
+
+    def stored(self, obj: Json) -> Json:
+        """The object in the form it is stored in; the caller must not change it."""
+        if self.shape is not None:
+            return self.shape.stored(obj)
+        if self.conversion is None:
+            return obj
+        stored: Json = copy_json(obj)
+        self.conversion.to_stored(stored)
+        return stored
+
+    def returned(self, obj: Json) -> Json:
+        """What a client is told that was made of an object in hand; storing it in another form may have cost fields."""
+        return obj if self.shape is None else self.shape.returned(obj)
+
+    def keeps(self, entry: Entry, obj: Json) -> bool:
+        """Whether storing an object that is shown unchanged would change nothing either."""
+        return self.shape is None or self.shape.keeps(entry, obj)
+
+
+def split_key(key: str) -> tuple[str, str]:
+    """The namespace ("" for none) and name of a key."""
+    namespace, _, name = key.rpartition("/")
+    return namespace, name
+
+
+def decode_entry(entry: Entry) -> Json:
+    """A stored object without kind and version, with its resource version."""
+    obj: Json = msgspec.json.decode(entry.value)
+    obj["metadata"]["resourceVersion"] = str(entry.revision)
+    return obj
+
+
+class _Metadata(msgspec.Struct):
+    """Of a stored object, its metadata. Everything else is skipped, which takes a fraction of the time."""
+
+    metadata: Json
+
+
+def decode_metadata(entry: Entry) -> Json:
+    """The metadata of a stored object, with its resource version."""
+    metadata = msgspec.json.decode(entry.value, type=_Metadata).metadata
+    metadata["resourceVersion"] = str(entry.revision)
+    return metadata
+
+
+def encode_tail(obj: Json) -> bytes:
+    """An object as the store keeps it: metadata first, without what the store or the resource adds on the way out."""
+    metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
+    rest = {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata"}}
+    stored = {"metadata": metadata, **rest}
+    return msgspec.json.encode(stored)[len(HEAD) :]

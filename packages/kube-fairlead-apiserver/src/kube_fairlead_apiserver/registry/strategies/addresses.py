@@ -1,0 +1,48 @@
+"""IP addresses and ranges of them, as fields of objects."""
+
+from __future__ import annotations
+
+import ipaddress
+
+from kube_fairlead.api import names
+from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead_apiserver.registry.strategies import checks
+
+__all__ = ["Range", "no_range", "read_range", "validate_address", "validate_endpoint_address", "validate_range"]
+
+Range = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+
+def validate_address(text: str, path: FieldPath) -> list[FieldError]:
+    """One address."""
+    return checks.complaints(path, text, names.ip_address(text))
+
+
+def read_range(text: str) -> Range | None:
+    """All addresses that begin with the same bits; None for what is no range."""
+    try:
+        return ipaddress.ip_network(text, strict=False) if "/" in text else None
+    except ValueError:
+        return None
+
+
+def validate_range(text: str, path: FieldPath) -> list[FieldError]:
+    """A range must be one."""
+    return [] if read_range(text) is not None else [no_range(text, path)]
+
+
+def no_range(text: str, path: FieldPath) -> FieldError:
+    """What is wrong with a text that is no range."""
+    return FieldError.invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
+
+
+def validate_endpoint_address(text: str, path: FieldPath) -> list[FieldError]:
+    """An address at which a service can be reached from elsewhere. Only for what is an address."""
+    address = ipaddress.ip_address(text)
+    if address.is_unspecified:
+        return [FieldError.invalid(path, text, f"may not be unspecified ({text})")]
+    if address.is_loopback:
+        return [FieldError.invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)")]
+    if address.is_link_local:
+        return [FieldError.invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)")]
+    return []

@@ -1,0 +1,156 @@
+"""Custom resources: the rules that a CustomResourceDefinition writes down."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from kube_fairlead.api import golang, names
+from kube_fairlead.api.fielderrors import FieldError
+from kube_fairlead.api.validation.metadata import STANDARD_FINALIZERS
+from kube_fairlead_apiserver.crd.definition import CustomResourceKind
+from kube_fairlead_apiserver.offload import weighed
+from kube_fairlead_apiserver.registry.resource import Resource, ScalePaths, Subresource
+from kube_fairlead_apiserver.registry.shapes import Family, Shape
+from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.schema.defaulting import apply_defaults
+from kube_fairlead_apiserver.schema.effort import count_loops, count_parts
+from kube_fairlead_apiserver.schema.pruning import prune
+
+__all__ = ["CustomStrategy", "custom_resources"]
+
+
+class CustomStrategy(Strategy):
+    """One version of a custom kind."""
+
+    tracks_generation: bool = True
+    allow_unconditional_update: bool = False
+
+    def __init__(
+        self, kind: CustomResourceKind, selectable: Mapping[str, tuple[str, ...]], *, built_in: bool = False
+    ) -> None:
+        """``selectable``: the fields that any version of it can be selected by. ``built_in``: its rules are our own."""
+        self._kind = kind
+        self._built_in = built_in
+        self._paths = selectable
+        self.has_status = kind.has_status
+        self.selectable = frozenset(kind.selectable_fields)
+
+    def default(self, obj: Json) -> None:
+        """What the schema says, also of what a webhook has put in."""
+        prune(self._kind.node, obj)
+        apply_defaults(self._kind.node, obj)
+
+    def prepare_status_update(self, obj: Json, old: Json) -> None:
+        """Of metadata only the bookkeeping of field owners changes through the status."""
+        managed = obj["metadata"].get("managedFields")
+        super().prepare_status_update(obj, old)
+        obj["metadata"] = dict(old["metadata"])
+        if managed is not None:
+            obj["metadata"]["managedFields"] = managed
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """Schema and rules."""
+        return self._kind.validate(obj)
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Schema and rules, transition rules among them; what was wrong before and did not change passes."""
+        return self._kind.validate(obj, old)
+
+    def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """The status by its own part of the schema, and every rule."""
+        return self._kind.validate_status(obj, old)
+
+    def weight(self, obj: Json) -> int:
+        """Each value is compared with every alternative that its schema has; rules go through lists again and again."""
+        del obj
+        return weighed() * max(self._alternatives // 2, self._loops)
+
+    @functools.cached_property
+    def _alternatives(self) -> int:
+        return count_parts(self._kind.node.source)
+
+    @functools.cached_property
+    def _loops(self) -> int:
+        # The rules of our own kinds take no longer than the size of an object says.
+        return 0 if self._built_in else count_loops(self._kind.node.source)
+
+    def warnings(self, obj: Json, old: Json | None) -> list[str]:
+        """Finalizers that are new and have a name that others may have, too."""
+        known = set((old or {}).get("metadata", {}).get("finalizers") or ())
+        added = {*(obj["metadata"].get("finalizers") or ())} - known
+        return [warning for name in sorted(added) for warning in _finalizer_warnings(name)]
+
+    def generation_changed(self, obj: Json, old: Json) -> bool:
+        """Everything counts but metadata, and status where it is a subresource."""
+        ignored = {"metadata", "status"} if self.has_status else {"metadata"}
+        return any(
+            obj.get(field) != old.get(field) for field in (obj.keys() | old.keys()) - ignored - {"apiVersion", "kind"}
+        )
+
+    def fields(self, obj: Json) -> dict[str, str]:
+        """What the definition lists as selectable, in whichever version: one entry serves them all."""
+        return {name: _text(obj, path) for name, path in self._paths.items()}
+
+
+def _finalizer_warnings(name: str) -> list[str]:
+    about = f"metadata.finalizers: {golang.quote(name)}"
+    warnings = [f"{about}: {problem}" for problem in names.qualified_name(name)]
+    if "/" not in name and name not in STANDARD_FINALIZERS:
+        with_path = " including a path (/)" if "." in name else ""
+        warnings.append(
+            f"{about}: prefer a domain-qualified finalizer name{with_path} to avoid accidental conflicts with other "
+            "finalizer writers"
+        )
+    return warnings
+
+
+def _text(value: Any, path: tuple[str, ...]) -> str:
+    for name in path:
+        if not isinstance(value, dict):
+            return ""
+        value = value.get(name)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+def custom_resources(
+    kinds: Mapping[str, CustomResourceKind], *, unchanged: bool, built_in: bool = False
+) -> list[Resource]:
+    """The versions of a compiled kind that are served, that in which it is stored first.
+
+    ``unchanged``: its definition has never been any other. ``built_in``: its definition comes with this program.
+    """
+    family = Family(kinds, unchanged=unchanged)
+    selectable = {name: path for kind in kinds.values() for name, path in kind.selectable_fields.items()}
+    served = sorted((kind for kind in kinds.values() if kind.served), key=lambda kind: not kind.storage)
+    return [_resource(kind, family, CustomStrategy(kind, selectable, built_in=built_in)) for kind in served]
+
+
+def _resource(kind: CustomResourceKind, family: Family, strategy: CustomStrategy) -> Resource:
+    subresources: dict[str, Subresource] = {}
+    if kind.has_status:
+        subresources["status"] = Subresource("status", kind.kind, kind.group, kind.version)
+    scale = None
+    if kind.scale is not None:
+        subresources["scale"] = Subresource("scale", "Scale", "autoscaling", "v1")
+        scale = ScalePaths(kind.scale.spec_replicas, kind.scale.status_replicas, kind.scale.label_selector)
+    return Resource(
+        group=kind.group,
+        version=kind.version,
+        plural=kind.plural,
+        kind=kind.kind,
+        namespaced=kind.namespaced,
+        strategy=strategy,
+        schema=lambda: kind.node,
+        singular=kind.singular,
+        list_kind=kind.list_kind,
+        short_names=kind.short_names,
+        categories=kind.categories,
+        subresources=subresources,
+        custom=kind,
+        shape=Shape(kind, family),
+        scale=scale,
+    )

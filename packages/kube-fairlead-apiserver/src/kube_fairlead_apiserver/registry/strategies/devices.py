@@ -1,0 +1,30 @@
+"""Devices: whose they are stays."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead_apiserver.registry.strategies.checks import changed
+from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+
+__all__ = ["ResourceSliceStrategy"]
+
+_SPEC: Final = FieldPath("spec")
+
+
+class ResourceSliceStrategy(Strategy):
+    """resource.k8s.io ResourceSlice: a kubelet may write those of its node, so a slice does not move to another."""
+
+    tracks_generation: bool = True
+    returns_deleted_object: bool = True
+    selectable = frozenset({"spec.nodeName", "spec.driver"})
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Neither the node nor the driver changes."""
+        return changed(obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "nodeName", "driver")
+
+    def fields(self, obj: Json) -> dict[str, str]:
+        """What field selectors ask for."""
+        spec = obj.get("spec") or {}
+        return {"spec.nodeName": spec.get("nodeName") or "", "spec.driver": spec.get("driver") or ""}

@@ -1,0 +1,35 @@
+"""LimitRanges, what containers get that ask for nothing, and ResourceQuotas, what all may have together."""
+
+from __future__ import annotations
+
+from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+
+__all__ = ["LimitRangeStrategy", "ResourceQuotaStrategy"]
+
+
+class LimitRangeStrategy(Strategy):
+    """Stored, for those who enforce it; with the defaults that they read."""
+
+    allow_create_on_update: bool = True
+
+    def default(self, obj: Json) -> None:
+        """Without a default, a container's limit is the most that it may have, and its request the limit."""
+        for item in (obj.get("spec") or {}).get("limits") or ():
+            if item.get("type") != "Container":
+                continue
+            limit = {**(item.get("max") or {}), **(item.get("default") or {})}
+            request = {**(item.get("min") or {}), **limit, **(item.get("defaultRequest") or {})}
+            for field, amounts in (("default", limit), ("defaultRequest", request)):
+                if amounts:
+                    item[field] = amounts
+
+
+class ResourceQuotaStrategy(Strategy):
+    """Stored, for those who count."""
+
+    has_status: bool = True
+    returns_deleted_object: bool = True
+
+    def prepare_create(self, obj: Json) -> None:
+        """Nobody has counted yet."""
+        obj["status"] = {}

@@ -1,0 +1,103 @@
+"""Pod templates: what Kubernetes asks of one, whatever workload it is part of, and the kind that is nothing else."""
+
+from __future__ import annotations
+
+from kube_fairlead.api import selectors
+from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.validation.metadata import validate_annotations, validate_labels
+from kube_fairlead.api.validation.selectors import validate_label_selector
+from kube_fairlead_apiserver.registry.strategies.podspec import default_pod_spec
+from kube_fairlead_apiserver.registry.strategies.podvalidation import validate_pod_spec
+from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+
+__all__ = [
+    "PodTemplateStrategy",
+    "is_readable",
+    "is_selected",
+    "template_labels",
+    "validate_endless",
+    "validate_selector",
+    "validate_template",
+]
+
+
+def template_labels(spec: Json) -> Json:
+    """The labels of the pods to come."""
+    labels: Json = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
+    return labels
+
+
+def validate_template(template: Json, path: FieldPath) -> list[FieldError]:
+    """The pods to come must be pods."""
+    metadata, pod = template.get("metadata") or {}, template.get("spec") or {}
+    problems = validate_labels(metadata.get("labels") or {}, path.child("labels"))
+    problems += validate_annotations(metadata.get("annotations") or {}, path.child("annotations"))
+    problems += validate_pod_spec(pod, path.child("spec"), template=True)
+    if pod.get("ephemeralContainers"):
+        at = path.child("spec", "ephemeralContainers")
+        problems.append(FieldError.forbidden(at, "ephemeral containers not allowed in pod template"))
+    return problems
+
+
+def validate_endless(template: Json, path: FieldPath, kind: str) -> list[FieldError]:
+    """Pods that a controller replaces when they end must not end by themselves."""
+    pod = template.get("spec") or {}
+    problems: list[FieldError] = []
+    if pod.get("restartPolicy") != "Always":
+        at = path.child("spec", "restartPolicy")
+        problems.append(FieldError.not_supported(at, pod.get("restartPolicy") or "", ("Always",)))
+    if pod.get("activeDeadlineSeconds") is not None:
+        at = path.child("spec", "activeDeadlineSeconds")
+        problems.append(FieldError.forbidden(at, f"activeDeadlineSeconds in {kind} is not Supported"))
+    return problems
+
+
+def validate_selector(selector: Json | None, path: FieldPath, kind: str) -> list[FieldError]:
+    """A workload must say which pods are its own, and cannot say all."""
+    if selector is None:
+        return [FieldError.required(path, "")]
+    problems = validate_label_selector(selector, path)
+    if not selector.get("matchLabels") and not selector.get("matchExpressions"):
+        problems.append(FieldError.invalid(path, selector, f"empty selector is invalid for {kind}"))
+    return problems
+
+
+def is_readable(selector: Json | None) -> bool:
+    """Whether a selector can be asked what it selects; a missing one selects nothing."""
+    try:
+        selectors.label_selector_from(selector or {})
+    except selectors.SelectorError:
+        return False
+    return True
+
+
+def is_selected(selector: Json | None, spec: Json, path: FieldPath) -> list[FieldError]:
+    """What a workload makes, it must find again. A selector that is wrong in itself is another's complaint."""
+    labels = template_labels(spec)
+    if not is_readable(selector):
+        return []
+    if selector is not None and selectors.label_selector_from(selector).matches(labels):
+        return []
+    at = path.child("template", "metadata", "labels")
+    return [FieldError.invalid(at, labels or None, "`selector` does not match template `labels`")]
+
+
+class PodTemplateStrategy(Strategy):
+    """v1 PodTemplate: a template on its own, kept for whoever makes pods from it."""
+
+    tracks_generation: bool = True
+    returns_deleted_object: bool = True
+
+    def default(self, obj: Json) -> None:
+        """As in any workload."""
+        template = obj.setdefault("template", {})
+        template.setdefault("metadata", {})
+        default_pod_spec(template.setdefault("spec", {}))
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """As in any workload."""
+        return validate_template(obj["template"], FieldPath("template"))
+
+    def generation_changed(self, obj: Json, old: Json) -> bool:
+        """The template is what counts."""
+        return bool(obj.get("template") != old.get("template"))

@@ -1,0 +1,386 @@
+"""Workloads: what Kubernetes fills in for their owners, and what they may not change later."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from kube_fairlead.api import names
+from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead_apiserver.registry.strategies import checks, templates
+from kube_fairlead_apiserver.registry.strategies.claims import default_claim, validate_claim_spec
+from kube_fairlead_apiserver.registry.strategies.podspec import default_pod_spec
+from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+
+__all__ = [
+    "DaemonSetStrategy",
+    "DeploymentStrategy",
+    "ReplicaSetStrategy",
+    "ReplicationControllerStrategy",
+    "StatefulSetStrategy",
+]
+
+_SPEC = FieldPath("spec")
+
+
+class _WorkloadStrategy(Strategy):
+    """What all workloads share: a template, a selector, a generation."""
+
+    has_status: bool = True
+    tracks_generation: bool = True
+    # How Kubernetes calls the kind in what it says of its selector, and of its pods. Deployments share the words of
+    # the ReplicaSets that they make, and the other way round.
+    selects_as: ClassVar[str] = "deployment"
+    runs_as: ClassVar[str] = "ReplicaSet"
+    unreadable: ClassVar[str] = "invalid label selector"
+    counts: ClassVar[tuple[str, ...]] = ("replicas", "minReadySeconds")
+
+    def default(self, obj: Json) -> None:
+        """The template's pod first, then the kind's own."""
+        spec = obj.setdefault("spec", {})
+        template = spec.get("template")
+        if isinstance(template, dict):
+            default_pod_spec(template.setdefault("spec", {}))
+            if template.get("metadata") is None:
+                template["metadata"] = {}
+        self.default_spec(spec)
+
+    def default_spec(self, spec: Json) -> None:
+        """The kind's own defaults."""
+
+    def prepare_create(self, obj: Json) -> None:
+        """Status is for the controller; Kubernetes shows it empty, not absent."""
+        obj["status"] = self.empty_status()
+
+    def empty_status(self) -> Json:
+        """The status of a workload that no controller has seen."""
+        return {}
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """The selector must select the template's pods, which must be pods that never end."""
+        spec = obj.get("spec") or {}
+        problems = checks.not_negative(spec, _SPEC, *self.counts)
+        problems += self.validate_selector(spec)
+        problems += self.validate_pods(spec.get("template") or {}, _SPEC.child("template"))
+        return problems + self.validate_rollout(spec)
+
+    def validate_pods(self, template: Json, path: FieldPath) -> list[FieldError]:
+        """The pods that it makes."""
+        problems = templates.validate_template(template, path)
+        return problems + templates.validate_endless(template, path, self.runs_as)
+
+    def validate_selector(self, spec: Json) -> list[FieldError]:
+        """Which pods are its own."""
+        selector, path = spec.get("selector"), _SPEC.child("selector")
+        problems = templates.validate_selector(selector, path, self.selects_as)
+        if not templates.is_readable(selector):
+            problems.append(FieldError.invalid(path, selector, self.unreadable))
+        return problems + templates.is_selected(selector, spec, _SPEC)
+
+    def validate_rollout(self, spec: Json) -> list[FieldError]:
+        """How a change of the template reaches the pods; the kind's own rules."""
+        del spec
+        return []
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """What was selected at the beginning stays."""
+        return self.validate(obj) + checks.changed(obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "selector")
+
+
+class DeploymentStrategy(_WorkloadStrategy):
+    """apps/v1 Deployment."""
+
+    metadata_kept_by_status = ("labels",)
+
+    def generation_changed(self, obj: Json, old: Json) -> bool:
+        """Annotations count too, for they are copied to the ReplicaSets."""
+        annotations = obj["metadata"].get("annotations")
+        return super().generation_changed(obj, old) or annotations != old["metadata"].get("annotations")
+
+    def default_spec(self, spec: Json) -> None:
+        """One replica, rolled a quarter at a time."""
+        spec.setdefault("replicas", 1)
+        strategy = spec.setdefault("strategy", {})
+        strategy.setdefault("type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", "25%")
+            rolling.setdefault("maxSurge", "25%")
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("progressDeadlineSeconds", 600)
+
+    def validate_rollout(self, spec: Json) -> list[FieldError]:
+        """Something must give way when a template changes, and progress be possible in the time for it."""
+        strategy, path = spec.get("strategy") or {}, _SPEC.child("strategy")
+        rolling, at = strategy.get("rollingUpdate"), path.child("rollingUpdate")
+        problems: list[FieldError] = []
+        if strategy.get("type") == "Recreate":
+            if rolling is not None:
+                problems.append(FieldError.forbidden(at, "may not be specified when strategy `type` is 'Recreate'"))
+        elif strategy.get("type") == "RollingUpdate":
+            problems += _validate_rolling(rolling or {}, at)
+        else:
+            problems.append(FieldError.not_supported(path, strategy, ("Recreate", "RollingUpdate")))
+        problems += checks.not_negative(spec, _SPEC, "revisionHistoryLimit", "progressDeadlineSeconds")
+        deadline = spec.get("progressDeadlineSeconds")
+        if deadline is not None and deadline <= (spec.get("minReadySeconds") or 0):
+            at = _SPEC.child("progressDeadlineSeconds")
+            problems.append(FieldError.invalid(at, deadline, "must be greater than minReadySeconds"))
+        return problems
+
+
+def _validate_rolling(rolling: Json, path: FieldPath) -> list[FieldError]:
+    unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
+    problems = checks.int_or_percent(unavailable, path.child("maxUnavailable"))
+    problems += checks.int_or_percent(surge, path.child("maxSurge"))
+    if not checks.percent_value(unavailable) and not checks.percent_value(surge):
+        at = path.child("maxUnavailable")
+        problems.append(FieldError.invalid(at, unavailable, "may not be 0 when `maxSurge` is 0"))
+    return problems + checks.percent_at_most_all(unavailable, path.child("maxUnavailable"))
+
+
+class ReplicaSetStrategy(_WorkloadStrategy):
+    """apps/v1 ReplicaSet."""
+
+    selectable = frozenset({"status.replicas"})
+
+    def default_spec(self, spec: Json) -> None:
+        """One replica."""
+        spec.setdefault("replicas", 1)
+
+    def empty_status(self) -> Json:
+        """Replicas are always counted."""
+        return {"replicas": 0}
+
+    def fields(self, obj: Json) -> dict[str, str]:
+        """How many replicas there are."""
+        return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
+
+
+class ReplicationControllerStrategy(_WorkloadStrategy):
+    """v1 ReplicationController: its selector is a bare map, and defaults to the template's labels."""
+
+    runs_as: ClassVar[str] = "ReplicationController"
+    selectable = frozenset({"status.replicas"})
+
+    def default(self, obj: Json) -> None:
+        """One replica of what the template says, by whose labels it selects and is found."""
+        super().default(obj)
+        spec = obj["spec"]
+        spec.setdefault("replicas", 1)
+        labels = templates.template_labels(spec)
+        if labels and not spec.get("selector"):
+            spec["selector"] = dict(labels)
+        if labels and not obj["metadata"].get("labels"):
+            obj["metadata"]["labels"] = dict(labels)
+
+    def empty_status(self) -> Json:
+        """Replicas are always counted."""
+        return {"replicas": 0}
+
+    def validate_pods(self, template: Json, path: FieldPath) -> list[FieldError]:
+        """Of all workloads, only this one's template is optional in its schema."""
+        return super().validate_pods(template, path) if template else [FieldError.required(path, "")]
+
+    def validate_selector(self, spec: Json) -> list[FieldError]:
+        """A bare map is what a full selector calls its labels."""
+        if not spec.get("selector"):
+            return [FieldError.required(_SPEC.child("selector"), "")]
+        if not spec.get("template"):
+            return []
+        return templates.is_selected({"matchLabels": spec["selector"]}, spec, _SPEC)
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Unlike the others', its selector may change."""
+        del old
+        return self.validate(obj)
+
+    def fields(self, obj: Json) -> dict[str, str]:
+        """How many replicas there are."""
+        return {"status.replicas": str((obj.get("status") or {}).get("replicas", 0))}
+
+
+class StatefulSetStrategy(_WorkloadStrategy):
+    """apps/v1 StatefulSet."""
+
+    selects_as: ClassVar[str] = "statefulset"
+    runs_as: ClassVar[str] = "StatefulSet"
+    unreadable: ClassVar[str] = ""
+
+    def default_spec(self, spec: Json) -> None:
+        """One replica, one after another, each with claims of its own."""
+        spec.setdefault("serviceName", "")
+        for claim in spec.get("volumeClaimTemplates") or ():
+            claim.setdefault("apiVersion", "v1")
+            claim.setdefault("kind", "PersistentVolumeClaim")
+            default_claim(claim)
+        spec.setdefault("replicas", 1)
+        spec.setdefault("podManagementPolicy", "OrderedReady")
+        strategy = spec.setdefault("updateStrategy", {})
+        strategy.setdefault("type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("persistentVolumeClaimRetentionPolicy", {"whenDeleted": "Retain", "whenScaled": "Retain"})
+
+    def empty_status(self) -> Json:
+        """Replicas are always counted."""
+        return {"replicas": 0, "availableReplicas": 0}
+
+    def validate(self, obj: Json) -> list[FieldError]:
+        """A new one; the claims' templates never change, so they are looked at once."""
+        spec = obj.get("spec") or {}
+        problems = self._validate_own(obj)
+        if spec.get("serviceName"):
+            at = _SPEC.child("serviceName")
+            problems += checks.complaints(at, spec["serviceName"], names.dns1123_label(spec["serviceName"]))
+        for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+            problems += validate_claim_spec(
+                claim.get("spec") or {}, _SPEC.item("volumeClaimTemplates", index).child("spec")
+            )
+        return problems
+
+    def _validate_own(self, obj: Json) -> list[FieldError]:
+        spec = obj.get("spec") or {}
+        claims = [_as_volume(claim) for claim in spec.get("volumeClaimTemplates") or ()]
+        if not claims:
+            return super().validate(obj)
+        # Containers mount the claims to come by their names, as if they were volumes of the template.
+        template = spec.get("template") or {}
+        pod = template.get("spec") or {}
+        full = {**template, "spec": {**pod, "volumes": _with_claims(pod.get("volumes") or [], claims)}}
+        return super().validate({**obj, "spec": {**spec, "template": full}})
+
+    def validate_rollout(self, spec: Json) -> list[FieldError]:
+        """How pods are replaced, and what becomes of their claims."""
+        policy, path = spec.get("podManagementPolicy"), _SPEC.child("podManagementPolicy")
+        problems: list[FieldError] = []
+        if policy not in _ORDERS:
+            problems.append(FieldError.invalid(path, policy, f"must be '{_ORDERS[0]}' or '{_ORDERS[1]}'"))
+        strategy, path = spec.get("updateStrategy") or {}, _SPEC.child("updateStrategy")
+        rolling, at = strategy.get("rollingUpdate"), path.child("rollingUpdate")
+        if strategy.get("type") == "OnDelete":
+            if rolling is not None:
+                problems.append(FieldError.invalid(at, rolling, "only allowed for updateStrategy 'RollingUpdate'"))
+        elif strategy.get("type") == "RollingUpdate":
+            problems += checks.not_negative(rolling or {}, at, "partition")
+        else:
+            problems.append(FieldError.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'"))
+        kept, path = (
+            spec.get("persistentVolumeClaimRetentionPolicy") or {},
+            _SPEC.child("persistentVolumeClaimRetentionPolicy"),
+        )
+        for field in ("whenDeleted", "whenScaled"):
+            problems += checks.one_of(kept, path, field, ("Retain", "Delete"))
+        return problems + checks.not_negative(spec.get("ordinals") or {}, _SPEC.child("ordinals"), "start")
+
+    def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
+        """Only what its controller can carry out changes."""
+        problems = self._validate_own(obj)
+        spec, before = obj.get("spec") or {}, old.get("spec") or {}
+        if any(spec.get(field) != before.get(field) for field in (spec.keys() | before.keys()) - _MUTABLE):
+            problems.append(FieldError.forbidden(_SPEC, _FIXED))
+        return problems
+
+
+_ORDERS = ("OrderedReady", "Parallel")
+_MUTABLE = frozenset(
+    {
+        "minReadySeconds",
+        "ordinals",
+        "persistentVolumeClaimRetentionPolicy",
+        "replicas",
+        "revisionHistoryLimit",
+        "template",
+        "updateStrategy",
+    }
+)
+_FIXED = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+
+
+def _as_volume(claim: Json) -> Json:
+    name = (claim.get("metadata") or {}).get("name") or ""
+    return {"name": name, "persistentVolumeClaim": {"claimName": name}}
+
+
+def _with_claims(volumes: list[Json], claims: list[Json]) -> list[Json]:
+    claimed = {claim["name"] for claim in claims}
+    return [*claims, *(volume for volume in volumes if volume.get("name") not in claimed)]
+
+
+class DaemonSetStrategy(_WorkloadStrategy):
+    """apps/v1 DaemonSet."""
+
+    runs_as: ClassVar[str] = "DaemonSet"
+    selects_as: ClassVar[str] = "daemonset"
+    counts: ClassVar[tuple[str, ...]] = ("minReadySeconds", "revisionHistoryLimit")
+
+    def prepare_create(self, obj: Json) -> None:
+        """The first of its templates."""
+        super().prepare_create(obj)
+        _number_template(obj, "1")
+
+    def prepare_update(self, obj: Json, old: Json) -> None:
+        """Count its templates, as DaemonSets did before they had revisions."""
+        super().prepare_update(obj, old)
+        before = (old["metadata"].get("annotations") or {}).get(_TEMPLATE_GENERATION) or "0"
+        template = {**obj, "spec": {"template": (obj.get("spec") or {}).get("template")}}
+        self.default(template)
+        changed = template["spec"]["template"] != old["spec"].get("template")
+        _number_template(obj, str(int(before) + changed) if before.isdecimal() else before)
+
+    def default_spec(self, spec: Json) -> None:
+        """One node at a time."""
+        strategy = spec.setdefault("updateStrategy", {})
+        strategy.setdefault("type", "RollingUpdate")
+        if strategy["type"] == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", 1)
+            rolling.setdefault("maxSurge", 0)
+        spec.setdefault("revisionHistoryLimit", 10)
+
+    def empty_status(self) -> Json:
+        """These four are always counted."""
+        return {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
+
+    def validate_selector(self, spec: Json) -> list[FieldError]:
+        """Nobody complains of a missing selector, but it selects nothing, so not the template's pods either."""
+        selector = spec.get("selector")
+        problems = templates.is_selected(selector, spec, _SPEC)
+        if selector is not None:
+            problems += templates.validate_selector(selector, _SPEC.child("selector"), self.selects_as)
+        return problems
+
+    def validate_rollout(self, spec: Json) -> list[FieldError]:
+        """Either there is one pod too few for a while, or one too many."""
+        strategy, path = spec.get("updateStrategy") or {}, _SPEC.child("updateStrategy")
+        if strategy.get("type") == "OnDelete":
+            return []
+        if strategy.get("type") != "RollingUpdate":
+            return [FieldError.not_supported(path, strategy, ("RollingUpdate", "OnDelete"))]
+        path = path.child("rollingUpdate")
+        rolling = strategy.get("rollingUpdate") or {}
+        problems: list[FieldError] = []
+        for field in ("maxUnavailable", "maxSurge"):
+            problems += checks.int_or_percent(rolling.get(field), path.child(field))
+            problems += checks.percent_at_most_all(rolling.get(field), path.child(field))
+        unavailable = checks.percent_value(rolling.get("maxUnavailable"))
+        surge = checks.percent_value(rolling.get("maxSurge"))
+        if unavailable and surge:
+            at = path.child("maxSurge")
+            problems.append(
+                FieldError.invalid(at, rolling["maxSurge"], "may not be set when maxUnavailable is non-zero")
+            )
+        elif not unavailable and not surge:
+            problems.append(FieldError.required(path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
+        return problems
+
+
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _number_template(obj: Json, number: str) -> None:
+    annotations = obj["metadata"].get("annotations") or {}
+    obj["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: number}

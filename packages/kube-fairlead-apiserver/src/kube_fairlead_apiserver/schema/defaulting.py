@@ -1,0 +1,101 @@
+"""Filling in what a schema says is there when the client said nothing.
+
+As Kubernetes does it: a null where null is not allowed counts as nothing said. Without a default it is removed,
+with one it is replaced.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kube_fairlead_apiserver.schema.model import Node
+
+__all__ = ["apply_defaults", "copy_json", "prune_nulls"]
+
+
+def apply_defaults(node: Node, value: Any, *, nulls: bool = True) -> None:
+    """Default value in place; with ``nulls`` first remove the nulls that nothing allows and nothing replaces."""
+    if nulls:
+        _prune_nulls(node, value)
+    if _has_defaults(node):
+        _default(node, value)
+
+
+def prune_nulls(node: Node, value: Any) -> None:
+    """Remove in place each null that its schema neither allows nor replaces by a default."""
+    _prune_nulls(node, value)
+
+
+def copy_json(value: Any) -> Any:
+    """A deep copy of a JSON value, many times faster than copy.deepcopy."""
+    return msgspec.to_builtins(value)
+
+
+def _prune_nulls(node: Node, value: Any) -> None:
+    if value.__class__ is dict:
+        dropped: list[str] | None = None
+        properties = node.properties
+        additional = node.additional
+        for key, item in value.items():
+            if item is None:
+                child = properties.get(key) or additional
+                if child is not None and not child.nullable and child.default is None:
+                    dropped = dropped or []
+                    dropped.append(key)
+            elif item.__class__ is dict or item.__class__ is list:
+                child = properties.get(key) or additional
+                if child is not None:
+                    _prune_nulls(child, item)
+        for key in dropped or ():
+            del value[key]
+    elif value.__class__ is list and node.items is not None:
+        for item in value:
+            if item.__class__ is dict or item.__class__ is list:
+                _prune_nulls(node.items, item)
+
+
+def _default(node: Node, value: Any) -> None:
+    if value.__class__ is dict:
+        _default_object(node, value)
+    elif value.__class__ is list and node.items is not None:
+        items = node.items
+        replace_null = not items.nullable and items.default is not None
+        below = _has_defaults(items)
+        for index in range(len(value)):
+            if replace_null and value[index] is None:
+                value[index] = copy_json(items.default)
+            if below:
+                _default(items, value[index])
+
+
+def _default_object(node: Node, value: dict[str, Any]) -> None:
+    for key, child in node.properties.items():
+        if child.default is not None and (key not in value or (value[key] is None and not child.nullable)):
+            value[key] = copy_json(child.default)
+    properties = node.properties
+    additional = node.additional
+    for key, item in value.items():
+        child_or_none = properties.get(key)
+        if child_or_none is None:
+            if additional is None:
+                continue
+            child_or_none = additional
+            if item is None and not additional.nullable:
+                value[key] = item = copy_json(additional.default)  # noqa: PLW2901 - the new value is the item
+        if (item.__class__ is dict or item.__class__ is list) and _has_defaults(child_or_none):
+            _default(child_or_none, item)
+
+
+def _has_defaults(node: Node) -> bool:
+    """Whether any default hides in this subtree; found once per node, so that most subtrees are never walked."""
+    known = node.defaults_below
+    if known is None:
+        node.defaults_below = True  # what a recursive schema sees while it is still being asked
+        known = node.defaults_below = any(
+            child.default is not None or _has_defaults(child)
+            for child in (*node.properties.values(), node.additional, node.items)
+            if child is not None
+        )
+    return known

@@ -1,0 +1,49 @@
+"""Finding fields that a JSON body names twice, for strict field validation.
+
+A decoder keeps the last of two equal keys and says nothing. Nearly no body has any, so counting comes first: only
+when a body may hold more keys than its decoded value is it read again with every pair kept.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+from kube_fairlead.api.fielderrors import MAX_PATH_CHARACTERS
+from kube_fairlead_apiserver.schema.pruning import MAX_PATHS
+
+__all__ = ["duplicate_fields"]
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as its pairs, told apart from an array."""
+
+
+def duplicate_fields(body: bytes, decoded: Any) -> list[str]:
+    """Paths of fields that occur more than once (``spec.foo``, ``spec.list[0].bar``), each once, in body order.
+
+    ``decoded`` is what the body was decoded to.
+    """
+    # Every key brings a colon, and colons inside of text are the same on both sides unless they are spelled \u003a.
+    if body.count(b":") == msgspec.json.encode(decoded).count(b":") and rb"\u" not in body:
+        return []
+    found: dict[str, None] = {}
+    # Numbers stay text: only keys matter, and Python refuses to convert very long ones.
+    _walk(json.loads(body, object_pairs_hook=_Pairs, parse_int=str, parse_float=str), "", found)
+    return list(found)
+
+
+def _walk(value: Any, path: str, found: dict[str, None]) -> None:
+    if value.__class__ is _Pairs:
+        seen: set[str] = set()
+        for key, item in value:
+            child = (f"{path}.{key}" if path else key)[:MAX_PATH_CHARACTERS]
+            if key in seen and len(found) < MAX_PATHS:
+                found[child] = None
+            seen.add(key)
+            _walk(item, child, found)
+    elif value.__class__ is list:
+        for index, item in enumerate(value):
+            _walk(item, f"{path}[{index}]", found)

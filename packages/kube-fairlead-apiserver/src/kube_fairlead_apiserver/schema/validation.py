@@ -1,0 +1,68 @@
+"""Validating a value against a schema, with Kubernetes' field errors.
+
+Nearly every object is valid, so a compiled yes-or-no check answers first (`checking`); only after a no is the value
+walked again for the exact errors (`explaining`). On update, what was wrong before and has not changed is excused
+(ratcheting): a schema that became stricter must not block unrelated changes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_fairlead.api.fielderrors import ErrorType, FieldError, FieldPath
+from kube_fairlead_apiserver.schema import checking, effort, embedded, explaining, lists
+from kube_fairlead_apiserver.schema.correlation import Pair
+from kube_fairlead_apiserver.schema.model import Node
+
+__all__ = ["blocks_rules", "validate", "validate_schema"]
+
+_BLOCKING = frozenset(
+    {
+        ErrorType.NOT_SUPPORTED,
+        ErrorType.REQUIRED,
+        ErrorType.TOO_LONG,
+        ErrorType.TOO_MANY,
+        ErrorType.TYPE_INVALID,
+    }
+)
+_BLOCKED = (
+    "some validation rules were not checked because the object was invalid; "
+    "correct the existing errors to complete validation"
+)
+_TOO_COSTLY = (
+    f"validation takes more than {effort.MOST_COMPARISONS} comparisons; "
+    "use fewer or less deep anyOf, allOf, oneOf and not in the schema, or fewer values in the object"
+)
+
+
+def validate(node: Node, value: Any, path: FieldPath | None = None, *, old: Any = None) -> list[FieldError]:
+    """Everything a schema says about a custom resource except its CEL rules; ``old`` is what an update replaces.
+
+    Order and texts are Kubernetes': schema, then embedded resources, then lists of type set and map.
+    """
+    base = path or FieldPath()
+    pair = None if old is None else Pair(node, value, old)
+    errors = validate_schema(node, value, base, pair)
+    errors += embedded.validate_embedded(node, value, base)
+    # Lists ratchet as a whole: an object that already held duplicates may hold any.
+    if old is None or not lists.validate_lists(node, old, base):
+        errors += lists.validate_lists(node, value, base)
+    return errors
+
+
+def validate_schema(node: Node, value: Any, path: FieldPath, pair: Pair | None = None) -> list[FieldError]:
+    """The OpenAPI part alone."""
+    try:
+        with effort.limited():
+            if checking.checker(node)(value):
+                return []
+            return list(explaining.explain(node, "", value, path, pair).errors.values())
+    except effort.TooCostly:
+        return [FieldError.forbidden(path, _TOO_COSTLY)]
+
+
+def blocks_rules(errors: list[FieldError]) -> FieldError | None:
+    """The error to add in place of CEL's when the shape is so wrong that rules cannot be evaluated."""
+    if any(error.type in _BLOCKING for error in errors):
+        return FieldError.invalid(FieldPath(), None, _BLOCKED)
+    return None

@@ -1,0 +1,80 @@
+"""What a caller may do: authorizers asked in order, the first that allows decides; nobody forbids."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from kube_fairlead.api import errors, golang
+from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead_apiserver.attributes import Attributes
+from kube_fairlead_apiserver.security import identities
+
+__all__ = ["Authorization", "Authorizer", "Decision", "forbidden"]
+
+
+class Decision(NamedTuple):
+    """Allowed, with what allowed it; or not, with what is worth telling the caller."""
+
+    allowed: bool
+    reason: str = ""
+
+
+class Authorizer(Protocol):
+    """One way to be allowed something."""
+
+    def decide(self, attributes: Attributes) -> Decision:
+        """Whether this one allows it."""
+        ...
+
+
+class Authorization:
+    """The chain. Members of `system:masters` may do everything, even when no role is left that says so."""
+
+    def __init__(self, authorizers: Sequence[Authorizer]) -> None:
+        self._authorizers = tuple(authorizers)
+
+    def decide(self, attributes: Attributes) -> Decision:
+        """Whether anybody allows it."""
+        if identities.MASTERS in attributes.user.groups:
+            return Decision(allowed=True)
+        reasons: list[str] = []
+        for authorizer in self._authorizers:
+            decision = authorizer.decide(attributes)
+            if decision.allowed:
+                return decision
+            if decision.reason:
+                reasons.append(decision.reason)
+        return Decision(allowed=False, reason="\n".join(reasons))
+
+    def authorize(self, attributes: Attributes) -> str | None:
+        """None when it is allowed, else the message of the Forbidden answer."""
+        decision = self.decide(attributes)
+        return None if decision.allowed else forbidden(attributes, decision.reason).message
+
+    def require(self, attributes: Attributes) -> None:
+        """Forbidden unless it is allowed."""
+        decision = self.decide(attributes)
+        if not decision.allowed:
+            raise forbidden(attributes, decision.reason)
+
+
+def forbidden(attributes: Attributes, reason: str = "") -> errors.Forbidden:
+    """The 403 that says who cannot do what, in Kubernetes' words."""
+    message = _sentence(attributes)
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
+        message = message.replace(char, entity)
+    if reason:
+        message = f"{message}: {reason}"
+    return errors.forbidden(GroupResource(attributes.group, attributes.resource), attributes.name, message)
+
+
+def _sentence(attributes: Attributes) -> str:
+    who = f"User {golang.quote(attributes.user.name)} cannot {attributes.verb}"
+    if not attributes.is_resource:
+        return f"{who} path {golang.quote(attributes.path)}"
+    resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
+    what = f"resource {golang.quote(resource)} in API group {golang.quote(attributes.group)}"
+    if attributes.namespace:
+        return f"{who} {what} in the namespace {golang.quote(attributes.namespace)}"
+    return f"{who} {what} at the cluster scope"

@@ -1,0 +1,112 @@
+"""Nobody grants what they do not hold: checks on writes of roles and bindings.
+
+Who may `escalate` a role or `bind` it is excepted, as are members of `system:masters`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kube_fairlead.api import errors, golang
+from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead_apiserver.attributes import Attributes, UserInfo
+from kube_fairlead_apiserver.security import identities
+from kube_fairlead_apiserver.security.authorization import Authorization
+from kube_fairlead_apiserver.security.coverage import TooManyCombinations, uncovered
+from kube_fairlead_apiserver.security.rbac import Rbac
+from kube_fairlead_apiserver.security.rules import Rule, describe
+
+__all__ = ["EscalationCheck"]
+
+Json = dict[str, Any]
+
+_GROUP = "rbac.authorization.k8s.io"
+_FULL_AUTHORITY: tuple[Rule, ...] = (
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+)
+
+
+class EscalationCheck:
+    """Looks at a role or binding that is about to be created or updated."""
+
+    def __init__(self, rbac: Rbac, authorization: Authorization) -> None:
+        self._rbac = rbac
+        self._authorization = authorization
+
+    def check(self, user: UserInfo, kind: str, new: Json, old: Json | None = None) -> None:
+        """Forbidden if the write would give away more than the user has. Kinds outside of RBAC pass."""
+        if identities.MASTERS in user.groups or (old is not None and _only_garbage_fields_differ(new, old)):
+            return
+        if kind in {"Role", "ClusterRole"}:
+            self._check_role(user, kind, new, old)
+        elif kind in {"RoleBinding", "ClusterRoleBinding"}:
+            self._check_binding(user, kind, new)
+
+    def _check_role(self, user: UserInfo, kind: str, new: Json, old: Json | None) -> None:
+        namespace, name = _place(new)
+        resource = f"{kind.lower()}s"
+        if self._may(user, "escalate", resource, namespace, name):
+            return
+        self._confirm(user, namespace, new.get("rules") or (), resource, name)
+        if kind == "ClusterRole" and (_aggregates(new) or _aggregates(old)):
+            held = self._rbac.rules_for(user, "").rules
+            if uncovered(held, _FULL_AUTHORITY):
+                detail = "must have cluster-admin privileges to use the aggregationRule"
+                raise errors.forbidden(GroupResource(_GROUP, resource), name, detail)
+
+    def _check_binding(self, user: UserInfo, kind: str, new: Json) -> None:
+        namespace, name = _place(new)
+        reference = new.get("roleRef") or {}
+        roles = f"{str(reference.get('kind', '')).lower()}s"
+        if self._may(user, "bind", roles, namespace, reference.get("name", "")):
+            return
+        rules = self._rbac.policy.rules_of(reference, namespace)
+        self._confirm(user, namespace, rules, f"{kind.lower()}s", name)
+
+    def _may(self, user: UserInfo, verb: str, resource: str, namespace: str, name: str) -> bool:
+        attributes = Attributes(
+            user=user, verb=verb, path="", resource=resource, group=_GROUP, version="*", namespace=namespace, name=name
+        )
+        return self._authorization.decide(attributes).allowed
+
+    def _confirm(self, user: UserInfo, namespace: str, rules: Sequence[Rule], resource: str, name: str) -> None:
+        held = self._rbac.rules_for(user, namespace)
+        try:
+            missing = uncovered(held.rules, rules)
+        except TooManyCombinations as error:
+            told = f"{error}: grant them in several roles"
+            raise errors.forbidden(GroupResource(_GROUP, resource), name, told) from error
+        if not missing:
+            return
+        groups = " ".join(golang.quote(group) for group in user.groups)
+        told = (
+            f"user {golang.quote(user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions not "
+            "currently held:\n" + "\n".join(sorted(map(describe, missing)))
+        )
+        if held.problems:
+            told += f"; resolution errors: [{' '.join(held.problems)}]"
+        raise errors.forbidden(GroupResource(_GROUP, resource), name, told)
+
+
+def _place(value: Json) -> tuple[str, str]:
+    metadata = value.get("metadata") or {}
+    return metadata.get("namespace", ""), metadata.get("name", "")
+
+
+def _aggregates(role: Json | None) -> bool:
+    return bool(((role or {}).get("aggregationRule") or {}).get("clusterRoleSelectors"))
+
+
+def _only_garbage_fields_differ(new: Json, old: Json) -> bool:
+    """Whether the write does no more than the garbage collector needs: it may clear owners and finalizers."""
+    if new == old:
+        return False
+
+    def rest(value: Json) -> Json:
+        ignored = {"ownerReferences", "finalizers", "managedFields", "resourceVersion"}
+        metadata = {key: item for key, item in (value.get("metadata") or {}).items() if key not in ignored}
+        return {**value, "metadata": metadata}
+
+    return rest(new) == rest(old)

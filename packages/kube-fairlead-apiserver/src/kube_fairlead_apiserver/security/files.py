@@ -1,0 +1,42 @@
+"""Files that only their owner may read, and that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kube_fairlead.base import logs
+from kube_fairlead.base.files import write_atomically
+
+__all__ = ["close_to_others", "read_private", "write_private"]
+
+_log = logs.get_logger(__name__)
+
+
+def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Write a file of mode 0600, in a folder that is made if it is not there."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_atomically(path, content, mode=0o600, durable=durable)
+
+
+def read_private(path: Path) -> bytes | None:
+    """The content of a file, or None when there is none. One that others may read is closed to them again."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    close_to_others(path)
+    return content
+
+
+def close_to_others(path: Path) -> None:
+    """Take every right to a file away from all but its owner, and say so: copied files often have lost their mode."""
+    mode = path.stat().st_mode & 0o777
+    if os.name != "posix" or not mode & 0o077:
+        return
+    try:
+        path.chmod(0o600)
+    except PermissionError:
+        _log.warning("file is open to other users, and belongs to one", path=str(path), mode=f"{mode:04o}")
+    else:
+        _log.warning("file closed to other users", path=str(path), mode=f"{mode:04o}")

@@ -1,0 +1,119 @@
+"""Kubeconfig files: how kubectl and every other client finds the server and proves who it is."""
+
+from __future__ import annotations
+
+import base64
+import errno
+import json
+from pathlib import Path
+
+import msgspec
+
+from kube_fairlead.base import logs
+from kube_fairlead.base.clock import Clock
+from kube_fairlead_apiserver.security.files import read_private, write_private
+from kube_fairlead_apiserver.security.pki.credentials import Credentials
+
+__all__ = ["Kubeconfig", "KubeconfigFile"]
+
+_NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
+_AGAIN_SECONDS = 1.0
+_log = logs.get_logger(__name__)
+
+# Text goes in as JSON, which is YAML.
+_TEMPLATE = """\
+apiVersion: v1
+kind: Config
+clusters:
+- name: {cluster}
+  cluster:
+    server: {server}
+    certificate-authority-data: {authority}
+users:
+- name: {user}
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+contexts:
+- name: {context}
+  context:
+    cluster: {cluster}
+    user: {user}
+current-context: {context}
+"""
+
+
+class Kubeconfig(msgspec.Struct, frozen=True):
+    """One cluster, one user, one context."""
+
+    server: str
+    authority: bytes  # PEM of the CA
+    credentials: Credentials
+    user: str = "admin"
+    cluster: str = "fairlead"
+
+    def to_yaml(self) -> str:
+        """The file's content. Written out here: a library for YAML takes longer to load than the server to start."""
+        return _TEMPLATE.format(
+            cluster=json.dumps(self.cluster),
+            server=json.dumps(self.server),
+            authority=_encoded(self.authority),
+            user=json.dumps(self.user),
+            certificate=_encoded(self.credentials.certificate),
+            key=_encoded(self.credentials.key),
+            context=json.dumps(f"{self.user}@{self.cluster}"),
+        )
+
+    def write(self, path: Path) -> None:
+        """Write it where only its owner can read it, unless it is there: a full disk does not stop a restart."""
+        content = self.to_yaml().encode()
+        if _read(path) != content:
+            write_private(path, content, durable=False)
+
+
+class KubeconfigFile:
+    """Where a kubeconfig is kept. A full disk does not stop the server: it is written as soon as there is room."""
+
+    def __init__(self, content: Kubeconfig, path: Path) -> None:
+        self._content = content
+        self.path = path
+        self.problem: str | None = None  # why the file does not say what it should
+
+    def write(self) -> bool:
+        """Write it; whether that could be done. Raises what room alone would not cure."""
+        try:
+            self._content.write(self.path)
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            self.problem = (
+                f"{self.path} could not be written: no room left on the disk; the server is {self._content.server}"
+            )
+            return False
+        self.problem = None
+        return True
+
+    async def keep(self, clock: Clock) -> None:
+        """Return when it is written."""
+        if self.problem is None:
+            return
+        _log.error(
+            "kubeconfig could not be written: no room left on the disk",
+            path=str(self.path),
+            server=self._content.server,
+        )
+        while not self.write():
+            await clock.sleep(_AGAIN_SECONDS)
+        _log.info("kubeconfig written", path=str(self.path))
+
+
+def _read(path: Path) -> bytes | None:
+    """What is there; None when there is nothing, or nothing that this process may read."""
+    try:
+        return read_private(path)
+    except OSError:
+        return None
+
+
+def _encoded(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()

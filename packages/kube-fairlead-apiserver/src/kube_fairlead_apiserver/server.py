@@ -1,0 +1,255 @@
+"""The API server put together: which parts there are, and in which order they start and stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
+
+from kube_fairlead.api import reserved
+from kube_fairlead.base import logs
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.identity import Ids
+from kube_fairlead.base.metrics import CONTENT_TYPE, Metrics
+from kube_fairlead.base.randomness import Randomness
+from kube_fairlead.base.tasks import OnExit, TaskScope
+from kube_fairlead_apiserver import health
+from kube_fairlead_apiserver.admission.chain import Chain
+from kube_fairlead_apiserver.admission.plugins import default_chain
+from kube_fairlead_apiserver.admission.webhooks.http import HttpSender
+from kube_fairlead_apiserver.app import Application, Observer, PathHandler
+from kube_fairlead_apiserver.attributes import UserInfo
+from kube_fairlead_apiserver.bootstrap import bootstrap
+from kube_fairlead_apiserver.discovery import Discovery
+from kube_fairlead_apiserver.dispatch import Dispatcher, Handlers
+from kube_fairlead_apiserver.flowcontrol.filter import Budgets, FlowControl
+from kube_fairlead_apiserver.guard import Guard
+from kube_fairlead_apiserver.housekeeping.definitions import DefinitionKeeper
+from kube_fairlead_apiserver.housekeeping.disruption import DisruptionKeeper
+from kube_fairlead_apiserver.housekeeping.disruption_marks import DisruptionMarkKeeper
+from kube_fairlead_apiserver.housekeeping.furnishing import default_account, root_ca
+from kube_fairlead_apiserver.housekeeping.garbage import GarbageCollector
+from kube_fairlead_apiserver.housekeeping.loop import Housekeeper, HousekeepingLoop
+from kube_fairlead_apiserver.housekeeping.namespaces import NamespaceKeeper
+from kube_fairlead_apiserver.housekeeping.policies import PolicyKeeper
+from kube_fairlead_apiserver.http.asgi import AsgiApp
+from kube_fairlead_apiserver.http.messages import Request, Response
+from kube_fairlead_apiserver.observing.admission import AdmissionMetrics
+from kube_fairlead_apiserver.observing.deletions import GracefulDeletions
+from kube_fairlead_apiserver.observing.metrics import RequestMetrics
+from kube_fairlead_apiserver.openapi.endpoints import OpenApiEndpoints
+from kube_fairlead_apiserver.operations import storing
+from kube_fairlead_apiserver.operations.core import Core
+from kube_fairlead_apiserver.registry.builtin import builtin_resources
+from kube_fairlead_apiserver.registry.catalog import Catalog
+from kube_fairlead_apiserver.registry.lifecycle import lifecycle_resources
+from kube_fairlead_apiserver.registry.resource import Resource
+from kube_fairlead_apiserver.registry.strategy import Json
+from kube_fairlead_apiserver.settings import COMPACTION_SECONDS
+from kube_fairlead_apiserver.storage.interface import DiskFull, Log
+from kube_fairlead_apiserver.storage.store import Store
+from kube_fairlead_apiserver.verbs.keeper import WatchKeeper
+
+__all__ = ["ApiServer", "World"]
+
+_log = logs.get_logger(__name__)
+_ROOM_SECONDS = 1.0
+
+
+class World(msgspec.Struct, frozen=True):
+    """What the server needs from outside; a test or the simulation brings its own."""
+
+    clock: Clock
+    randomness: Randomness
+    ids: Ids
+    metrics: Metrics
+
+
+class ApiServer:
+    """One API server over one log. `open` reads what is stored, `run` serves until it is cancelled."""
+
+    def __init__(
+        self,
+        disk: Log,
+        world: World,
+        guard: Callable[[Core], Guard],
+        *,
+        address: str = "127.0.0.1:6443",
+        observers: Sequence[Observer] = (),
+        controllers: Callable[[str], bool] = lambda _name: True,
+        compaction_seconds: float = COMPACTION_SECONDS,
+        budgets: Budgets | None = None,
+        lifecycle_group: str = reserved.LIFECYCLE_GROUP,  # empty: the lifecycle kinds are not served
+        ready_checks: Mapping[str, Callable[[], str | None]] = MappingProxyType({}),
+    ) -> None:
+        self._ready_checks = {"storage": self._storage_problem, **ready_checks}
+        self._address = address
+        self._port = int(address.rpartition(":")[2])
+        self.world = world
+        self.store = Store(disk, clock=world.clock)
+        self.catalog = Catalog(
+            [*builtin_resources(), *(lifecycle_resources(lifecycle_group) if lifecycle_group else ())]
+        )
+        self.core = Core(
+            self.store, self.catalog, world.clock, world.ids, Chain(), GracefulDeletions(world.metrics).count
+        )
+        self._guard = guard(self.core)
+        self._webhooks = HttpSender()
+        self._admission_metrics = AdmissionMetrics(world.clock)
+        chain = default_chain(
+            self.store,
+            self.catalog,
+            clock=world.clock,
+            ids=world.ids,
+            authorize=self._guard.authorize,
+            sender=self._webhooks,
+            metrics=self._admission_metrics,
+        )
+        self.core.admission = Chain([*chain.plugins, *self._guard.plugins], self._admission_metrics)
+        self._keeper = WatchKeeper(self.store, world.clock, world.randomness)
+        self._definitions = DefinitionKeeper(self.core, self._reindex)
+        self._compaction_seconds = compaction_seconds
+        self._loops = [
+            HousekeepingLoop(housekeeper, world.clock, world.randomness)
+            for housekeeper in self._housekeepers()
+            if housekeeper is self._definitions or controllers(housekeeper.name)
+        ]
+        self._ready = asyncio.Event()
+        self._requests = RequestMetrics(world.clock, self.catalog)
+        self.flow = FlowControl(budgets or Budgets(), world.clock)
+        self._observers = (self._requests, *observers)
+        self.handle = self._application().handle
+        self.app = AsgiApp(self.handle)  # for clients in this process
+
+    def _housekeepers(self) -> list[Housekeeper]:
+        return [
+            self._definitions,
+            NamespaceKeeper(self.core),
+            default_account(self.core),
+            root_ca(self.core, self._guard.root_ca),
+            GarbageCollector(self.core),
+            DisruptionKeeper(self.core),
+            DisruptionMarkKeeper(self.core),
+            PolicyKeeper(self.core),
+        ]
+
+    def _application(self) -> Application:
+        checks = health.Health(live={"ping": lambda: None}, ready=self._ready_checks)
+        discovery = Discovery(self.catalog, self._address)
+        openapi = OpenApiEndpoints(self.catalog)
+        paths: dict[str, PathHandler] = {
+            **checks.paths(),
+            **discovery.paths(),
+            **openapi.paths(),
+            "/metrics": self._metrics,
+        }
+        paths.update(self._guard.paths)
+        prefixes: dict[str, PathHandler] = {**checks.prefixes(), **discovery.prefixes(), **openapi.prefixes()}
+        return Application(
+            Dispatcher(self.core, self._load_handlers, self._guard.authorizer.require),
+            self._guard.authenticator,
+            self._guard.authorizer,
+            paths,
+            prefixes,
+            self.world.ids,
+            self.flow,
+            self._guard.impersonate,
+            self._observers,
+        )
+
+    def _load_handlers(self) -> Handlers:
+        from kube_fairlead_apiserver.handlers import all_handlers  # not before the first request, as it says there
+
+        return all_handlers(self._keeper, self._guard.load_handlers())
+
+    def _storage_problem(self) -> str | None:
+        return self.store.shortage if self._ready.is_set() else "starting or stopping"
+
+    async def _metrics(self, _request: Request, _user: UserInfo) -> Response:
+        ours = self._requests.exposition() + self._admission_metrics.exposition() + self.flow.exposition()
+        text = ours + self.world.metrics.exposition()
+        return Response(200, text, CONTENT_TYPE)
+
+    def open(self) -> None:
+        """Read what is stored. Raises when it cannot be trusted."""
+        self.store.open(self._index)
+        self._definitions.serve_established()
+        self._guard.opened()
+
+    def _reindex(self, resource: Resource) -> None:
+        self.store.reindex(resource.table, lambda entry: storing.index(resource, resource.decode(entry)))
+
+    def _index(self, table: str, stored: Json) -> tuple[Mapping[str, str], Mapping[str, str]]:
+        resource = self.catalog.of_table(table)
+        if resource is None:
+            # A custom resource whose definition is not known yet: taken anew when it is.
+            return stored["metadata"].get("labels") or {}, {}
+        return storing.index(resource, stored)
+
+    async def run(self) -> None:
+        """Serve until cancelled; then end watches, finish writes and let go of the disk."""
+        try:
+            async with TaskScope("apiserver") as storage:
+                storage.start(self.store.run(), name="storage")
+                try:
+                    await self._serve()
+                finally:
+                    self._ready.clear()
+                    self.store.stop()
+        finally:
+            await self._webhooks.close()
+            await self.store.close()
+
+    async def _serve(self) -> None:
+        async with TaskScope("apiserver", on_exit=OnExit.CANCEL) as scope:
+            for loop in self._loops:
+                self.store.observe(loop.observe)
+                scope.start(loop.run(), name=loop.name)
+            scope.start(self._keeper.run(), name="watches")
+            await self.store.make_room()
+            if self.store.shortage is None or not self.store.revision:
+                await self._bootstrap()
+            scope.start(self._make_room(), name="room on the disk")
+            self._ready.set()
+            await scope.start(self._compact(), name="compaction")
+
+    async def _bootstrap(self) -> None:
+        await bootstrap(self.core, self._guard.policy, service_port=self._port)
+
+    async def _make_room(self) -> None:
+        """While the disk is full, drop what can be dropped, and look whether there is room again."""
+        while True:
+            await self.store.wait_short()
+            _log.error("the disk is full: only deletions are stored", why=self.store.shortage)
+            while self.store.shortage is not None:
+                await self.world.clock.sleep(_ROOM_SECONDS)
+                await self.store.make_room()
+            _log.info("there is room on the disk again: writes are accepted")
+            try:
+                await self._bootstrap()  # a start on a full disk has left it out
+            except* DiskFull as group:
+                _log.warning("the disk is full again", why=str(group.exceptions[0]))
+
+    async def wait_ready(self) -> None:
+        """Return once requests can be answered."""
+        await self._ready.wait()
+
+    def end_watches(self) -> None:
+        """End every watch cleanly, so that the connections they hold can close."""
+        self._ready.clear()
+        self.store.end_watches()
+
+    async def _compact(self) -> None:
+        """Now and then forget what was old already the last time."""
+        previous = self.store.revision
+        while True:
+            await self.world.clock.sleep(self._compaction_seconds)
+            current = self.store.revision
+            try:
+                await self.store.compact(previous)
+            except DiskFull as error:
+                # Forgetting frees room, but needs a little first; what was not dropped is dropped the next time.
+                _log.warning("history could not be compacted", why=str(error))
+            previous = current

@@ -1,0 +1,60 @@
+"""Rows that history needs no more: what superseded them, and dropping them from the log in pieces."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+
+from kube_fairlead_apiserver.storage import interface
+
+__all__ = ["Superseded"]
+
+_AT_ONCE = 256  # rows: a transaction of a few megabytes, which other writers wait for
+_AT_LEAST = 4
+
+
+class Superseded:
+    """The rows of a log that a later change made superfluous, in the order of those changes."""
+
+    def __init__(self) -> None:
+        # Arrays, for there may be many: the revisions of rows, and at which revision each was superseded.
+        self._rows = array.array("q")
+        self._at = array.array("q")
+        self._dropping = asyncio.Lock()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, at: int, row: int) -> None:
+        """A change has made a row superfluous; its own, when it deletes."""
+        self._rows.append(row)
+        self._at.append(at)
+
+    async def drop(self, log: interface.Log, until: int) -> None:
+        """Drop what was superseded up to a revision, in pieces between which others write.
+
+        The log remembers the revision with the first piece. What one change supersedes is dropped together: a log that
+        has the deletion of a key, and not the key, could not be read.
+        """
+        async with self._dropping:
+            at_once, more = _AT_ONCE, True
+            while more:
+                cut, more = self._piece(until, at_once)
+                try:
+                    await log.compact(until, self._rows[:cut])
+                except interface.DiskFull:
+                    if at_once <= _AT_LEAST:
+                        raise
+                    at_once, more = at_once // 4, True
+                else:
+                    del self._rows[:cut]
+                    del self._at[:cut]
+
+    def _piece(self, until: int, at_once: int) -> tuple[int, bool]:
+        """How many rows to drop next, and whether others follow."""
+        cut = 0
+        while cut < len(self._at) and self._at[cut] <= until:
+            if cut >= at_once and self._at[cut] != self._at[cut - 1]:
+                return cut, True
+            cut += 1
+        return cut, False

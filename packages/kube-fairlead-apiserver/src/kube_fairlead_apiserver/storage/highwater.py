@@ -1,0 +1,131 @@
+"""How far writes were acknowledged, noted in a small file beside the database.
+
+SQLite cuts a damaged write-ahead log at the first frame that it cannot read, and takes a missing one for a clean stop.
+A crash looks the same: it leaves frames that were never acknowledged. The mark tells both apart. It is written after
+each commit and never waited for, so it can only lag behind what is durable:
+
+1. A mark is written when the commit that it names is on the disk. What it names must be there at the next start.
+2. A mark that a loss of power takes back is an older mark, which is as true.
+3. Two records are written in turn, so that one that is half written leaves the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import struct
+import zlib
+
+import msgspec
+
+from kube_fairlead.base import files, logs
+
+__all__ = ["Content", "HighWaterMark", "Mark", "loss_of", "mark_path", "read_mark"]
+
+_log = logs.get_logger(__name__)
+_RECORD = struct.Struct("<8sQQQQQQ")
+_CHECKSUM = struct.Struct("<I")
+_MAGIC = b"fairmrk1"
+_SLOT_BYTES = 4096  # a page of its own for each record
+_SLOTS = 2
+
+
+class Content(msgspec.Struct, frozen=True):
+    """What a database holds: its newest revision, what compaction did so far, and how many rows there are."""
+
+    revision: int
+    compacted: int  # history up to here is gone
+    dropped: int  # how many rows compaction has dropped, ever
+    rows: int
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What was acknowledged, of the database with this identity."""
+
+    identity: int
+    sequence: int
+    content: Content
+
+    def next(self, content: Content) -> Mark:
+        """The mark after one more commit."""
+        return Mark(self.identity, self.sequence + 1, content)
+
+    def encoded(self) -> bytes:
+        """One record."""
+        content = self.content
+        body = _RECORD.pack(_MAGIC, self.identity, self.sequence, *msgspec.structs.astuple(content))
+        return body + _CHECKSUM.pack(zlib.crc32(body))
+
+
+def loss_of(found: Content, acknowledged: Content) -> str | None:
+    """What of the acknowledged writes is not there, or None when all of them are."""
+    if found.revision < acknowledged.revision:
+        return f"writes were acknowledged up to revision {acknowledged.revision}"
+    if found.compacted < acknowledged.compacted or found.dropped < acknowledged.dropped:
+        return f"history was compacted up to revision {acknowledged.compacted}, and what is there does not show it"
+    # Nothing was written since the mark, so the number of rows is known. A checkpoint that was cut off in the middle
+    # leaves new pages beside old ones, from which rows in between can be missing.
+    same_moment = msgspec.structs.replace(found, rows=acknowledged.rows) == acknowledged
+    if same_moment and found.rows != acknowledged.rows:
+        return f"{acknowledged.rows} rows were stored and {found.rows} are there"
+    return None
+
+
+def mark_path(database: pathlib.Path) -> pathlib.Path:
+    """The file of the mark of a database."""
+    return database.with_name(database.name + "-acknowledged")
+
+
+def read_mark(path: pathlib.Path) -> Mark | None:
+    """The newest whole record of a file; None when there is none."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    found = [_decoded(content[slot * _SLOT_BYTES :]) for slot in range(_SLOTS)]
+    return max((mark for mark in found if mark is not None), key=lambda mark: mark.sequence, default=None)
+
+
+def _decoded(record: bytes) -> Mark | None:
+    body, checksum = record[: _RECORD.size], record[_RECORD.size : _RECORD.size + _CHECKSUM.size]
+    if len(checksum) < _CHECKSUM.size or _CHECKSUM.unpack(checksum)[0] != zlib.crc32(body):
+        return None
+    magic, identity, sequence, *content = _RECORD.unpack(body)
+    return Mark(identity, sequence, Content(*content)) if magic == _MAGIC else None
+
+
+class HighWaterMark:
+    """The open file of a mark. It has its full size from the start, so that a full disk does not stop it."""
+
+    def __init__(self, path: pathlib.Path, mark: Mark) -> None:
+        self._path = path
+        self._mark = mark
+        self._file = path.open("r+b", buffering=0)
+        self._failing = False
+
+    @classmethod
+    def create(cls, path: pathlib.Path, mark: Mark) -> None:
+        """Make the file, durably, in place of an older one."""
+        record = mark.encoded().ljust(_SLOT_BYTES, b"\0")
+        files.write_atomically(path, record * _SLOTS)
+
+    def advance(self, content: Content) -> None:
+        """Note a commit. One that cannot be noted is not less durable: the mark only lags."""
+        mark = self._mark.next(content)
+        try:
+            self._file.seek(mark.sequence % _SLOTS * _SLOT_BYTES)
+            self._file.write(mark.encoded())
+        except OSError as error:
+            if not self._failing:
+                _log.warning("the mark of acknowledged writes cannot be written", path=str(self._path), why=str(error))
+            self._failing = True
+        else:
+            self._failing = False
+            self._mark = mark
+
+    def close(self) -> None:
+        """Make the last mark durable and let go of the file."""
+        with contextlib.suppress(OSError):
+            os.fsync(self._file.fileno())
+        self._file.close()

@@ -1,0 +1,90 @@
+"""Writes on their way to the disk, and what becomes of them when it is full.
+
+On a full disk a batch is small, so that one write that does not fit fails alone. A batch that finds no room is
+answered in steps, each of which refuses less than the one before could keep:
+
+1. The first shortage gives the reserve up. Writes that free room, or lead to it, are tried again.
+2. When they do not fit either, removals are tried again: the last part of the reserve is theirs.
+3. Removals that do not fit are refused.
+
+What builds on a refused write is refused with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from kube_fairlead_apiserver.storage import interface
+from kube_fairlead_apiserver.storage.records import Change, Entry
+from kube_fairlead_apiserver.storage.table import Table
+
+__all__ = ["SLACK_BYTES", "Pending", "kept_on_full_disk", "leads_to_removal", "next_batch"]
+
+# How much a write that leads to a deletion may add: a time, a condition, a finalizer that waits for dependents.
+SLACK_BYTES = 4096
+# What one commit may hold while the disk is full; a larger write is alone in its own.
+_SHORT_BATCH_BYTES = 64 << 10
+
+
+class Pending(msgspec.Struct, eq=False):
+    """One write that is not durable yet."""
+
+    table: Table
+    change: Change
+    row: interface.Row
+    done: asyncio.Future[Entry]  # its writer's
+    freeing: bool  # it makes room, or leads to it
+    waiting: list[asyncio.Future[None]] = []  # of those who want to know when it is over, however it ends
+
+    @property
+    def removes(self) -> bool:
+        """Whether it takes an object away."""
+        return self.row.value is None
+
+    def settle(self) -> None:
+        """It is over."""
+        for one in self.waiting:
+            if not one.done():
+                one.set_result(None)
+
+
+def leads_to_removal(before: Entry | None, after_bytes: int) -> bool:
+    """Whether a write to an object that is being deleted may use room that is kept for deletions.
+
+    It writes the whole object anew, so a large one that grows would use the reserve up.
+    """
+    return before is not None and after_bytes <= len(before.tail) + SLACK_BYTES
+
+
+def next_batch(queue: Sequence[Pending], *, short: bool) -> int:
+    """How many writes, from the first on, go into the next commit."""
+    if not short:
+        return len(queue)
+    size = 0
+    for number, pending in enumerate(queue):
+        size += len(pending.row.value or b"") + len(pending.row.key)
+        if size > _SHORT_BATCH_BYTES:
+            return max(1, number)
+    return len(queue)
+
+
+def kept_on_full_disk(writing: Sequence[Pending], queue: Sequence[Pending], *, short: bool) -> list[Pending]:
+    """Which writes are tried again after a batch has found no room. ``short``: the reserve was given up before."""
+    kept: list[Pending] = []
+    refused: set[int] = set()
+    first = not short or not all(pending.freeing for pending in writing)
+    only_removed = all(pending.removes for pending in writing)
+    failed = {pending.change.revision for pending in writing}
+    for pending in (*writing, *queue):
+        before = pending.change.before
+        again = pending.freeing
+        if not first and pending.change.revision in failed:
+            again = pending.removes and not only_removed
+        if again and (before is None or before.revision not in refused):
+            kept.append(pending)
+        else:
+            refused.add(pending.change.revision)
+    return kept

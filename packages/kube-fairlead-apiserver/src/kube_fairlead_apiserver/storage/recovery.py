@@ -1,0 +1,160 @@
+"""Opening a log after whatever ended its last server: what a crash may take is gone, and nothing else may be.
+
+Reading comes first and changes nothing. A log that has lost acknowledged writes is refused as it is, unless the
+operator has named the revision after which they are given up.
+"""
+
+from __future__ import annotations
+
+import pathlib
+import shutil
+
+import apsw
+import msgspec
+
+from kube_fairlead.base import logs
+from kube_fairlead_apiserver.storage import database, interface
+from kube_fairlead_apiserver.storage.highwater import Content, HighWaterMark, Mark, loss_of, mark_path, read_mark
+from kube_fairlead_apiserver.storage.wal import damage_behind, wal_path
+
+__all__ = ["REVISIONS_SKIPPED", "Opened", "open_log", "require_acknowledged"]
+
+_log = logs.get_logger(__name__)
+# After a loss, revisions continue far behind the lost ones: no client that saw one of those takes a new one for it.
+REVISIONS_SKIPPED = 1_000_000
+_CONTENT = """
+    SELECT (SELECT ifnull(max(revision), 0) FROM log),
+           (SELECT value FROM facts WHERE name = 'compacted'),
+           ifnull((SELECT value FROM facts WHERE name = 'dropped'), 0),
+           (SELECT count(*) FROM log)
+"""
+
+
+class Opened(msgspec.Struct):
+    """A log that can be written."""
+
+    connection: apsw.Connection
+    mark: HighWaterMark
+    content: Content
+
+
+def open_log(path: pathlib.Path, *, accept_loss_since: int | None = None) -> Opened:
+    """Open a log, or make it. The caller holds its lock."""
+    if not database.require_ours(path):
+        database.create(path)
+    with database.corruption_named(path):
+        connection = apsw.Connection(str(path))
+        try:
+            # Until everything is known to be there, closing it leaves the write-ahead log as it was found.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            database.require_writable(connection, path)
+            problem = _problem(connection, path, may_scan=True)
+            if problem is not None:
+                _require_consent(connection, path, problem, accept_loss_since)
+            elif accept_loss_since is not None:
+                _log.warning("nothing is lost: --accept-data-loss-since has no effect and can be removed")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")
+            database.migrate(connection, path)
+            database.check(connection, path)
+            if problem is not None:
+                _give_up_lost(connection, path)
+            content = _content(connection)
+            mark = _open_mark(connection, path, content)
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+        except BaseException:
+            connection.close()
+            raise
+        return Opened(connection, mark, content)
+
+
+def require_acknowledged(connection: apsw.Connection, path: pathlib.Path, *, live: bool) -> None:
+    """Raise when a log, of a server that runs or not, lacks what was acknowledged; a copy of it would lack it too."""
+    problem = _problem(connection, path, may_scan=not live)
+    if problem is not None:
+        raise interface.CorruptLog(_refusal(path, problem, _content(connection).revision))
+
+
+def _problem(connection: apsw.Connection, path: pathlib.Path, *, may_scan: bool) -> str | None:
+    """How it shows that acknowledged writes are lost, or None. It reads and changes nothing."""
+    mark = read_mark(mark_path(path))  # before the database: a server that runs may write in between
+    if not database.single(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'facts'"):
+        return None  # older than the first format; what it is shows later
+    damaged = _damaged_frame(connection, path) if may_scan else None
+    if damaged is not None:
+        return f"its write-ahead log is damaged in frame {damaged}, with later commits behind it"
+    identity = database.single(connection, f"SELECT value FROM facts WHERE name = '{database.MARK_FACT}'")  # noqa: S608 - a constant
+    if identity is None:
+        return None  # a copy, or of a version that kept no mark
+    if mark is None or mark.identity != identity:
+        state = "is missing or damaged" if mark is None else "belongs to another log"
+        return f"{mark_path(path).name}, which says what was acknowledged, {state}"
+    loss = loss_of(_content(connection), mark.content)
+    if loss is None:
+        return None
+    wal = wal_path(path)  # opening has made an empty one where there was none
+    state = "damaged or cut short" if wal.exists() and wal.stat().st_size else "missing"
+    return f"{loss}; its write-ahead log is {state}, or the database is an older copy"
+
+
+def _damaged_frame(connection: apsw.Connection, path: pathlib.Path) -> int | None:
+    database.single(connection, "SELECT count(*) FROM facts")  # the first read makes SQLite find the frames it can use
+    readable, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
+    try:
+        with wal_path(path).open("rb") as file:
+            return damage_behind(file, max(readable, 0), database.single(connection, "PRAGMA page_size"))
+    except FileNotFoundError:
+        return None
+
+
+def _content(connection: apsw.Connection) -> Content:
+    row = connection.execute(_CONTENT).fetchone()  # one statement: a server may be writing
+    assert row is not None  # noqa: S101 - a statement without FROM has one row
+    newest, compacted, dropped, rows = row
+    return Content(max(newest, compacted), compacted, dropped, rows)
+
+
+def _refusal(path: pathlib.Path, problem: str, revision: int) -> str:
+    return (
+        f"{path} has lost writes that were acknowledged: {problem}. What can be read ends at revision {revision}. "
+        "Nothing was changed. Put the missing or undamaged file back, or a backup in place of all of them (fairlead "
+        "apiserver --data-dir DIR restore BACKUP_FILE), or go on without the lost writes: fairlead apiserver "
+        f"--data-dir DIR --accept-data-loss-since {revision}"
+    )
+
+
+def _require_consent(connection: apsw.Connection, path: pathlib.Path, problem: str, since: int | None) -> None:
+    revision = _content(connection).revision
+    if since != revision:
+        raise interface.CorruptLog(_refusal(path, problem, revision))
+    _log.error("acknowledged writes are given up", since_revision=revision, why=problem)
+    wal = wal_path(path)
+    if wal.exists():
+        # SQLite overwrites it from now on; what it held may still be of use.
+        aside = wal.with_name(f"{wal.name}.lost-since-{revision}")
+        shutil.copyfile(wal, aside)
+        aside.chmod(0o600)
+
+
+def _give_up_lost(connection: apsw.Connection, path: pathlib.Path) -> None:
+    """Clients that saw what is lost must list anew, and never meet one of its revisions again."""
+    # What is behind the damage must not stay in the file: SQLite would write on before it, and it would count as lost.
+    connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+    mark = read_mark(mark_path(path))
+    newest = max(_content(connection).revision, mark.content.revision if mark is not None else 0)
+    with connection:
+        connection.execute("UPDATE facts SET value = ? WHERE name = 'compacted'", (newest + REVISIONS_SKIPPED,))
+        connection.execute("DELETE FROM facts WHERE name = ?", (database.MARK_FACT,))
+
+
+def _open_mark(connection: apsw.Connection, path: pathlib.Path, content: Content) -> HighWaterMark:
+    target = mark_path(path)
+    identity = database.single(connection, f"SELECT value FROM facts WHERE name = '{database.MARK_FACT}'")  # noqa: S608 - a constant
+    mark = read_mark(target)
+    if identity is None or mark is None:
+        identity = database.single(connection, "SELECT random() & 0x7fffffffffffffff")
+        mark = Mark(identity, 0, content)
+        HighWaterMark.create(target, mark)
+        connection.execute("INSERT INTO facts VALUES (?, ?)", (database.MARK_FACT, identity))
+    return HighWaterMark(target, mark)

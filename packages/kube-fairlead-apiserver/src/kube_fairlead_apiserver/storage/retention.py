@@ -1,0 +1,114 @@
+"""What is kept in memory for readers besides the objects themselves, and how many bytes of it."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+import msgspec
+
+from kube_fairlead_apiserver.storage.records import Change
+
+__all__ = ["Frames", "Reading", "Retained"]
+
+# Dropped changes are counted in lots of about this size, so that counting them takes no memory worth counting.
+_COUNTED_TOGETHER_BYTES = 64 * 1024
+
+
+class _Reader(Protocol):
+    """Something that may keep the past in memory after the history has forgotten it."""
+
+    @property
+    def oldest(self) -> int | None:
+        """The revision whose state it may still need, with every change after it; None: it needs no past."""
+        ...
+
+    def cut(self) -> None:
+        """Let go of it at once."""
+        ...
+
+
+class Reading(msgspec.Struct, eq=False):
+    """One list on its way to a client."""
+
+    oldest: int | None
+    on_cut: Callable[[], None]
+
+    def cut(self) -> None:
+        """Have it broken off."""
+        self.oldest = None
+        self.on_cut()
+
+
+class Retained:
+    """Bounds what slow readers keep of the past.
+
+    Whatever a reader at revision R still holds is there now, or was superseded after R. What the history remembers of
+    that is counted there. The rest, which is counted here, are the changes after R that the history has dropped. When
+    those of the slowest reader pass the budget, it is cut off.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._budget_bytes = budget_bytes
+        self._dropped: collections.deque[tuple[int, int]] = collections.deque()  # revision and bytes, in order
+        self._bytes = 0
+
+    @property
+    def excessive(self) -> bool:
+        """Whether readers may hold more than the budget: ask `relieve`."""
+        return self._bytes > self._budget_bytes
+
+    def dropped(self, revision: int, size: int) -> None:
+        """The history has dropped a change."""
+        if self._dropped and self._dropped[-1][1] < _COUNTED_TOGETHER_BYTES:
+            size_before = self._dropped.pop()[1]
+            self._dropped.append((revision, size_before + size))
+        else:
+            self._dropped.append((revision, size))
+        self._bytes += size
+
+    def relieve(self, readers: Iterable[_Reader]) -> None:
+        """Forget what no reader can hold; while that is not enough, cut off the one that is furthest behind."""
+        behind = sorted(((oldest, one) for one in readers if (oldest := one.oldest) is not None), key=_first)
+        for oldest, reader in behind:
+            self._forget(oldest)
+            # Down to half, or one more write would be the next reason to look at all of them.
+            if self._bytes <= self._budget_bytes // 2:
+                return
+            reader.cut()
+        self._dropped.clear()
+        self._bytes = 0
+
+    def _forget(self, revision: int) -> None:
+        while self._dropped and self._dropped[0][0] <= revision:
+            self._bytes -= self._dropped.popleft()[1]
+
+
+def _first(pair: tuple[int, object]) -> int:
+    return pair[0]
+
+
+class Frames:
+    """Encoded lines of recent changes, each made once for all watchers that are sent the same.
+
+    The oldest go first when there are too many bytes of them; who is that far behind has its lines made anew. Those of
+    the newest change stay.
+    """
+
+    def __init__(self, budget_bytes: int) -> None:
+        self._budget_bytes = budget_bytes
+        # The lines of a change and not the change: that would keep the object before it in memory, uncounted.
+        self._framed: collections.deque[tuple[dict[tuple[str, bytes], bytes], int]] = collections.deque()
+        self._bytes = 0
+
+    def keep(self, change: Change, key: tuple[str, bytes], frame: bytes) -> bytes:
+        """Remember a line that was made."""
+        change.frames[key] = frame
+        self._framed.append((change.frames, len(frame)))
+        self._bytes += len(frame)
+        while self._bytes > self._budget_bytes and self._framed[0][0] is not change.frames:
+            oldest, size = self._framed.popleft()
+            oldest.clear()
+            self._bytes -= size
+        return frame

@@ -1,0 +1,73 @@
+"""Which objects of a table a list or a watch is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+
+from kube_fairlead_apiserver.storage.records import Change, Entry
+
+__all__ = ["EVERYTHING", "Matcher", "Selection", "classify"]
+
+
+class Matcher(Protocol):
+    """A label or field selector."""
+
+    @property
+    def keys(self) -> int:
+        """About how many labels or fields it asks."""
+        ...
+
+    def matches(self, values: Mapping[str, str], /) -> bool:
+        """Whether these labels or fields are selected."""
+        ...
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """A namespace ("" = all), one name ("" = all), and selectors (None = all)."""
+
+    namespace: str = ""
+    name: str = ""
+    labels: Matcher | None = None
+    fields: Matcher | None = None
+    # A field that must equal a value: what an index can answer. Always implied by ``fields``.
+    indexed_field: tuple[str, str] | None = None
+
+    @property
+    def keys(self) -> int:
+        """About how many labels and fields of an entry `matches` looks at, at most."""
+        return (0 if self.labels is None else self.labels.keys) + (0 if self.fields is None else self.fields.keys)
+
+    def matches(self, entry: Entry) -> bool:
+        """Whether the entry is selected."""
+        if self.namespace and not entry.key.startswith(self.namespace + "/"):
+            return False
+        if self.name and entry.key.rpartition("/")[2] != self.name:
+            return False
+        if self.labels is not None and not self.labels.matches(entry.labels):
+            return False
+        return self.fields is None or self.fields.matches(entry.fields)
+
+
+EVERYTHING = Selection()
+
+
+def classify(selection: Selection, change: Change) -> tuple[str, Entry] | None:
+    """What a change means to a watcher: an event type and the object to show, or None when it is none of its business.
+
+    An object that stops matching is DELETED for this watcher, and one that starts to is ADDED, whatever really
+    happened.
+    """
+    matched = change.before is not None and selection.matches(change.before)
+    matches = change.after is not None and selection.matches(change.after)
+    if matches:
+        return ("MODIFIED" if matched else "ADDED"), change.last
+    if not matched:
+        return None
+    if change.after is None:
+        return "DELETED", change.last
+    assert change.before is not None  # noqa: S101 - it matched
+    before = change.before
+    return "DELETED", before.at(change.revision)

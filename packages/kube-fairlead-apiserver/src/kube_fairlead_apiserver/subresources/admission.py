@@ -1,0 +1,32 @@
+"""Admission of what is posted to a subresource: an object of a kind of its own, about another object."""
+
+from __future__ import annotations
+
+from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead_apiserver.admission.interface import Operation
+from kube_fairlead_apiserver.http.messages import Json
+from kube_fairlead_apiserver.operations.core import WriteOptions
+from kube_fairlead_apiserver.verbs.call import Call
+
+__all__ = ["admit_posted"]
+
+
+async def admit_posted(call: Call, kind: GroupVersionKind, obj: Json, options: WriteOptions) -> None:
+    """Let every plugin change and judge it; raises when one refuses."""
+    operation = Operation(
+        operation="CREATE",
+        resource=call.resource,
+        user=call.user,
+        namespace=call.info.namespace,
+        name=call.info.name,
+        obj=obj,
+        old=None,
+        subresource=call.info.subresource,
+        options=options.wire,
+        dry_run=options.dry_run,
+        warnings=options.warnings,
+        kind=(kind.group, kind.version, kind.kind),
+        audit_annotations=options.audit_annotations,
+    )
+    await call.core.admission.admit(operation)
+    await call.core.admission.validate(operation)

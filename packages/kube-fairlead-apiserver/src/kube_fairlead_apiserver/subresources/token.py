@@ -1,0 +1,37 @@
+"""serviceaccounts/token: a token for an account, bound to what it lives and dies with."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead_apiserver.dispatch import Handler
+from kube_fairlead_apiserver.http.messages import Response, json_response
+from kube_fairlead_apiserver.subresources.admission import admit_posted
+from kube_fairlead_apiserver.types import schemas
+from kube_fairlead_apiserver.verbs.body import read_object
+from kube_fairlead_apiserver.verbs.call import Call
+
+__all__ = ["TokenIssuer", "token_handler"]
+
+_REQUEST = GroupVersionKind("authentication.k8s.io", "v1", "TokenRequest")
+
+
+class TokenIssuer(Protocol):
+    """Makes tokens."""
+
+    def create(self, namespace: str, name: str, body: dict[str, Any]) -> dict[str, Any]:
+        """The request, answered."""
+        ...
+
+
+def token_handler(issuer: TokenIssuer) -> Handler:
+    """The handler of POST serviceaccounts/NAME/token."""
+
+    async def handle(call: Call) -> Response:
+        body = await read_object(call, _REQUEST, schemas.node(_REQUEST))
+        # A kubelet gets tokens only for pods of its own; others may have rules, too.
+        await admit_posted(call, _REQUEST, body, call.write_options("CreateOptions"))
+        return json_response(issuer.create(call.info.namespace, call.info.name, body), 201)
+
+    return handle

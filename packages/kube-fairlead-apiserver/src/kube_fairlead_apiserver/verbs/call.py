@@ -1,0 +1,78 @@
+"""One request for a resource, read and authorised: what every verb is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from kube_fairlead.api import errors
+from kube_fairlead_apiserver.attributes import Attributes, UserInfo
+from kube_fairlead_apiserver.http.messages import Json, Request
+from kube_fairlead_apiserver.operations.core import Core, WriteOptions
+from kube_fairlead_apiserver.registry.resource import Resource
+from kube_fairlead_apiserver.routing import RequestInfo
+from kube_fairlead_apiserver.verbs.options import check_write_options
+
+__all__ = ["Call"]
+
+_MANAGER_MAX = 128
+
+
+class Call(msgspec.Struct, eq=False):
+    """A request for one resource (and subresource), by one user."""
+
+    core: Core
+    request: Request
+    info: RequestInfo
+    resource: Resource
+    user: UserInfo
+    require: Callable[[Attributes], None]
+    warnings: list[str] = []
+    headers_sent: bool = False  # the columns of a Table have been sent on this stream
+
+    def require_create(self) -> None:
+        """Forbidden unless the user may create, too: what asks for a change may come upon nothing to change."""
+        asked = self.info.attributes(self.user)
+        self.require(msgspec.structs.replace(asked, verb="create", subresource="", fields=None))
+
+    def check_named(self, obj: Json) -> None:
+        """BadRequest for the body of a PUT that is about another object than its path."""
+        wanted, name = self.info.name, (obj.get("metadata") or {}).get("name")
+        if not name:
+            raise errors.BadRequest(
+                f"the name of the object ({wanted} based on URL) was undeterminable: name must be provided"
+            )
+        if name != wanted:
+            raise errors.BadRequest(f"the name of the object ({name}) does not match the name on the URL ({wanted})")
+
+    def write_options(self, wire_kind: str, *, dry_run: bool | None = None) -> WriteOptions:
+        """How this request wants its write done."""
+        query = self.request.query
+        applies = self.request.header("content-type").startswith("application/apply-patch")
+        check_write_options(wire_kind, query, applies=applies and wire_kind == "PatchOptions")
+        asked = query.all("dryRun")
+        # A patch is shown to admission as the update that it amounts to.
+        shown_kind = "UpdateOptions" if wire_kind == "PatchOptions" else wire_kind
+        wire: dict[str, object] = {"kind": shown_kind, "apiVersion": "meta.k8s.io/v1"}
+        if asked:
+            wire["dryRun"] = asked
+        for parameter in ("fieldManager", "fieldValidation"):
+            if parameter in query:
+                wire[parameter] = query.get(parameter)
+        return WriteOptions(
+            user=self.user,
+            field_manager=self.field_manager(),
+            dry_run=bool(asked) if dry_run is None else dry_run,
+            wire=wire,
+            warnings=self.warnings,
+            audit_annotations=self.request.audit_annotations,
+        )
+
+    def field_manager(self) -> str:
+        """Who the fields belong to: the parameter, else the program's name in User-Agent."""
+        named = self.request.query.get("fieldManager")
+        if named:
+            return named
+        agent = self.request.header("user-agent").partition("/")[0]
+        return "".join(char for char in agent if char.isprintable())[:_MANAGER_MAX] or "unknown"

@@ -1,0 +1,49 @@
+"""resourceVersion in requests: what it asks of a read."""
+
+from __future__ import annotations
+
+import contextlib
+
+from kube_fairlead.api import errors, golang
+from kube_fairlead_apiserver.operations.core import Core
+
+__all__ = ["parse_version", "wait_for_version"]
+
+# How long a read waits for a version that the server has not reached yet.
+_PATIENCE_SECONDS = 3
+_DIGITS = 19  # of the largest 64-bit number
+
+
+def parse_version(text: str) -> int:
+    """A resource version as the number it is; 0 when nothing was said."""
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+        shown = golang.quote(text)
+        raise errors.BadRequest(
+            f"invalid resource version: resourceVersion: Invalid value: {shown}: "
+            f"strconv.ParseUint: parsing {shown}: invalid syntax"
+        )
+    return int(text)
+
+
+async def wait_for_version(core: Core, text: str) -> int:
+    """Wait until the server has reached the version asked for, for a while.
+
+    A request that goes on waits for its user's turn, and the time for that may end meanwhile: what counts is whether
+    the version is there.
+    """
+    version = parse_version(text)
+    if version > core.store.revision:
+        with contextlib.suppress(TimeoutError):
+            async with core.clock.timeout(_PATIENCE_SECONDS):
+                await core.store.wait_revision(version)
+        if version > core.store.revision:
+            raise errors.Timeout(
+                f"Timeout: Too large resource version: {version}, current: {core.store.revision}",
+                details={
+                    "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
+                    "retryAfterSeconds": 1,
+                },
+            )
+    return version

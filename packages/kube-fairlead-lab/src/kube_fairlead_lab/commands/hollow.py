@@ -1,0 +1,143 @@
+"""`fairlead hollow`: nodes, and what a control plane needs to run pods on them, without a machine."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kube_fairlead.api import names
+from kube_fairlead.cli import managing, options, process, values
+from kube_fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from kube_fairlead.client import Client
+    from kube_fairlead_lab.hollow import HollowOptions, NodePlan
+
+__all__ = ["command"]
+
+
+def _prefix(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    # What follows is a number.
+    if problems := names.dns1123_subdomain(f"{value}0"):
+        raise click.BadParameter(f"{value}0 would be no node's name: {'; '.join(problems)}", ctx, parameter)
+    return value
+
+
+def _clouds(ctx: click.Context, parameter: click.Parameter, value: str) -> list[str]:
+    clouds = managing.listed(ctx, parameter, value)
+    if not clouds:
+        raise click.BadParameter("it names none; such as aws,hcloud, or none", ctx, parameter)
+    return ["" if cloud == "none" else values.platform(ctx, parameter, cloud) for cloud in clouds]
+
+
+@click.command("hollow")
+@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@click.option("--nodes", type=click.IntRange(min=0), default=3, show_default=True, help="How many nodes.")
+@click.option(
+    "--pods-per-node",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Have a Deployment that puts so many pods on each node; 0: none.",
+)
+@click.option(
+    "--name-prefix",
+    default="hollow-",
+    show_default=True,
+    callback=_prefix,
+    help="What the names of the nodes begin with.",
+)
+@click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="The number of the first node.")
+@click.option(
+    "--clouds",
+    metavar="NAME,...",
+    default="aws,hcloud",
+    show_default=True,
+    callback=_clouds,
+    help="The platforms that nodes say they run on, in turn; 'none' is a machine of nobody's.",
+)
+@managing.boolean("--provider-ids", default=True, text="Say so in the nodes' providerID.")
+@managing.boolean(
+    "--uninitialized", default=False, text="Register as for a cloud controller manager: tainted, without a providerID."
+)
+@managing.boolean(
+    "--only-kubelets",
+    default=False,
+    text="Be kubelets only, where kube-controller-manager and kube-scheduler do the rest.",
+)
+@managing.boolean("--own-watches", default=False, text="One watch of pods per node, as real kubelets have.")
+@managing.period("--heartbeat-period", "10s", "How often nodes renew their Lease.")
+@options.logging
+@click.pass_obj
+def command(invocation: Invocation, /, **flags: Any) -> None:
+    """Be nodes that exist only in the API: they register, heartbeat, run pods and end them.
+
+    Unless --only-kubelets is given, also schedule pods and look after ReplicaSets, Deployments, StatefulSets,
+    DaemonSets and EndpointSlices. Runs until it is stopped; the nodes stay behind. For demos, tests and measurements:
+    annotations on a pod say how it behaves. Docs: hollow.md.
+    """
+    from kube_fairlead_lab.hollow import HeartbeatOptions, HollowOptions, plan_nodes
+
+    try:
+        plans = plan_nodes(
+            flags["nodes"],
+            first=flags["first"],
+            prefix=flags["name_prefix"],
+            clouds=flags["clouds"],
+            provider_ids=flags["provider_ids"],
+            uninitialized=flags["uninitialized"],
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    chosen = HollowOptions(
+        only_kubelets=flags["only_kubelets"],
+        own_watches=flags["own_watches"],
+        heartbeat=HeartbeatOptions(renew_seconds=flags["heartbeat_period"]),
+    )
+    client = _connect(invocation, flags)
+    process.run(lambda: _run(client, plans, chosen, flags["pods_per_node"]))
+
+
+async def _run(client: Client, plans: list[NodePlan], chosen: HollowOptions, pods_per_node: int) -> None:
+    from kube_fairlead_lab.hollow import HollowCluster, fill
+
+    async with client:
+        await _check_ranges(client, plans)
+        async with HollowCluster(client, plans, chosen).running():
+            if pods_per_node:
+                await fill(client, pods_per_node * len(plans))
+            click.echo(f"{len(plans)} hollow nodes are ready")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                click.echo("the nodes stay behind, and stay Ready until somebody who looks after nodes notices")
+
+
+async def _check_ranges(client: Client, plans: list[NodePlan]) -> None:
+    from kube_fairlead.api.core_v1 import Node
+    from kube_fairlead.client.errors import ClientError
+    from kube_fairlead_lab.hollow import check_ranges
+
+    try:
+        there = (await client.of(Node).list_all()).items
+    except ClientError as error:
+        click.echo(f"{error}; the nodes register when the API server is there", err=True)
+        return
+    try:
+        check_ranges(plans, {node.spec.pod_cidr: node.name for node in there if node.spec.pod_cidr})
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
+    from kube_fairlead import client
+
+    return client.connect(
+        kubeconfig_path=flags["kubeconfig"],
+        context=flags["kube_context"],
+        component="fairlead-hollow",
+        environment=invocation.environment,
+    )

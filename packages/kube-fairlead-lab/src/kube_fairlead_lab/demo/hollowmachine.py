@@ -1,0 +1,113 @@
+"""A hollow node as a machine that can be told to go down: what its agent hears, ends and stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+
+from kube_fairlead.agent.shutdown.ending import OnExit, RunningPod
+from kube_fairlead.agent.shutdown.memory import Machine
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
+from kube_fairlead_lab.hollow import Kubelet
+
+__all__ = ["HollowMachine"]
+
+
+class HollowMachine:
+    """The ear, the container runtime and the kubelet of a hollow node, for the keeper of its shutdowns.
+
+    Like a real machine it outlives the agent: who comes later finds it as it is.
+    """
+
+    def __init__(self, kubelet: Kubelet, clock: Clock) -> None:
+        self.kubelet = kubelet
+        self.ear = _Ear()
+        self.runtime = _Runtime(kubelet, clock)
+        self.identity = Machine(kubelet.boot_id, clock.now())
+
+    def go_down(self) -> None:
+        """As `systemctl poweroff` would have it."""
+        self.ear.preparing = True
+        self.ear.words.put_nowait(True)
+
+    async def ends_pods(self) -> bool:
+        """A hollow kubelet knows nothing of shutdowns."""
+        return False
+
+    async def stop(self) -> None:
+        """Stop the kubelet; its containers go on."""
+        self.kubelet.stop()
+
+    async def start(self) -> None:
+        """Start the kubelet again."""
+        self.kubelet.start()
+
+
+class _Ear:
+    """Hears what it is told."""
+
+    def __init__(self) -> None:
+        self.words: asyncio.Queue[bool] = asyncio.Queue()
+        self.preparing: bool | None = False
+        self.problem = ""
+        self.released = asyncio.Event()
+
+    @contextlib.asynccontextmanager
+    async def running(self, needed_seconds: float) -> AsyncIterator[None]:
+        del needed_seconds  # it waits as long as it must
+        yield
+
+    async def next_word(self) -> bool:
+        return await self.words.get()
+
+    async def release(self) -> None:
+        self.released.set()
+
+
+class _Runtime:
+    """Ends hollow pods, and notes who was asked when and what came of it."""
+
+    def __init__(self, kubelet: Kubelet, clock: Clock) -> None:
+        self._kubelet = kubelet
+        self._clock = clock
+        self.asked: list[str] = []
+        self.exit_codes: dict[str, int] = {}
+
+    async def running(self) -> Sequence[RunningPod]:
+        now = self._clock.now()
+        return [
+            RunningPod(uid=box.pod.uid, namespace=box.pod.metadata.namespace, name=box.pod.name)
+            for box in self._kubelet.runtime
+            if not box.has_ended(now)
+        ]
+
+    async def end(
+        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]], on_exit: OnExit
+    ) -> Mapping[str, ContainerEnd]:
+        del hooks, on_exit  # a hollow pod's hooks are part of how long it takes
+        if pod.name not in self.asked:
+            self.asked.append(pod.name)
+        box = self._kubelet.runtime.stop(pod.uid, grace_seconds, self._clock.now())
+        while box is not None and not box.has_ended(now := self._clock.now()):
+            # One that never ends is waited for until somebody loses patience.
+            await self._clock.sleep(1.0 if box.ends_at is None else (box.ends_at - now).total_seconds())
+            box = self._kubelet.runtime.get(pod.uid)
+        return self._ends(pod)
+
+    async def tear_down(self, pod: RunningPod) -> None:
+        del pod  # a hollow one has no network
+
+    async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
+        box = self._kubelet.runtime.get(pod.uid)
+        return self._ends(pod) if box is not None and box.has_ended(self._clock.now()) else {}
+
+    def _ends(self, pod: RunningPod) -> dict[str, ContainerEnd]:
+        box = self._kubelet.runtime.get(pod.uid)
+        if box is None:
+            return {}
+        self.exit_codes[pod.name] = box.exit_code
+        end = ContainerEnd(box.exit_code, box.ends_at or self._clock.now())
+        return {container.name: end for container in box.pod.spec.containers}

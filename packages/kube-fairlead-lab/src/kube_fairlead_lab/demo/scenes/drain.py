@@ -1,0 +1,184 @@
+"""KEP-5683 end to end: a node is drained by its own agent and driver; a disruption budget blocks it, then frees it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import pathlib
+import tempfile
+from collections.abc import AsyncIterator
+
+from kube_fairlead.agent import launch
+from kube_fairlead.api import wire
+from kube_fairlead.api.apps_v1 import Deployment
+from kube_fairlead.api.core_v1 import Namespace, Node, Pod
+from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.api.policy_v1 import PodDisruptionBudget
+from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_DRAIN, NODE_UNCORDON
+from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.base.tasks import OnExit, TaskScope
+from kube_fairlead.cli.nodes import carrying
+from kube_fairlead.client import subresources
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead.drivers import sdk
+from kube_fairlead.drivers.drain.driver import DrainDriver
+from kube_fairlead.lifecycle.drain.options import KUBECTL, spell
+from kube_fairlead.lifecycle.facts import Settings
+from kube_fairlead_lab.demo.stage import Stage
+from kube_fairlead_lab.hollow import HollowCluster, plan_nodes
+
+__all__ = ["play"]
+
+_SHOP = "shop"
+_REPLICAS = 4
+
+
+async def play(stage: Stage) -> None:
+    """The scene."""
+    nodes = plan_nodes(2, prefix="rack-", clouds=[""])
+    leaving, staying = (plan.name for plan in nodes)
+    async with (
+        HollowCluster(stage.client, nodes).running(),
+        _lifecycle_on(stage, leaving),
+        _Ready(stage).watching() as ready,
+    ):
+        await _furnish(stage)
+        await ready.until(_REPLICAS)
+        before = ready.on(leaving)
+        stage.say(f"{_REPLICAS} ready pods, {before} of them on {leaving}; a budget wants all {_REPLICAS} to stay")
+        voice = _Voice(stage)
+        async with TaskScope("demo scene") as scope:
+            stage.say(f"$ fairlead drain {leaving}")
+            drain = scope.start(_carry(stage, voice, leaving, NODE_DRAIN.name), name="drain")
+            await voice.heard("blocked: ")
+            stage.check(ready.on(leaving) == before, "nothing was evicted, and the drain says which budget blocks it")
+            stage.say(f"$ kubectl scale deployment/web --replicas={_REPLICAS + 1}")
+            deployments = stage.client.of(Deployment).resource.gvr
+            await subresources.set_scale(stage.client, deployments, "web", _REPLICAS + 1, namespace=_SHOP)
+            stage.check(await drain, f"the budget's own status woke the drain, and {leaving} is empty")
+        stage.check(ready.fewest >= _REPLICAS, f"there were never fewer than {_REPLICAS} ready pods on the way")
+        stage.check(ready.on(leaving) == 0 and ready.on(staying) == _REPLICAS + 1, f"all of them are on {staying} now")
+        await _expect_state(stage, leaving, NODE_DRAIN.end)
+        stage.say(f"$ fairlead uncordon {leaving}")
+        await _carry(stage, voice, leaving, NODE_UNCORDON.name)
+        await _expect_state(stage, leaving, NODE_UNCORDON.end)
+
+
+class _Voice:
+    """What `fairlead drain` shows in a terminal, told as part of the story."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._heard = ""
+        self._changed = asyncio.Event()
+
+    def say(self, line: str) -> None:
+        self._stage.say(f"  {line}")
+
+    def warn(self, line: str) -> None:
+        self._stage.say(f"  {line}")
+
+    def status(self, node: str, text: str) -> None:
+        if text and text != self._heard:
+            self._stage.say(f"  node/{node}: {text}")
+        self._heard = text
+        self._changed.set()
+
+    async def heard(self, text: str) -> None:
+        """Wait until a status says this."""
+        while text not in self._heard:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+class _Ready:
+    """How many pods of the shop are ready, where, and how few there ever were since there were enough."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._pods = Informer(stage.client.of(Pod), namespace=_SHOP)
+        self._changed = asyncio.Event()
+        self._enough = 0
+        self.fewest = 0
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[_Ready]:
+        self._pods.add_handler(
+            Handler(
+                on_add=lambda _new: self._count(),
+                on_update=lambda _old, _new: self._count(),
+                on_delete=lambda _old: self._count(),
+            )
+        )
+        async with self._pods.running():
+            yield self
+
+    def on(self, node: str) -> int:
+        """The ready pods on a node."""
+        return sum(pod.spec.node_name == node for pod in self._ready())
+
+    async def until(self, number: int) -> None:
+        """Wait for so many, and count the fewest from then on."""
+        while len(self._ready()) < number:
+            self._changed.clear()
+            await self._changed.wait()
+        self._enough = self.fewest = number
+
+    def _ready(self) -> list[Pod]:
+        conditions = ((pod, pod.condition("Ready")) for pod in self._pods.store if not pod.deleting)
+        return [pod for pod, ready in conditions if ready is not None and ready.status == "True"]
+
+    def _count(self) -> None:
+        if self._enough:
+            self.fewest = min(self.fewest, len(self._ready()))
+        self._changed.set()
+
+
+@contextlib.asynccontextmanager
+async def _lifecycle_on(stage: Stage, node: str) -> AsyncIterator[None]:
+    """An agent and a drain driver for a node, as they would run on it, talking through real sockets."""
+    with tempfile.TemporaryDirectory(prefix="fl-") as folder:
+        registry = pathlib.Path(folder) / "registry"
+        settings = launch.LaunchSettings(
+            node_name=node, registry=registry, state=pathlib.Path(folder), settings=Settings()
+        )
+        async with (
+            TaskScope("demo agent", on_exit=OnExit.CANCEL) as scope,
+            sdk.serving(DrainDriver(stage.client, node_name=node), sdk.Options(registry=registry)) as driver,
+        ):
+            told = scope.start(driver.wait_told(), name="registration")
+            scope.start(launch.serve(stage.client, settings, DiscardedMetrics()), name="agent")
+            await told
+            stage.check(
+                driver.registered, f"the drain driver registered with the agent of {node}, as kubelet plugins do"
+            )
+            yield
+
+
+async def _furnish(stage: Stage) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "web"}]}}
+    spec = {"replicas": _REPLICAS, "selector": {"matchLabels": labels}, "template": template}
+    metadata = {"name": "web", "namespace": _SHOP}
+    await stage.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=_SHOP)))
+    await stage.client.of(Deployment).create(wire.from_dict(Deployment, {"metadata": metadata, "spec": spec}))
+    wanted = {"minAvailable": _REPLICAS, "selector": {"matchLabels": labels}}
+    budget = wire.from_dict(PodDisruptionBudget, {"metadata": metadata, "spec": wanted})
+    await stage.client.of(PodDisruptionBudget).create(budget)
+
+
+async def _carry(stage: Stage, voice: _Voice, node: str, transition: str) -> bool:
+    is_drain = transition == NODE_DRAIN.name
+    request = carrying.Request(
+        transition=await stage.client.of(LifecycleTransition).get(transition),
+        verb="drain" if is_drain else "uncordon",
+        done="drained" if is_drain else "uncordoned",
+        options=spell(KUBECTL) if is_drain else {},
+    )
+    return await carrying.carry(stage.client, voice, request, node)
+
+
+async def _expect_state(stage: Stage, name: str, state: str) -> None:
+    condition = (await stage.client.of(Node).get(name)).condition(CONDITION_LIFECYCLE_TRANSITION)
+    reached = condition.reason if condition is not None else ""
+    stage.check(reached == state, f"Node {name} says {state}")

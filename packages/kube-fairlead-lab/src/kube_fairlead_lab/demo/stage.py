@@ -1,0 +1,86 @@
+"""What a scene plays on: an API server in this process, a client for it, and a voice."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import importlib
+import pathlib
+import tempfile
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import click
+
+from kube_fairlead import client
+from kube_fairlead.base.clock import Clock, RealClock
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.base.identity import RandomIds
+from kube_fairlead.base.metrics import PrometheusMetrics
+from kube_fairlead.base.randomness import SystemRandomness
+from kube_fairlead.base.tasks import OnExit, TaskScope
+from kube_fairlead_apiserver import launch
+from kube_fairlead_apiserver.server import World
+from kube_fairlead_apiserver.settings import Settings
+from kube_fairlead_lab.demo.scenes import SceneEntry
+
+__all__ = ["SceneFailed", "Stage", "perform"]
+
+
+class SceneFailed(Exception):
+    """What the scene says it proves is not so."""
+
+
+@dataclasses.dataclass(slots=True)
+class Stage:
+    """Handed to every scene."""
+
+    client: client.Client
+    clock: Clock
+    url: str
+    kubeconfig: pathlib.Path
+    began_at: float
+
+    def say(self, text: str) -> None:
+        """A line of the story, with the time since the scene began."""
+        elapsed = self.clock.monotonic() - self.began_at
+        click.echo(f"  {click.style(f'{elapsed:6.2f}s', dim=True)}  {text}")
+
+    def check(self, held: object, what: str) -> None:
+        """State something that must be so; the scene ends if it is not."""
+        if not held:
+            raise SceneFailed(f"not so: {what}")
+        self.say(click.style("✓ ", fg="green") + what)
+
+
+async def perform(entries: Sequence[SceneEntry]) -> None:
+    """Play scenes one after another, on one control plane."""
+    clock = RealClock()
+    with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder:
+        started = clock.monotonic()
+        async with _control_plane(pathlib.Path(folder), clock) as stage:
+            click.echo(f"API server up in {clock.monotonic() - started:.2f} s at {stage.url}\n")
+            for entry in entries:
+                click.echo(click.style(entry.title, bold=True) + f"  [{entry.name}]")
+                click.echo(f"  proves: {entry.proves}")
+                stage.began_at = clock.monotonic()
+                await importlib.import_module(entry.module).play(stage)
+                click.echo()
+    count = len(entries)
+    click.echo(click.style(f"{count} scene{'s' if count != 1 else ''} held.", bold=True))
+    click.echo("Try it yourself: `fairlead apiserver` starts such a server and prints how to point kubectl at it.")
+
+
+@asynccontextmanager
+async def _control_plane(folder: pathlib.Path, clock: Clock) -> AsyncIterator[Stage]:
+    randomness = SystemRandomness()
+    world = World(clock, randomness, RandomIds(randomness), PrometheusMetrics())
+    ready: asyncio.Future[launch.Running] = asyncio.get_running_loop().create_future()
+    async with TaskScope("demo", on_exit=OnExit.CANCEL) as scope:
+        scope.start(launch.serve(Settings(folder, port=0), world, ready.set_result), name="apiserver")
+        running = await ready
+        connection = client.connect(
+            kubeconfig_path=running.kubeconfig, component="fairlead-demo", environment=Environment({})
+        )
+        async with connection as connected:
+            yield Stage(connected, clock, running.url, running.kubeconfig, clock.monotonic())

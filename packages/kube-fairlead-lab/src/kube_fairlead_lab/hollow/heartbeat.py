@@ -1,0 +1,165 @@
+"""How a hollow node is seen to be there: its Node object, its Lease, its status."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api import wire
+from kube_fairlead.api.coordination_v1 import Lease, LeaseSpec
+from kube_fairlead.api.core_v1 import (
+    DaemonEndpoint,
+    Node,
+    NodeAddress,
+    NodeDaemonEndpoints,
+    NodeSpec,
+    NodeStatus,
+    NodeSystemInfo,
+)
+from kube_fairlead.api.meta import ObjectMeta, OwnerReference
+from kube_fairlead.api.time import format_micro_time
+from kube_fairlead.base.metrics import Metrics
+from kube_fairlead.base.workqueue import WorkQueue
+from kube_fairlead.client import patches
+from kube_fairlead.client.client import Client
+from kube_fairlead.manager import reconcile
+from kube_fairlead_lab.hollow import statuses
+from kube_fairlead_lab.hollow.kubelet import Kubelet
+
+__all__ = ["NODE_LEASES", "Heartbeat", "HeartbeatOptions"]
+
+NODE_LEASES = "kube-node-lease"
+_KUBELET_PORT = 10250
+_WORKERS = 8
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatOptions:
+    """How often; the kubelet's own defaults. Less often is kinder to a machine that plays a thousand of them."""
+
+    lease_duration_seconds: int = 40
+    renew_seconds: float = 10.0
+    status_seconds: float = 300.0
+
+
+class Heartbeat:
+    """Registers kubelets and keeps their nodes alive as long as they run."""
+
+    def __init__(self, client: Client, options: HeartbeatOptions) -> None:
+        self._client = client
+        self._options = options
+        self._queue: WorkQueue[str] = WorkQueue(client.clock, client.randomness)
+        self._kubelets: dict[str, Kubelet] = {}
+        self._reported: dict[str, tuple[float, str, str]] = {}  # when, as which boot, and how ready
+
+    async def register(self, kubelet: Kubelet) -> None:
+        """Make the Node and the Lease, or take over those that are there."""
+        nodes = self._client.of(Node)
+        wanted = self._node(kubelet)
+        try:
+            node = await nodes.create(wanted)
+        except api_errors.AlreadyExists:
+            labels = patches.MergePatch({"metadata": {"labels": dict(kubelet.plan.labels)}})
+            node = await nodes.patch(kubelet.name, labels)
+            await self._report(kubelet)
+        await self._make_lease(kubelet, node)
+        self._kubelets[kubelet.name] = kubelet
+        self._reported[kubelet.name] = self._now_reported(kubelet)
+        # A thousand that registered together need not renew together.
+        self._queue.add_after(kubelet.name, self._options.renew_seconds * self._client.randomness.uniform(0.5, 1.0))
+
+    def changed(self, name: str) -> None:
+        """A kubelet was started or stopped, or says something else."""
+        if name in self._kubelets:
+            self._queue.add(name)
+
+    async def run(self, metrics: Metrics) -> None:
+        """Keep them alive until cancelled."""
+        await reconcile(
+            self._queue,
+            self._beat,
+            name="hollow-heartbeat",
+            stopping=asyncio.Event(),
+            clock=self._client.clock,
+            metrics=metrics,
+            workers=_WORKERS,
+        )
+
+    async def _beat(self, name: str) -> float | None:
+        kubelet = self._kubelets[name]
+        if not kubelet.is_running:
+            # A kubelet that comes back says at once how it is; `changed` wakes it.
+            self._reported[name] = (0.0, "", "")
+            return None
+        since, boot_id, not_ready = self._reported[name]
+        due = self._client.clock.monotonic() - since >= self._options.status_seconds
+        try:
+            if due or (boot_id, not_ready) != (kubelet.boot_id, kubelet.not_ready):
+                await self._report(kubelet)
+                self._reported[name] = self._now_reported(kubelet)
+            await self._renew(name)
+        except api_errors.NotFound:
+            # Deleted by somebody. As a real kubelet it does not come back by itself, but tries on.
+            return self._options.renew_seconds
+        return self._options.renew_seconds
+
+    def _now_reported(self, kubelet: Kubelet) -> tuple[float, str, str]:
+        return self._client.clock.monotonic(), kubelet.boot_id, kubelet.not_ready
+
+    async def _report(self, kubelet: Kubelet) -> None:
+        nodes = self._client.of(Node)
+        now = self._client.clock.now()
+        node = await nodes.get(kubelet.name)
+        conditions = statuses.node_conditions(node, now, not_ready=kubelet.not_ready)
+        wanted = self._node(kubelet)
+        status = wire.to_dict(wire.replace(wanted, status=wire.replace(wanted.status, conditions=conditions)))["status"]
+        await nodes.patch(kubelet.name, patches.StrategicMergePatch({"status": status}), subresource="status")
+
+    async def _make_lease(self, kubelet: Kubelet, node: Node) -> None:
+        owner = OwnerReference(api_version="v1", kind="Node", name=node.name, uid=node.uid)
+        now = self._client.clock.now()
+        spec = LeaseSpec(
+            holder_identity=kubelet.name, lease_duration_seconds=self._options.lease_duration_seconds, renew_time=now
+        )
+        metadata = ObjectMeta(name=kubelet.name, namespace=NODE_LEASES, owner_references=(owner,))
+        try:
+            await self._client.of(Lease).create(Lease(metadata=metadata, spec=spec))
+        except api_errors.AlreadyExists:
+            await self._renew(kubelet.name)
+
+    async def _renew(self, name: str) -> None:
+        patch = patches.MergePatch({"spec": {"renewTime": format_micro_time(self._client.clock.now())}})
+        await self._client.of(Lease).patch(name, patch, namespace=NODE_LEASES)
+
+    def _node(self, kubelet: Kubelet) -> Node:
+        plan = kubelet.plan
+        now = self._client.clock.now()
+        info = NodeSystemInfo(
+            machine_id=plan.name,
+            system_uuid=plan.name,
+            boot_id=kubelet.boot_id,
+            kernel_version="hollow",
+            os_image="hollow",
+            container_runtime_version=statuses.CONTAINER_RUNTIME,
+            kubelet_version=statuses.KUBELET_VERSION,
+            operating_system="linux",
+            architecture="amd64",
+        )
+        return Node(
+            metadata=ObjectMeta(name=plan.name, labels=dict(plan.labels), annotations=dict(plan.annotations)),
+            spec=NodeSpec(
+                pod_cidr=plan.pod_cidr, pod_cidrs=(plan.pod_cidr,), provider_id=plan.provider_id, taints=plan.taints
+            ),
+            status=NodeStatus(
+                capacity=dict(plan.capacity),
+                allocatable=dict(plan.capacity),
+                conditions=statuses.node_conditions(None, now, not_ready=kubelet.not_ready),
+                addresses=(
+                    NodeAddress(type="InternalIP", address=plan.address),
+                    NodeAddress(type="Hostname", address=plan.name),
+                ),
+                daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=_KUBELET_PORT)),
+                node_info=info,
+            ),
+        )

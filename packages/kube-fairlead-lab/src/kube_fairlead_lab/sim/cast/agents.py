@@ -1,0 +1,124 @@
+"""Agents: one per node, and now and then a twin that somebody started by mistake."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from kube_fairlead.agent.agent import Agent, AgentOptions
+from kube_fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Parts
+from kube_fairlead.agent.shutdown.telling import Teller
+from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
+from kube_fairlead.base import tasks
+from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.claimant.plugins import PluginRegistry
+from kube_fairlead.claimant.publishing import Publisher
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.informer import Informer
+from kube_fairlead.client.recorder import EventRecorder
+from kube_fairlead.driverapi.channel import DriverChannel, RegistrationChannel
+from kube_fairlead.lifecycle.facts import Settings
+from kube_fairlead_lab.sim.cast.drivers import DriverHost
+from kube_fairlead_lab.sim.cast.machines import SHUTDOWN, SimEar, SimMachine, SimMemory, SimPodCache, SimRuntime
+from kube_fairlead_lab.sim.cast.sockets import SimChannels, SimFolder
+from kube_fairlead_lab.sim.stage import Actor, Life, Stage
+
+__all__ = ["DRIVER_LOST", "add_agent", "add_part_time_agent"]
+
+_RENEWAL: Final = dt.timedelta(seconds=20)  # so that what no driver offers any more is collected within minutes
+DRIVER_LOST: Final = dt.timedelta(seconds=30)
+"""How long a claim without a deadline waits for a driver that is gone."""
+
+
+class _NoSockets:
+    """The registry is made beside the agent, with the sockets of this world: the agent's own has none."""
+
+    def registration(self, path: str) -> RegistrationChannel:
+        raise NotImplementedError(path)
+
+    def driver(self, path: str) -> DriverChannel:
+        raise NotImplementedError(path)
+
+
+def add_agent(
+    stage: Stage,
+    node_name: str,
+    drivers: Mapping[str, DriverHost],
+    *,
+    driver_wait_seconds: float,
+    machine: SimMachine | None = None,
+    name: str = "",
+) -> Actor:
+    """The agent of a node. It keeps its name over its lives, as one with a state folder does.
+
+    With a machine it also looks after that one's shutdowns.
+    """
+    name = name or f"agent-{node_name}"
+    settings = Settings(driver_wait=dt.timedelta(seconds=driver_wait_seconds), driver_lost=DRIVER_LOST)
+
+    async def main(life: Life) -> None:
+        client = stage.client(life)
+        options = AgentOptions(
+            node_name=node_name, identity=name, settings=settings, on_overrun=stage.exit_on_overrun(name)
+        )
+        agent = Agent(client, options, _NoSockets(), DiscardedMetrics())
+        transitions = Informer(client.of(LifecycleTransition, keep=False))
+        publisher = Publisher(client, transitions, renewal=_RENEWAL)
+        registry = PluginRegistry(
+            SimFolder(drivers, life.clock, name),
+            agent.directory,
+            publisher,
+            SimChannels(drivers),
+            node_name=node_name,
+            clock=life.clock,
+            randomness=life.randomness,
+            metrics=DiscardedMetrics(),
+        )
+        async with transitions.running(), tasks.TaskScope("node", on_exit=tasks.OnExit.CANCEL) as scope:
+            scope.start(publisher.run(), name="publisher")
+            scope.start(registry.run(), name="plugins")
+            if machine is not None:
+                scope.start(_keep(client, machine, life, agent), name="shutdown")
+            await agent.run()
+
+    return stage.add(name, main)
+
+
+def add_part_time_agent(stage: Stage, node_name: str) -> Actor:
+    """An agent that is there for some seconds now and then, and has no drivers: it is only in others' way."""
+    name = f"agent-{node_name}"
+
+    async def main(life: Life) -> None:
+        await life.clock.sleep(life.randomness.uniform(10.0, 60.0))
+        options = AgentOptions(node_name=node_name, identity=name, on_overrun=stage.exit_on_overrun(name))
+        agent = Agent(stage.client(life), options, _NoSockets(), DiscardedMetrics())
+        with contextlib.suppress(TimeoutError):
+            async with life.clock.timeout(life.randomness.uniform(5.0, 40.0)):
+                await agent.run()
+
+    return stage.add(name, main)
+
+
+async def _keep(client: Client, machine: SimMachine, life: Life, agent: Agent) -> None:
+    recorder = EventRecorder(client, controller="fairlead.dev/shutdown", instance=machine.node_name)
+    keeper = Keeper(
+        client,
+        KeeperOptions(node_name=machine.node_name, config=SHUTDOWN, folder=Path("/nowhere"), owner="agent"),
+        Parts(
+            ear=SimEar(machine),
+            runtime=SimRuntime(machine, life.randomness),
+            kubelet=machine,
+            machine=machine.as_seen_by(life.clock),
+            interrupt=agent.interrupt,
+            is_quiet=lambda: agent.is_quiet,
+        ),
+        Teller(recorder, DiscardedMetrics()),
+    )
+    # The disk is the machine's, not that of the computer this runs on.
+    keeper.memory = SimMemory(machine)
+    keeper.cache = machine.cache = SimPodCache(machine)
+    async with recorder.running():
+        await keeper.run()

@@ -1,0 +1,121 @@
+"""Kubelets: hollow ones, each a process of its machine. They start pods, see them end, and say that a node is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Final, assert_never
+
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.core_v1 import Node, Pod
+from kube_fairlead.client import errors, patches
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead_lab.hollow.kubelet import Remove, Report, Wait
+from kube_fairlead_lab.sim.cast.machines import SimMachine
+from kube_fairlead_lab.sim.commits import NODES, Commits, is_ready
+from kube_fairlead_lab.sim.stage import Actor, Life, Stage
+
+__all__ = ["add_kubelet"]
+
+_LOOK_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 1.0
+
+
+def add_kubelet(stage: Stage, commits: Commits, machine: SimMachine) -> Actor:
+    """The kubelet of a machine."""
+
+    async def main(life: Life) -> None:
+        await _Kubelet(stage.client(life), commits, machine).run()
+
+    return stage.add(f"kubelet-{machine.node_name}", main)
+
+
+class _Kubelet:
+    """One life of it. What to do about a pod is decided by the hollow kubelet; containers outlive this."""
+
+    def __init__(self, client: Client, commits: Commits, machine: SimMachine) -> None:
+        self._client = client
+        self._commits = commits
+        self._machine = machine
+        self._changed = machine.changed = asyncio.Event()
+        self._informer = Informer(client.of(Pod, keep=False), field_selector=f"spec.nodeName={machine.node_name}")
+
+    async def run(self) -> None:
+        changed = self._changed
+        self._informer.add_handler(
+            Handler(
+                on_add=lambda _pod: changed.set(),
+                on_update=lambda _old, _new: changed.set(),
+                on_delete=lambda _pod: changed.set(),
+            )
+        )
+        async with self._informer.running():
+            await self._informer.wait_synced()
+            while True:
+                changed.clear()
+                try:
+                    seconds = await self._look()
+                except (api_errors.ApiError, errors.ClientError, TimeoutError):
+                    seconds = _RETRY_SECONDS
+                with contextlib.suppress(TimeoutError):
+                    async with self._client.clock.timeout(seconds):
+                        await changed.wait()
+
+    async def _look(self) -> float:
+        await self._report_node()
+        pods = list(self._informer.store)
+        self._tidy({pod.uid for pod in pods})
+        seconds = _LOOK_SECONDS
+        for pod in pods:
+            seconds = min(seconds, await self._see_to(pod))
+        return seconds
+
+    def _tidy(self, known: set[str]) -> None:
+        """End what runs here and is in the API no more."""
+        runtime, now = self._machine.kubelet.runtime, self._machine.stage.clock.now()
+        for sandbox in runtime:
+            if sandbox.pod.uid not in known:
+                runtime.stop(sandbox.pod.uid, 0, now)
+                runtime.forget(sandbox.pod.uid)
+
+    async def _see_to(self, pod: Pod) -> float:
+        machine = self._machine
+        now = machine.stage.clock.now()
+        before = machine.kubelet.runtime.get(pod.uid)
+        move = machine.kubelet.next_move(pod, now)
+        after = machine.kubelet.runtime.get(pod.uid)
+        if after is not None and (before is None or after.restarts > before.restarts):
+            machine.judge.started(machine, pod.name)
+        pods = self._client.of(Pod)
+        try:
+            match move:
+                case Report(status):
+                    patch = patches.StrategicMergePatch({"metadata": {"uid": pod.uid}, "status": status})
+                    await pods.patch(pod.name, patch, namespace=pod.namespace, subresource="status")
+                case Remove():
+                    await pods.delete(pod.name, namespace=pod.namespace, grace_period_seconds=0, uid=pod.uid)
+                case Wait(until):
+                    return _LOOK_SECONDS if until is None else max(0.0, (until - now).total_seconds()) + 0.001
+                case other:
+                    assert_never(other)
+        except (api_errors.NotFound, api_errors.Conflict):
+            pass  # gone, or another of its name
+        return _LOOK_SECONDS
+
+    async def _report_node(self) -> None:
+        """Say that the node is ready, and which boot it is in, where that is news."""
+        machine = self._machine
+        node = self._commits.of(NODES).get(machine.node_name)
+        if node is None or not machine.has_power:
+            return
+        status = node.get("status", {})
+        if is_ready(node) and status.get("nodeInfo", {}).get("bootID") == machine.boot_id:
+            return
+        said = {
+            "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
+            "nodeInfo": {"bootID": machine.boot_id},
+        }
+        patch = patches.StrategicMergePatch({"metadata": {"uid": node["metadata"]["uid"]}, "status": said})
+        with contextlib.suppress(api_errors.NotFound, api_errors.Conflict):
+            await self._client.of(Node).patch(machine.node_name, patch, subresource="status")

@@ -1,0 +1,366 @@
+"""Machines: what no death of an agent changes. They boot, run containers, announce that they go down, and go off."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import zlib
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from kube_fairlead.agent.shutdown.ending import OnExit, RunningPod, RuntimeFailed
+from kube_fairlead.agent.shutdown.memory import Machine, Memory, ShutdownState
+from kube_fairlead.agent.shutdown.podcache import CachedPod, PodCache
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.randomness import Randomness
+from kube_fairlead.base.timeouts import timeout
+from kube_fairlead.lifecycle.shutdown_config import Period, ShutdownConfig
+from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
+from kube_fairlead_lab.hollow import Kubelet, NodePlan
+from kube_fairlead_lab.sim.stage import Stage
+
+__all__ = ["PERIODS", "SHUTDOWN", "MachineJudge", "SimEar", "SimMachine", "SimMemory", "SimPodCache", "SimRuntime"]
+
+PERIODS: Final = (Period(0, 10), Period(1000, 5), Period(2_000_000_000, 5))
+SHUTDOWN: Final = ShutdownConfig(PERIODS)
+
+_OFF_SECONDS: Final = (2.0, 20.0)
+_KILL_SECONDS_MOST: Final = 1.5
+_STUCK_SECONDS: Final = 6.0  # of one whose last call to a disk or to a network does not return
+_STUCK: Final = 4  # one pod in so many
+_STATE: Final = "shutdown-state.json"
+_PODS: Final = "pods.json"
+
+
+class MachineJudge(Protocol):
+    """Who wants to know what is done to a machine."""
+
+    def heard(self, machine: SimMachine) -> None:
+        """An agent knows that the machine goes down."""
+        ...
+
+    def asked(self, machine: SimMachine, pod: RunningPod, grace_seconds: float, known: CachedPod | None) -> None:
+        """An agent ends a pod, of which it knows so much."""
+        ...
+
+    def started(self, machine: SimMachine, name: str) -> None:
+        """The kubelet starts containers."""
+        ...
+
+    def released(self, machine: SimMachine) -> None:
+        """An agent lets the machine go."""
+        ...
+
+    def forgotten(self, machine: SimMachine) -> None:
+        """An agent has wound a shutdown up, and forgets it."""
+        ...
+
+
+class SimMachine:
+    """One machine. Its processes are actors of the stage, named here so that they die and come back with it."""
+
+    def __init__(self, stage: Stage, node_name: str, number: int, judge: MachineJudge) -> None:
+        self.stage = stage
+        self.node_name = node_name
+        self.judge = judge
+        self.files: dict[str, bytes] = {}
+        self.is_disk_full = False
+        self.is_troubled = True
+        self.is_on = True
+        self.has_power = True  # else it is gone, and nobody here knows yet
+        self.boots = 1
+        self.booted_at = 0.0  # seconds of true time
+        self.preparing = False
+        self.down_since = 0.0
+        self.called_off_at: dt.datetime | None = None  # the last shutdown, if it was
+        self.ear: SimEar | None = None
+        self.cache: PodCache | None = None  # of the agent that lives now: what it can know
+        self.is_held = False
+        self.needed_seconds = 0.0
+        self.changed = asyncio.Event()  # for the kubelet: something happened to a container
+        plan = NodePlan(name=node_name, address="172.16.0.1", pod_cidr=f"10.64.{number % 250}.0/24")
+        self.kubelet = Kubelet(plan, boot_id=self.boot_id, on_change=lambda _pod: self.changed.set())
+        self._word = asyncio.Event()  # for the machine itself: it is let go, or needed again
+
+    @property
+    def boot_id(self) -> str:
+        """Which boot this is."""
+        return f"{self.node_name}-boot-{self.boots}"
+
+    def as_seen_by(self, clock: Clock) -> Machine:
+        """The boot as a process of this machine reckons it."""
+        up = self.stage.loop.time() - self.booted_at
+        return Machine(self.boot_id, clock.now() - dt.timedelta(seconds=up))
+
+    def write(self, name: str, content: bytes) -> None:
+        """A file, whole or not there."""
+        if self.is_disk_full:
+            raise OSError(28, "No space left on device", name)
+        self.files[name] = content
+
+    # ---- going down
+
+    def go_down(self) -> None:
+        """Somebody presses the button."""
+        if self.preparing or not self.is_on:
+            return
+        self.stage.trace.add(self.node_name, "the machine goes down")
+        self.preparing = True
+        self.called_off_at = None
+        self.down_since = self.stage.loop.time()
+        self._word.clear()
+        self._say()
+        self.stage.loop.start(self.stage.loop.world, self._power(), name=f"power of {self.node_name}")
+
+    def call_off(self) -> None:
+        """Somebody thinks better of it."""
+        if self.preparing and self.is_on and self.is_held:
+            self.stage.trace.add(self.node_name, "the shutdown is called off")
+            self.called_off_at = self.stage.clock.now()
+            self.preparing = False
+            self._word.set()
+            self._say()
+
+    async def lose_power(self) -> None:
+        """Without a word to anybody; it is back a little later."""
+        if self.is_on:
+            await self._restart("the machine loses power")
+
+    def unplug(self) -> None:
+        """It is gone, until somebody brings it back."""
+        self.has_power = False
+        if self.is_on:
+            self._switch_off("the machine is gone")
+
+    def plug_in(self) -> None:
+        """It is back, or was never away."""
+        self.has_power = True
+        if not self.is_on and not self.preparing:
+            self._boot()
+
+    def release(self) -> None:
+        """Whoever holds it up lets it go."""
+        self.is_held = False
+        self._word.set()
+
+    def tell(self, what: str) -> None:
+        """Its agent does something to it."""
+        self.stage.trace.add(f"agent-{self.node_name}", what)
+
+    def _say(self) -> None:
+        if self.ear is not None:
+            self.ear.words.put_nowait(self.preparing)
+
+    async def _power(self) -> None:
+        """Wait for whoever holds the machine up, but not for ever; then off, and on again."""
+        stage, boot = self.stage, self.boots
+        if self.is_held:
+            with contextlib.suppress(TimeoutError):
+                async with timeout(self.needed_seconds):
+                    await self._word.wait()
+        if not self.preparing or self.boots != boot:
+            return
+        stage.counts["machines shut down"] += 1
+        await self._restart("the machine is off")
+
+    async def _restart(self, why: str) -> None:
+        self._switch_off(why)
+        await self.stage.clock.sleep(self.stage.chance.uniform(*_OFF_SECONDS))
+        if self.has_power and not self.is_on:
+            self._boot()
+
+    def _switch_off(self, why: str) -> None:
+        self.is_on = self.preparing = self.is_held = False
+        self.stage.trace.add(self.node_name, why)
+        for name in self._processes():
+            self.stage.halt(self.stage.actors[name])
+        self.kubelet.power_off(self.stage.clock.now())
+
+    def _boot(self) -> None:
+        self.boots += 1
+        self.booted_at = self.stage.loop.time()
+        self.ear = None
+        self.is_on = True
+        self.stage.trace.add(self.node_name, "the machine is up again")
+        for sandbox in self.kubelet.runtime:
+            self.kubelet.runtime.forget(sandbox.pod.uid)
+        self.kubelet.boot(self.boot_id)
+        for name in self._processes():
+            self.stage.revive(self.stage.actors[name])
+
+    def _processes(self) -> list[str]:
+        kinds = ("driver", "drain", "kubelet", "agent")
+        return [name for kind in kinds if (name := f"{kind}-{self.node_name}") in self.stage.actors]
+
+    # ---- the kubelet, as the agent can treat it
+
+    async def ends_pods(self) -> bool:
+        """It leaves that to the agent."""
+        return False
+
+    async def stop(self) -> None:
+        """End its process."""
+        if self.kubelet.is_running:
+            self.stage.trace.add(self.node_name, "the kubelet is stopped")
+            self.kubelet.stop()
+            self.stage.halt(self.stage.actors[f"kubelet-{self.node_name}"])
+
+    async def start(self) -> None:
+        """Begin it anew."""
+        if not self.kubelet.is_running:
+            self.stage.trace.add(self.node_name, "the kubelet is started")
+            self.kubelet.start()
+            self.stage.revive(self.stage.actors[f"kubelet-{self.node_name}"])
+
+
+class SimEar:
+    """The ear of one life of an agent. The lock that it takes outlives it, as in a file descriptor store."""
+
+    problem = ""
+
+    def __init__(self, machine: SimMachine) -> None:
+        self._machine = machine
+        self.words: asyncio.Queue[bool] = asyncio.Queue()
+
+    @contextlib.asynccontextmanager
+    async def running(self, needed_seconds: float) -> AsyncIterator[None]:
+        """Listen."""
+        machine = self._machine
+        machine.ear = self
+        if not machine.preparing:
+            machine.is_held = True
+            machine.needed_seconds = needed_seconds
+        yield
+
+    @property
+    def preparing(self) -> bool | None:
+        """Whether the machine goes down."""
+        if self._machine.preparing:
+            self._machine.judge.heard(self._machine)
+        return self._machine.preparing
+
+    async def next_word(self) -> bool:
+        """The next announcement."""
+        word = await self.words.get()
+        self._machine.tell("hears that the machine goes down" if word else "hears that the shutdown is called off")
+        if word:
+            self._machine.judge.heard(self._machine)
+        else:
+            self._machine.is_held = True
+        return word
+
+    async def release(self) -> None:
+        """Let the machine go."""
+        self._machine.tell("lets the machine go")
+        self._machine.judge.released(self._machine)
+        self._machine.release()
+
+
+class SimRuntime:
+    """The containers of a machine as an agent ends them."""
+
+    def __init__(self, machine: SimMachine, chance: Randomness) -> None:
+        self._machine = machine
+        self._chance = chance
+        self._clock = machine.stage.clock
+
+    async def running(self) -> Sequence[RunningPod]:
+        """Every pod with a container that runs."""
+        await self._answer()
+        now = self._clock.now()
+        return [_running(sandbox.pod) for sandbox in self._machine.kubelet.runtime if not sandbox.has_ended(now)]
+
+    async def end(
+        self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]], on_exit: OnExit
+    ) -> Mapping[str, ContainerEnd]:
+        """End a pod."""
+        del hooks
+        cache = self._machine.cache
+        known = None if cache is None else cache.pods.get(pod.uid)
+        await self._answer()
+        self._machine.tell(f"ends pod {pod.name}, which has {grace_seconds:.1f} s")
+        self._machine.judge.asked(self._machine, pod, grace_seconds, known)
+        sandbox = self._machine.kubelet.runtime.stop(pod.uid, grace_seconds, self._clock.now())
+        if sandbox is None:
+            return {}
+        if sandbox.ends_at is None:
+            await asyncio.Event().wait()
+            raise AssertionError("nobody sets it")
+        await self._clock.sleep(max(0.0, (sandbox.ends_at - self._clock.now()).total_seconds()))
+        end = ContainerEnd(sandbox.exit_code, sandbox.ends_at)
+        if end.exit_code:
+            await self._clock.sleep(_moment(pod) + (_STUCK_SECONDS if _is_stuck(pod) else 0.0))
+        on_exit("c", end)
+        return {"c": end}
+
+    async def tear_down(self, pod: RunningPod) -> None:
+        """Remove the network of a pod."""
+        await self._answer()
+        await self._clock.sleep(_moment(pod))
+
+    async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
+        """How a pod ended."""
+        await self._answer()
+        sandbox = self._machine.kubelet.runtime.get(pod.uid)
+        if sandbox is None or sandbox.ends_at is None or not sandbox.has_ended(self._clock.now()):
+            return {}
+        return {"c": ContainerEnd(sandbox.exit_code, sandbox.ends_at)}
+
+    async def _answer(self) -> None:
+        await asyncio.sleep(self._chance.uniform(0.0, 0.05))
+        if self._machine.is_troubled and self._chance.random() < 0.02:
+            raise RuntimeFailed("the runtime is being restarted")
+
+
+def _moment(pod: RunningPod) -> float:
+    """How long a machine that is busy takes to say that a killed container is gone: for each pod another time."""
+    return _KILL_SECONDS_MOST * (zlib.crc32(pod.uid.encode()) % 100) / 100
+
+
+def _is_stuck(pod: RunningPod) -> bool:
+    return zlib.crc32(pod.uid[::-1].encode()) % _STUCK == 0
+
+
+def _running(pod: Any) -> RunningPod:
+    return RunningPod(uid=pod.uid, namespace=pod.namespace, name=pod.name)
+
+
+class SimMemory(Memory):
+    """The state file of a shutdown on the machine's own disk."""
+
+    def __init__(self, machine: SimMachine) -> None:
+        super().__init__(Path("/nowhere"))
+        self._machine = machine
+
+    def load(self) -> ShutdownState | None:
+        """What is remembered."""
+        content = self._machine.files.get(_STATE)
+        return None if content is None else msgspec.json.decode(content, type=ShutdownState)
+
+    def save(self, state: ShutdownState) -> None:
+        """Remember."""
+        self._machine.write(_STATE, msgspec.json.encode(state))
+
+    def clear(self) -> None:
+        """Forget."""
+        self._machine.judge.forgotten(self._machine)
+        self._machine.files.pop(_STATE, None)
+
+
+class SimPodCache(PodCache):
+    """What is known of a node's pods, on the machine's own disk."""
+
+    def __init__(self, machine: SimMachine) -> None:
+        self._machine = machine
+        super().__init__(Path("/nowhere"), machine.node_name)
+
+    def _load(self) -> list[CachedPod]:
+        content = self._machine.files.get(_PODS)
+        return [] if content is None else msgspec.json.decode(content, type=list[CachedPod])
+
+    def _save(self, pods: Iterable[CachedPod]) -> None:
+        self._machine.write(_PODS, msgspec.json.encode(list(pods)))

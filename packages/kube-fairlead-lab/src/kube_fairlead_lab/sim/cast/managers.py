@@ -1,0 +1,120 @@
+"""Replicas of the controller manager and of the cloud controller managers."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Callable
+from typing import Final
+
+from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.claimant.directory import Directory, Registration
+from kube_fairlead.client.client import Client
+from kube_fairlead.cloud.assembly import CloudManager, CloudSettings
+from kube_fairlead.cloud.names import identity_of, lease_name
+from kube_fairlead.controllers.claimer import ClaimerOptions, claimer
+from kube_fairlead.controllers.event_gc import event_gc
+from kube_fairlead.controllers.shutdown_observer import shutdown_observer
+from kube_fairlead.controllers.stall import stall
+from kube_fairlead.controllers.transition_gc import transition_gc
+from kube_fairlead.election import LeadershipLost, Lock, Timing
+from kube_fairlead.lifecycle.collecting import Retention
+from kube_fairlead.lifecycle.stalling import Patience
+from kube_fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
+from kube_fairlead_lab.sim.cast.clouds import POD_RANGE, SimCloud
+from kube_fairlead_lab.sim.cast.drivers import CENTRAL, REMOTE, DriverHost
+from kube_fairlead_lab.sim.checkers.leaders import Leaders
+from kube_fairlead_lab.sim.stage import Actor, Life, Stage
+
+__all__ = ["MANAGER_LOCK", "add_cloud_manager", "add_manager"]
+
+MANAGER_LOCK = Lock("kube-system", "fairlead-controller-manager")
+# Twice as patient as by default: an idle world then has half as much to do.
+_TIMING: Final = Timing(lease_duration_seconds=30.0, renew_deadline_seconds=20.0, retry_period_seconds=5.0)
+
+# Routes are looked at seldom, so that an idle world has little to do.
+_CLOUD: Final = CloudSettings(
+    controllers=("*", "route"), cluster_cidr=POD_RANGE, route_reconciliation_period_seconds=20.0
+)
+
+# Short, so that a world with an event of a node that never registers comes to rest.
+_RETENTION: Final = Retention(unknown_node=dt.timedelta(seconds=90))
+
+# Longer than any driver is away, and short enough for the calm.
+_OFFERED: Final = dt.timedelta(seconds=300)
+
+# Short, so that there is something to tell within a few minutes.
+_PATIENCE: Final = Patience(pending=dt.timedelta(seconds=40), terminating=dt.timedelta(seconds=20))
+
+
+def add_manager(stage: Stage, number: int, leaders: Leaders, driver: DriverHost) -> Actor:
+    """One replica of the controller manager, with a driver for nodes whose agent is away or that have none."""
+    registration = Registration(driver=CENTRAL, endpoint="", owner=0, channel=driver, transitions=REMOTE)
+
+    def controllers() -> tuple[Controller, ...]:
+        directory = Directory()
+        directory.add(registration)
+        return (
+            event_gc(_RETENTION, workers=2),
+            transition_gc(_OFFERED),
+            shutdown_observer(silence=dt.timedelta(seconds=60)),
+            stall(_PATIENCE),
+            claimer(ClaimerOptions(registry=None, directory=directory)),
+        )
+
+    return _add(stage, f"manager-{number}", MANAGER_LOCK, controllers, leaders)
+
+
+def add_cloud_manager(stage: Stage, cloud: SimCloud, number: int, leaders: Leaders) -> Actor:
+    """One replica of a cloud's manager."""
+    platforms = cloud.supported_platforms()
+    lock = Lock("kube-system", lease_name(identity_of(cloud, platforms), platforms))
+    name = f"ccm-{cloud.name}-{number}"
+    cloud.lines[name] = stage.line(f"{name} ~ cloud-{cloud.name}")
+
+    def controllers() -> tuple[Controller, ...]:
+        return (CloudManager(cloud, platforms, _CLOUD).as_controller(instance=name),)
+
+    return _add(stage, name, lock, controllers, leaders)
+
+
+def _add(
+    stage: Stage, name: str, lock: Lock, controllers: Callable[[], tuple[Controller, ...]], leaders: Leaders
+) -> Actor:
+    async def main(life: Life) -> None:
+        def connect() -> Client:
+            return stage.client(life)
+
+        watched = tuple(_watched(one, lock, life, leaders) for one in (*controllers(), _laggard(life)))
+        plan = GroupPlan(lock=lock, controllers=watched, connect=connect)
+        manager = Manager(
+            ManagerOptions(
+                component=name, identity=f"{name}_{life.number}", groups=(plan,), timing=_TIMING, watchdog=False
+            ),
+            clock=life.clock,
+            randomness=life.randomness,
+            metrics=DiscardedMetrics(),
+            on_overrun=stage.exit_on_overrun(name),
+        )
+        leaders.managers[name] = manager
+        await manager.run()
+
+    return stage.add(name, main, allowed=(LeadershipLost,))
+
+
+def _laggard(life: Life) -> Controller:
+    """A controller that has something to finish when it is asked to stop, as many have."""
+
+    async def run(context: Context) -> None:
+        await context.stopping.wait()
+        await life.clock.sleep(life.randomness.uniform(0.0, 5.0))
+
+    return Controller(name="laggard", run=run)
+
+
+def _watched(controller: Controller, lock: Lock, life: Life, leaders: Leaders) -> Controller:
+    async def run(context: Context) -> None:
+        with leaders.at_work(str(lock), life.process):
+            await controller.run(context)
+
+    return dataclasses.replace(controller, run=run)

@@ -1,0 +1,36 @@
+"""Operators: other programs, which lead by `kube_fairlead.election` alone and wait with `Term.pause`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kube_fairlead.election import Candidate, Leadership, LeadershipLost, Lock, NotLeading, Term, Timing
+from kube_fairlead_lab.sim.checkers.leaders import Leaders
+from kube_fairlead_lab.sim.stage import Actor, Life, Stage
+
+__all__ = ["add_operator"]
+
+_LOCK: Final = Lock("kube-system", "operator")
+_TIMING: Final = Timing(lease_duration_seconds=30.0, renew_deadline_seconds=20.0, retry_period_seconds=5.0)
+_PACE_SECONDS: Final = 3.0
+
+
+def add_operator(stage: Stage, number: int, leaders: Leaders) -> Actor:
+    """One replica of it."""
+    name = f"operator-{number}"
+
+    async def main(life: Life) -> None:
+        identity = f"{name}_{life.number}"
+
+        async def work(term: Term) -> None:
+            with leaders.at_work(str(_LOCK), life.process):
+                try:
+                    while await term.pause(_PACE_SECONDS):
+                        leaders.acts(str(_LOCK), identity)
+                except NotLeading:
+                    stage.counts["pauses that ended a term"] += 1
+
+        candidate = Candidate(stage.client(life), _LOCK, identity=identity, timing=_TIMING)
+        await Leadership(candidate, work, on_overrun=stage.exit_on_overrun(name)).run()
+
+    return stage.add(name, main, allowed=(LeadershipLost, NotLeading))

@@ -1,0 +1,109 @@
+"""The API server: the real one, on the simulated disk."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+from kube_fairlead.base import tasks
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.identity import RandomIds
+from kube_fairlead.base.metrics import DiscardedMetrics
+from kube_fairlead.base.randomness import Randomness, SeededRandomness
+from kube_fairlead_apiserver.app import Observer
+from kube_fairlead_apiserver.attributes import ANONYMOUS, Attributes, UserInfo
+from kube_fairlead_apiserver.guard import Guard
+from kube_fairlead_apiserver.http.messages import Request
+from kube_fairlead_apiserver.operations.core import Core
+from kube_fairlead_apiserver.server import ApiServer, World
+from kube_fairlead_apiserver.storage.store import Store
+from kube_fairlead_lab.sim.clock import SimClock
+from kube_fairlead_lab.sim.disk import Disk, DiskHandle
+from kube_fairlead_lab.sim.loop import SimLoop
+from kube_fairlead_lab.sim.stage import Actor, Life, Stage
+
+__all__ = ["SERVER", "add_server", "fresh_disk"]
+
+SERVER = "apiserver"
+
+
+class _Trusting:
+    """Callers are who the network says they are, and may do what they ask: access is not what is judged here."""
+
+    def authenticate(self, request: Request) -> UserInfo:
+        """The caller."""
+        return request.trusted_user or ANONYMOUS
+
+    def require(self, attributes: Attributes) -> None:
+        """Everything is allowed."""
+
+
+def _guard(_core: Core) -> Guard:
+    trusting = _Trusting()
+    return Guard(authenticator=trusting, authorizer=trusting)
+
+
+def _make(
+    log: DiskHandle,
+    clock: Clock,
+    randomness: Randomness,
+    *,
+    compaction_seconds: float,
+    observers: Sequence[Observer] = (),
+) -> ApiServer:
+    world = World(clock, randomness, RandomIds(randomness), DiscardedMetrics())
+    return ApiServer(log, world, _guard, compaction_seconds=compaction_seconds, observers=observers)
+
+
+def add_server(
+    stage: Stage,
+    on_open: Callable[[Store], None],
+    *,
+    observers: Sequence[Observer] = (),
+    compaction_seconds: float = 12.0,
+) -> Actor:
+    """The server; it listens as soon as it is ready. Each life shows what it begins with."""
+
+    async def main(life: Life) -> None:
+        server = _make(
+            stage.disk.open(),
+            life.clock,
+            life.randomness,
+            compaction_seconds=compaction_seconds,
+            observers=observers,
+        )
+        server.open()
+        on_open(server.store)
+        async with tasks.TaskScope("server") as scope:
+            scope.start(server.run(), name="run")
+            await server.wait_ready()
+            stage.network.listen(life.process, server.app)
+            stage.trace.add(SERVER, f"listens at revision {server.store.revision}")
+
+    def died(process: object) -> None:
+        serving = stage.network.server()
+        if serving is not None and serving[0] is process:
+            stage.network.server_died()
+
+    stage.on_death.append(died)
+    return stage.add(SERVER, main)
+
+
+@functools.cache
+def fresh_disk() -> Disk:
+    """What is on the disk of a cluster that has just been made. Made once: every seed begins with a copy."""
+    loop = SimLoop(SeededRandomness(0))
+    disk = Disk(SeededRandomness(0))
+
+    async def make() -> None:
+        server = _make(disk.open(), SimClock(loop), SeededRandomness(0), compaction_seconds=3600.0)
+        server.open()
+        async with tasks.TaskScope("server", on_exit=tasks.OnExit.CANCEL) as scope:
+            scope.start(server.run(), name="run")
+            await server.wait_ready()
+
+    try:
+        loop.run_until_complete(make())
+    finally:
+        loop.close()
+    return disk

@@ -1,0 +1,55 @@
+"""The folder in which the drivers of a node register: a socket for each, which outlives a driver that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+from typing import Final
+
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.claimant.folder import SocketFile, SocketFolder
+from kube_fairlead.driverapi.channel import DriverChannel, RegistrationChannel
+from kube_fairlead_lab.sim.cast.drivers import DriverHost
+
+__all__ = ["SimChannels", "SimFolder"]
+
+_FOLDER: Final = Path("/registry")
+
+
+class SimFolder(SocketFolder):
+    """The sockets of some drivers, as one agent sees them. One that is started again makes its socket anew."""
+
+    def __init__(self, hosts: Mapping[str, DriverHost], clock: Clock, agent: str) -> None:
+        super().__init__(_FOLDER, clock)
+        self._hosts = hosts
+        self._agent = agent
+
+    async def changes(self) -> AsyncGenerator[list[SocketFile], None]:
+        """What is there: now, and whenever a driver starts."""
+        news = asyncio.Event()
+        for host in self._hosts.values():
+            host.on_socket[self._agent] = news.set
+        while True:
+            news.clear()
+            yield [
+                SocketFile(_FOLDER / f"{name}.sock", inode=host.lives, changed_ns=host.lives, owner=0)
+                for name, host in sorted(self._hosts.items())
+                if host.lives
+            ]
+            await news.wait()
+
+
+class SimChannels:
+    """How the sockets are called."""
+
+    def __init__(self, hosts: Mapping[str, DriverHost]) -> None:
+        self._hosts = hosts
+
+    def registration(self, path: str) -> RegistrationChannel:
+        """To a driver that registers."""
+        return self._hosts[Path(path).stem]
+
+    def driver(self, path: str) -> DriverChannel:
+        """To the driver itself."""
+        return self._hosts[Path(path).stem]

@@ -1,0 +1,49 @@
+"""Events of one node are claimed in the order in which the API server created them, also those of one second."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits
+from kube_fairlead_lab.sim.stage import Violation
+
+__all__ = ["Arrival"]
+
+
+class Arrival:
+    """Knows at which revision each event was created.
+
+    Only events of the same transition are compared: what one of them lacks, the others lack too. The order of those of
+    different seconds is that of the server's clock, which may be set.
+    """
+
+    def __init__(self, commits: Commits) -> None:
+        self._commits = commits
+        self._created: dict[str, int] = {}  # revision by uid
+        commits.listeners.append(self._committed)
+
+    def _committed(self, commit: Commit) -> None:
+        if commit.table != EVENTS or commit.after is None:
+            return
+        uid = commit.after["metadata"]["uid"]
+        self._created.setdefault(uid, commit.revision)
+        if not _is_claimed(commit.after) or (commit.before is not None and _is_claimed(commit.before)):
+            return
+        for name, other in self._commits.of(EVENTS).items():
+            is_waiting = not other.get("status", {}).get("claimedBy") and "deletionTimestamp" not in other["metadata"]
+            is_earlier = self._created[other["metadata"]["uid"]] < self._created[uid]
+            if is_waiting and is_earlier and _kind(other) == _kind(commit.after) and not _is_over(other):
+                raise Violation("arrival", f"event {commit.key} is claimed, and {name} came before it")
+
+
+def _kind(event: dict[str, Any]) -> tuple[str, str, str]:
+    spec, created = event["spec"], event["metadata"]["creationTimestamp"]
+    return spec["bindingNode"], spec["transitionName"], created
+
+
+def _is_claimed(event: dict[str, Any]) -> bool:
+    return bool(event.get("status", {}).get("claimStatus") == "Claimed")
+
+
+def _is_over(event: dict[str, Any]) -> bool:
+    return "completionTime" in event.get("status", {})

@@ -1,0 +1,76 @@
+"""A driver that is dead is not claimed for, and a claim without a deadline does not wait for it for ever."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kube_fairlead.api.time import parse_time
+from kube_fairlead_lab.sim.cast.agents import DRIVER_LOST
+from kube_fairlead_lab.sim.cast.drivers import DriverHost
+from kube_fairlead_lab.sim.clock import EPOCH
+from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits
+from kube_fairlead_lab.sim.stage import Stage, Violation
+
+__all__ = ["DeadDrivers"]
+
+_LOOK_SECONDS: Final = 5.0
+# The last answer of a driver counts for some seconds, a question may take ten, and then the claim is on its way.
+_KNOWN_SECONDS: Final = 25.0
+_SLACK_SECONDS: Final = 40.0  # for one that was registered a moment before, and for some writes
+
+
+class DeadDrivers:
+    """Knows which drivers live. A socket that was left behind is none."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._commits = commits
+        self._hosts: dict[str, list[DriverHost]] = {}
+        commits.listeners.append(self._committed)
+
+    def watch(self, node: str, host: DriverHost) -> None:
+        """From now on this one of that node too."""
+        self._hosts.setdefault(node, []).append(host)
+
+    def _committed(self, commit: Commit) -> None:
+        if commit.table != EVENTS or commit.after is None or not _is_claimed(commit.after):
+            return
+        if commit.before is not None and _is_claimed(commit.before):
+            return
+        dead_for = self._dead_for(commit.after)
+        if dead_for is not None and dead_for > _KNOWN_SECONDS:
+            driver = commit.after["status"]["driver"]
+            raise Violation("drivers", f"event {commit.key} is claimed for {driver}, dead for {dead_for:.0f} s")
+
+    async def audit(self) -> None:
+        """Look again and again: no claim without a deadline outlives its driver for long."""
+        limit = DRIVER_LOST.total_seconds() + _SLACK_SECONDS
+        while True:
+            await self._stage.clock.sleep(_LOOK_SECONDS)
+            for key, event in self._commits.of(EVENTS).items():
+                if not _is_claimed(event) or "sla" in event["status"]:
+                    continue
+                claimed = (parse_time(event["status"]["claimTime"]) - EPOCH).total_seconds()
+                waited = min(self._dead_for(event) or 0.0, self._stage.loop.time() - claimed)
+                if waited > limit:
+                    what = f"event {key} has no deadline, and is still Claimed {waited:.0f} s after its driver died"
+                    self._stage.violate(Violation("drivers", what))
+
+    def _dead_for(self, event: dict[str, Any]) -> float | None:
+        """For how long the driver of a claim has been dead and its node's agents well; None: one of them is not so."""
+        node, now = event["spec"]["bindingNode"], self._stage.loop.time()
+        host = next((one for one in self._hosts.get(node, ()) if one.name == event["status"].get("driver")), None)
+        if host is None or host.died_at is None:
+            return None
+        agents = [name for name in (f"agent-{node}", f"agent-{node}-twin") if name in self._stage.actors]
+        since = host.died_at
+        for agent in agents:
+            well_since = self._stage.well_since(agent)
+            if well_since is None:
+                return None
+            since = max(since, well_since)
+        return now - since
+
+
+def _is_claimed(event: dict[str, Any]) -> bool:
+    return bool(event.get("status", {}).get("claimStatus") == "Claimed")

@@ -1,0 +1,101 @@
+"""What an event says was done was done: by its driver, from start to end, and nothing of it goes on afterwards."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from kube_fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus
+from kube_fairlead.api.reserved import NODE_SHUTDOWN
+from kube_fairlead.driverapi.messages import Progress, Reached, Work
+from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits, claim_status
+from kube_fairlead_lab.sim.lines import Line
+from kube_fairlead_lab.sim.loop import Process, current_process
+from kube_fairlead_lab.sim.stage import Stage, Violation
+
+__all__ = ["Deeds"]
+
+_GONE_SECONDS: Final = 5.0  # a call that was cancelled has ended by then
+
+
+@dataclasses.dataclass(slots=True)
+class _Call:
+    """A driver at work."""
+
+    work: Work
+    is_end: bool
+    caller: Process
+    driver: Process
+    line: Line
+
+
+class Deeds:
+    """Hears from drivers what they were asked and what they did, and from the disk what is said of it."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._reached: dict[str, set[str]] = {}  # states by the event's uid, as the driver knows them
+        self._running: dict[int, _Call] = {}
+        self._ended_at: dict[str, float] = {}  # by the event's uid
+        self._number = 0
+        self._told: dict[str, Progress | None] = {}  # by the event's uid: the last progress before the end
+        commits.listeners.append(self._committed)
+
+    def begun(self, work: Work, *, is_end: bool, caller: Process, line: Line) -> int:
+        """A driver begins, in the process that it is; the number of the call."""
+        if is_end and work.start not in self._reached.get(work.event_uid, ()):
+            self._break(f"the driver is to end {work.event_name}, and has not started it")
+        self._number += 1
+        self._running[self._number] = _Call(work, is_end, caller, current_process(), line)
+        return self._number
+
+    def over(self, number: int, reached: object = None) -> None:
+        """It has ended, died or was told to stop; with an answer, if it gave one."""
+        call = self._running.pop(number, None)
+        if call is not None and isinstance(reached, Reached):
+            self._reached.setdefault(call.work.event_uid, set()).add(call.work.end if call.is_end else call.work.start)
+
+    def told(self, work: Work, progress: Progress | None) -> None:
+        """A claimant has heard of the end, and of this progress before it."""
+        self._told[work.event_uid] = progress
+
+    def _look(self, uid: str) -> None:
+        """Nobody works any more for an event that is over, if whoever asked for it could know."""
+        ended = self._ended_at[uid]
+        for call in self._running.values():
+            well_since = self._stage.well_since(call.caller.name.partition("#")[0])
+            is_well = call.caller.is_alive and well_since is not None and well_since <= ended
+            is_heard = not call.line.is_cut and call.line.well_since <= ended
+            if call.work.event_uid == uid and is_well and is_heard and not call.driver.is_paused:
+                self._break(f"a driver still works on {call.work.event_name}, which ended at {ended:.1f} s")
+
+    def _committed(self, commit: Commit) -> None:
+        if commit.table != EVENTS:
+            return
+        event = commit.after or commit.before or {}
+        uid = event["metadata"]["uid"]
+        now = None if commit.after is None else claim_status(commit.after)
+        if now is None or now in TERMINAL:
+            self._over(uid)
+        was = None if commit.before is None else claim_status(commit.before)
+        if now is ClaimStatus.SUCCEEDED and was is not now and event["spec"]["transitionName"] != NODE_SHUTDOWN.name:
+            frozen = event["status"]["transition"]
+            missing = {frozen["start"], frozen["end"]} - self._reached.get(uid, set())
+            if missing:
+                raise Violation("deeds", f"{commit.key} succeeded, and its driver never reached {sorted(missing)}")
+            self._check_progress(commit.key, event)
+
+    def _check_progress(self, name: str, event: dict[str, Any]) -> None:
+        """The last that a driver said of its progress is what stays for people to read."""
+        told, stored = self._told.get(event["metadata"]["uid"]), event["status"].get("progress", {})
+        if told is not None and (told.done, told.total) != (stored.get("done", 0), stored.get("total", 0)):
+            raise Violation("deeds", f"{name} succeeded at {told.done} of {told.total}, and says {stored}")
+
+    def _over(self, uid: str) -> None:
+        if uid not in self._ended_at:
+            loop = self._stage.loop
+            self._ended_at[uid] = loop.time()
+            loop.call_later(_GONE_SECONDS, self._look, uid, context=loop.world.context)
+
+    def _break(self, what: str) -> None:
+        self._stage.violate(Violation("deeds", what))

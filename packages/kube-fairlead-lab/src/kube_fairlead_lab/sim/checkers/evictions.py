@@ -1,0 +1,90 @@
+"""Invariant 6: no pod is evicted or deleted but by its uid, and none that the filters refuse.
+
+The filters are spelled out here a second time, for the pods that this world has: a mistake in the product's own is
+not to hide itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from kube_fairlead.api.reserved import DRIVER_DRAIN
+from kube_fairlead.client.transport import Request
+from kube_fairlead_lab.sim.commits import EVENTS, PODS, Commits
+from kube_fairlead_lab.sim.stage import Stage, Violation
+
+__all__ = ["Evictions"]
+
+_POD_PATH: Final = re.compile(r"^/api/v1/namespaces/([^/]+)/pods/([^/]+)(/eviction)?$")
+_MIRROR: Final = "kubernetes.io/config.mirror"
+
+
+class Evictions:
+    """Sees every request that asks for the end of a pod as it is sent, whether it arrives or not."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._commits = commits
+        stage.network.on_request.append(self._sent)
+
+    def _sent(self, party: str, request: Request) -> None:
+        if request.method not in {"DELETE", "POST"} or party == "user":
+            return
+        found = _POD_PATH.match(request.path)
+        if found is None or (request.method == "POST") != (found[3] is not None):
+            return
+        body: dict[str, Any] = msgspec.json.decode(request.body) if request.body else {}
+        options = body.get("deleteOptions", {}) if found[3] else body
+        uid = options.get("preconditions", {}).get("uid")
+        key = f"{found[1]}/{found[2]}"
+        if not uid:
+            self._stage.violate(Violation("6", f"{party} asks for the end of pod {key}, whichever that is by now"))
+            return
+        if party.startswith("drain-") and not found[3]:
+            self._stage.violate(Violation("6", f"{party} deletes pod {key}, past every budget"))
+        if party.startswith("drain-"):
+            self._stage.counts["evictions"] += 1
+            self._judge(party.removeprefix("drain-"), key, uid)
+
+    def _judge(self, node: str, key: str, uid: str) -> None:
+        pod = self._commits.of(PODS).get(key)
+        if pod is None or pod["metadata"]["uid"] != uid:
+            return  # it is gone, and its name may be another's: the uid keeps that one safe
+        if pod["spec"].get("nodeName") != node:
+            self._stage.violate(Violation("6", f"the drain of {node} evicts {key}, which is on another node"))
+        refused = _refused(pod, self._options(node))
+        if refused:
+            self._stage.violate(Violation("6", f"the drain of {node} evicts {key}, {refused}"))
+
+    def _options(self, node: str) -> dict[str, str]:
+        for event in self._commits.of(EVENTS).values():
+            status = event.get("status", {})
+            if (
+                event["spec"]["bindingNode"] == node
+                and status.get("driver") == DRIVER_DRAIN
+                and status.get("claimStatus") == "Claimed"
+            ):
+                options: dict[str, str] = status.get("options", {})
+                return options
+        return {}
+
+
+def _refused(pod: dict[str, Any], options: dict[str, str]) -> str:
+    metadata = pod["metadata"]
+    owner = next((one["kind"] for one in metadata.get("ownerReferences", ()) if one.get("controller")), "")
+    finished = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
+    if _MIRROR in metadata.get("annotations", {}):
+        return "which is the node's own"
+    if finished:
+        return ""
+    if owner == "DaemonSet":
+        return "which its DaemonSet would bring back"
+    if not owner and options.get("force") == "false":
+        return "which nobody would bring back"
+    has_data = any("emptyDir" in volume for volume in pod["spec"].get("volumes", ()))
+    if has_data and options.get("delete-emptydir-data") == "false":
+        return "whose data would be lost"
+    return ""

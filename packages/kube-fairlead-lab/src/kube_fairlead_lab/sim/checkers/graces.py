@@ -1,0 +1,74 @@
+"""Invariant 9: a deletion deadline only ever moves earlier, and what has no finalizer left is gone."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Final
+
+import msgspec
+
+from kube_fairlead.api.time import parse_time
+from kube_fairlead.client.transport import Request, Response
+from kube_fairlead_lab.sim.commits import THINGS, Commit, Commits
+from kube_fairlead_lab.sim.stage import Stage, Violation
+
+__all__ = ["Graces"]
+
+_SLACK_SECONDS: Final = 2.0
+
+
+class Graces:
+    """Watches custom resources that are deleted with grace."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._plain: set[str] = (
+            set()
+        )  # what somebody wanted deleted without a word on grace: a later word changes nothing
+        commits.listeners.append(self._committed)
+        stage.network.on_request.append(self._sent)
+        stage.network.on_answer.append(self._answered)
+
+    def _sent(self, _party: str, request: Request) -> None:
+        if request.method == "DELETE" and _asked(request) is None:
+            self._plain.add(request.path)
+
+    def _answered(self, party: str, request: Request, response: Response, _seen: int) -> None:
+        """Who asks for a grace gets it, unless it had been shorter before."""
+        if request.method != "DELETE" or "/things/" not in request.path or response.status >= 300:
+            return
+        asked = _asked(request)
+        metadata = msgspec.json.decode(response.body).get("metadata", {})
+        if asked is None or "deletionTimestamp" not in metadata:
+            return
+        given, clock = metadata.get("deletionGracePeriodSeconds"), self._stage.actors["apiserver"].clock
+        latest = clock.now() + dt.timedelta(seconds=asked + _SLACK_SECONDS)
+        is_late = given is not None and clock.is_about_right and parse_time(metadata["deletionTimestamp"]) > latest
+        if is_late or (given is None and request.path not in self._plain):
+            what = f"{party} asked for the end of {metadata['name']} within {asked} s, and it has {given} s"
+            self._stage.violate(Violation("9", what))
+
+    def _committed(self, commit: Commit) -> None:
+        if commit.after is None and commit.before is not None:
+            # With the last finalizer of what is being deleted the object goes too; nothing else takes one with it.
+            held = commit.before["metadata"].get("finalizers")
+            if held and _deadline(commit.before) is None:
+                raise Violation("9", f"{commit.key} is gone, and {held} were to be waited for")
+        if commit.table != THINGS or commit.after is None:
+            return
+        before, after = _deadline(commit.before), _deadline(commit.after)
+        if before is not None and (after is None or after > before):
+            raise Violation("9", f"the deadline of {commit.key} moved from {before} to {after}")
+        if after is not None and not commit.after["metadata"].get("finalizers"):
+            raise Violation("9", f"{commit.key} has no finalizer left and is still there")
+        if after is not None and before is None:
+            self._stage.counts["graceful deletions"] += 1
+
+
+def _asked(request: Request) -> int | None:
+    asked: int | None = msgspec.json.decode(request.body).get("gracePeriodSeconds") if request.body else None
+    return asked
+
+
+def _deadline(thing: dict[str, Any] | None) -> str | None:
+    return None if thing is None else thing["metadata"].get("deletionTimestamp")

@@ -1,0 +1,173 @@
+"""The API server's own promises: objects are linearizable, and a watch tells of all changes in commit order.
+
+Where a checker of a foreign server has to search for an order that explains what its clients saw, this one knows the
+order: it is that of the commits. So each answer is held against it as it arrives.
+
+1. What anybody was shown before a request was sent is in its answer: no read, list or refusal comes from the past.
+2. A revision that an answer or an event names is one at which that very object was written.
+3. Between two events of a watch, or an event and a bookmark, nothing was committed that the watch asked for; and an
+   event is of the kind that its commit was.
+4. In the end every open watch has been told of everything.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+import urllib.parse
+from typing import Any, Final
+
+from kube_fairlead.client.transport import Request, Response
+from kube_fairlead_lab.sim.commits import Commit, Commits
+from kube_fairlead_lab.sim.stage import Stage, Violation
+
+__all__ = ["History"]
+
+_REVISION: Final = re.compile(rb'"resourceVersion":"(\d+)"')
+_PATH: Final = re.compile(
+    r"^/apis?(?:/([^/]+\.[^/]+))?/v[^/]+(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(/[a-z]+)?$"
+)
+
+# By these an object is selected all its life, or never.
+_UNCHANGING: Final = frozenset({"", "metadata.name", "spec.bindingNode"})
+_TELLING_SECONDS: Final = 5.0
+
+
+class History:
+    """Hears of every answer and of every event of a watch as they reach a client."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._commits = commits
+        stage.network.on_answer.append(self._answered)
+        stage.network.on_watch.append(self._told)
+
+    def at_end(self) -> None:
+        """No watch that is still open has stopped telling."""
+        before = self._stage.loop.time() - _TELLING_SECONDS
+        for request, judged in self._stage.network.open_watches():
+            watch = judged if isinstance(judged, _Watch) else _Watch(self._commits, request)
+            if missed := watch.missed(before):
+                raise Violation("history", f"the watch {request} never told of {missed.revision} of {missed.key}")
+
+    def _answered(self, party: str, request: Request, response: Response, seen: int) -> None:
+        place = _place(request)
+        if place is None or not self._commits.is_kept(place[0]) or dict(request.query).get("resourceVersion"):
+            return
+        table, key, subresource, _ = place
+        if response.status == 404 and key and request.method == "GET":
+            if self._was_always_there(table, key, seen):
+                self._break(f"{party} was told that there is no {table} {key}, and there was")
+        elif response.status < 300 and request.method != "DELETE" and subresource in {"", "/status"}:
+            found = _REVISION.search(response.body)
+            if found is None:
+                return
+            revision = int(found[1])
+            self._stage.network.newest_seen = max(self._stage.network.newest_seen, revision)
+            if not key:
+                if revision < seen or (revision == seen and request.method == "POST"):
+                    self._break(f"{party} was answered {request} at {revision}, and {seen} was known")
+            else:
+                self._check_object(party, request, (table, key), revision, seen)
+
+    def _check_object(self, party: str, request: Request, place: tuple[str, str], revision: int, seen: int) -> None:
+        commits = self._commits.of_object(*place)
+        if not any(commit.revision == revision for commit in reversed(commits)):
+            self._break(f"{party} was answered {request} at {revision}, which is another object's or nobody's")
+        later = next((commit.revision for commit in commits if commit.revision > revision), None)
+        if later is not None and later <= seen:
+            self._break(f"{party} was answered {request} at {revision}, and {later} was known to somebody")
+
+    def _was_always_there(self, table: str, key: str, seen: int) -> bool:
+        commits = self._commits.of_object(table, key)
+        if any(commit.after is None and commit.revision > seen for commit in commits):
+            return False
+        known = [commit for commit in commits if commit.revision <= seen]
+        return bool(known) and known[-1].after is not None
+
+    def _told(self, watch: _Watch | None, request: Request, chunk: bytes) -> _Watch:
+        watch = watch or _Watch(self._commits, request)
+        for line in chunk.splitlines():
+            problem = watch.judge(line)
+            if problem:
+                self._break(f"the watch {request} {problem}")
+        self._stage.network.newest_seen = max(self._stage.network.newest_seen, watch.last)
+        return watch
+
+    def _break(self, what: str) -> None:
+        self._stage.violate(Violation("history", what))
+
+
+class _Watch:
+    """One watch: what it asked for, and how far it has been told."""
+
+    def __init__(self, commits: Commits, request: Request) -> None:
+        query = dict(request.query)
+        place = _place(request)
+        since = query.get("resourceVersion", "")
+        self.last = 0
+        self._is_judged = (
+            place is not None and commits.is_kept(place[0]) and since not in {"", "0"} and "labelSelector" not in query
+        )
+        if place is None or not self._is_judged:
+            return
+        self.last = int(since)
+        self._commits = commits.in_order(place[0])
+        # What came before is none of its business, and there is much of it.
+        self._at = bisect.bisect_right(self._commits, self.last, key=lambda commit: commit.revision)
+        self._namespace = place[3]
+        self._field, _, self._value = query.get("fieldSelector", "").partition("=")
+
+    def judge(self, line: bytes) -> str:
+        """What is wrong with the next thing it was told, if something is."""
+        found = _REVISION.search(line)
+        if not self._is_judged or found is None or line.startswith(b'{"type":"ERROR"'):
+            return ""
+        revision, before = int(found[1]), self.last
+        is_bookmark = line.startswith(b'{"type":"BOOKMARK"')
+        if revision < before or (revision == before and not is_bookmark):
+            return f"tells of {revision} after {before}"
+        self.last = revision
+        while self._at < len(self._commits) and self._commits[self._at].revision <= revision:
+            commit = self._commits[self._at]
+            self._at += 1
+            if commit.revision > before and commit.revision < revision + is_bookmark and self._selects(commit):
+                return f"tells of {revision} after {before}, and leaves out {commit.revision} of {commit.key}"
+            if commit.revision == revision and not is_bookmark and self._field in _UNCHANGING:
+                kind = "DELETED" if commit.after is None else "ADDED" if commit.before is None else "MODIFIED"
+                if not line.startswith(b'{"type":"%s"' % kind.encode()):
+                    return f"calls {revision} of {commit.key} {line[:20].decode()}, and it is {kind}"
+        return ""
+
+    def missed(self, before: float) -> Commit | None:
+        """Something that was committed before that moment, and of which it has not been told."""
+        if not self._is_judged:
+            return None
+        later = self._commits[self._at :]
+        return next((one for one in later if one.revision > self.last and one.at < before and self._selects(one)), None)
+
+    def _selects(self, commit: Commit) -> bool:
+        if self._namespace and not commit.key.startswith(f"{self._namespace}/"):
+            return False
+        if self._field == "metadata.name":
+            return commit.key.rpartition("/")[2] == self._value
+        if self._field:
+            return any(_value(one, self._field) == self._value for one in (commit.before, commit.after) if one)
+        return True
+
+
+def _value(item: dict[str, Any], field: str) -> object:
+    found: Any = item
+    for part in field.split("."):
+        found = found.get(part, {})
+    return found
+
+
+def _place(request: Request) -> tuple[str, str, str, str] | None:
+    """The table, the key (empty for a collection), the subresource and the namespace of a request."""
+    found = _PATH.match(urllib.parse.unquote(request.path))
+    if found is None:
+        return None
+    group, namespace, plural, name, subresource = (part or "" for part in found.groups())
+    table = f"{plural}.{group}" if group else plural
+    return table, f"{namespace}/{name}" if namespace and name else name, subresource, namespace

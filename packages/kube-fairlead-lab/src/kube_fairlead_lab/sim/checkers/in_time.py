@@ -1,0 +1,91 @@
+"""Invariant 4: every claim with a deadline is over by then, plus a bounded slack, where its claimant runs."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any, Final
+
+from kube_fairlead.api.reserved import NODE_SHUTDOWN
+from kube_fairlead.api.time import parse_duration, parse_time
+from kube_fairlead_lab.sim.cast.drivers import CENTRAL
+from kube_fairlead_lab.sim.clock import EPOCH
+from kube_fairlead_lab.sim.commits import EVENTS, NODES, TRANSITIONS, Commit, Commits
+from kube_fairlead_lab.sim.stage import Stage, Violation
+
+__all__ = ["InTime"]
+
+_LOOK_SECONDS: Final = 5.0
+_ROUNDING_SECONDS: Final = 1.0
+_ORPHAN_SECONDS: Final = 45.0
+# For a new life of an agent, its node's Lease, a clock that is not quite right, and a few writes over a bad network.
+_SLACK: Final = dt.timedelta(seconds=30)
+_LEASE: Final = dt.timedelta(seconds=90)  # where somebody else may have held the node's Lease
+
+
+class InTime:
+    """Watches how long claims take, under way and in the calm."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._commits = commits
+        commits.listeners.append(self._committed)
+
+    def _committed(self, commit: Commit) -> None:
+        """A claim has exactly the time that its transition gives."""
+        if (
+            commit.table != EVENTS
+            or commit.after is None
+            or commit.after["spec"]["transitionName"] == NODE_SHUTDOWN.name
+        ):
+            return
+        status, before = commit.after.get("status", {}), (commit.before or {}).get("status", {})
+        transition = self._commits.of(TRANSITIONS).get(commit.after["spec"]["transitionName"])
+        if status.get("claimStatus") != "Claimed" or before.get("claimStatus") == "Claimed" or transition is None:
+            return
+        if status["transition"]["uid"] != transition["metadata"]["uid"] or "sla" not in transition["spec"]:
+            return  # it was replaced at this moment, or gives all the time that there is
+        allowed = parse_duration(transition["spec"]["sla"])
+        given = parse_time(status["sla"]) - parse_time(status["claimTime"])
+        if abs((given - allowed).total_seconds()) > _ROUNDING_SECONDS:
+            raise Violation("4", f"event {commit.key} has {given} by its claim, and {allowed} by its transition")
+
+    def check_orphans(self) -> None:
+        """In the calm nothing stays claimed on a node that is long gone: whoever collects has seen to it."""
+        now = self._stage.loop.time()
+        for key, event in self._commits.of(EVENTS).items():
+            node = event["spec"]["bindingNode"]
+            commits = self._commits.of_object(NODES, node)
+            is_gone = bool(commits) and commits[-1].after is None and commits[-1].at < now - _ORPHAN_SECONDS
+            if is_gone and event.get("status", {}).get("claimStatus") == "Claimed":
+                raise Violation(
+                    "4", f"event {key} is still Claimed, and node {node} is gone since {commits[-1].at:.0f} s"
+                )
+
+    async def audit(self) -> None:
+        """Look again and again: no claim outlives its deadline by more than the slack, where its claimant is well."""
+        while True:
+            await self._stage.clock.sleep(_LOOK_SECONDS)
+            for key, event in self._commits.of(EVENTS).items():
+                status = event.get("status", {})
+                # The end of a shutdown is seen by a manager, from elsewhere.
+                is_shutdown = event["spec"]["transitionName"] == NODE_SHUTDOWN.name
+                if status.get("claimStatus") == "Claimed" and "sla" in status and not is_shutdown:
+                    self._check_in_time(key, self._claimants(event), status["sla"])
+
+    def _claimants(self, event: dict[str, Any]) -> list[str]:
+        """Whoever may go on with a claim: a node's agent, one of two agents, or one of several managers."""
+        if event["status"].get("driver") == CENTRAL:
+            return [name for name in self._stage.actors if name.startswith("manager-")]
+        agent = f"agent-{event['spec']['bindingNode']}"
+        return [name for name in (agent, f"{agent}-twin") if name in self._stage.actors]
+
+    def _check_in_time(self, key: str, claimants: list[str], deadline: str) -> None:
+        # Whoever claims by a clock that is an hour slow sets a deadline that has long passed, so all must be well.
+        well = [self._stage.well_since(name) for name in claimants]
+        well_since = [since for since in well if since is not None]
+        if len(well_since) < len(well):
+            return
+        slack = _SLACK if len(claimants) == 1 else _SLACK + _LEASE
+        limit = max(parse_time(deadline), EPOCH + dt.timedelta(seconds=max(well_since))) + slack
+        if self._stage.clock.now() > limit:
+            self._stage.violate(Violation("4", f"event {key} is still Claimed, and its deadline was {deadline}"))

@@ -1,0 +1,39 @@
+"""Every event comes to its end, and is gone, once everybody is well. Also counts what became of events."""
+
+from __future__ import annotations
+
+from kube_fairlead.api.lifecycle_v1alpha1 import TERMINAL
+from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits, claim_status
+from kube_fairlead_lab.sim.stage import Stage, Violation
+
+__all__ = ["Liveness"]
+
+
+class Liveness:
+    """Follows events from their first day to their last."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._commits = commits
+        commits.listeners.append(self._committed)
+
+    def _committed(self, commit: Commit) -> None:
+        if commit.table != EVENTS:
+            return
+        was = None if commit.before is None else claim_status(commit.before)
+        now = None if commit.after is None else claim_status(commit.after)
+        if was is not now:
+            self._stage.counts[f"{was or 'new'} -> {now or 'gone'}"] += 1
+        if now in TERMINAL and was not in TERMINAL:
+            self._stage.counts["finished events"] += 1
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no event is left."""
+        return not self._commits.of(EVENTS)
+
+    def at_end(self) -> None:
+        """With everybody well, every event has come to its end and is gone."""
+        for key, event in self._commits.of(EVENTS).items():
+            what = f"event {key} is still there, {claim_status(event)}: {event.get('status', {})}"
+            raise Violation("liveness", what)

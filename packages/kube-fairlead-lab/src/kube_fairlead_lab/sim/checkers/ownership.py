@@ -1,0 +1,34 @@
+"""Invariant 8: no cloud controller manager writes to a node that is not its own."""
+
+from __future__ import annotations
+
+from kube_fairlead_apiserver.routing import RequestInfo
+from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
+from kube_fairlead_lab.sim.commits import NODES, Commits
+from kube_fairlead_lab.sim.stage import Stage, Violation
+
+__all__ = ["Ownership"]
+
+_WRITES = frozenset({"create", "update", "patch", "delete"})
+
+
+class Ownership(GrantedRequests[tuple[str, RequestInfo, str]]):
+    """Knows whose each node is."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._commits = commits
+
+    def asked(self, who: str, info: RequestInfo) -> tuple[str, RequestInfo, str] | None:
+        """Whose manager is about to change a node, how, and whose that is by what is stored now."""
+        if info.resource != NODES or info.verb not in _WRITES or not who.startswith("ccm-"):
+            return None
+        node = self._commits.of(NODES).get(info.name)
+        return None if node is None else (who.split("-")[1], info, str(node.get("spec", {}).get("providerID", "")))
+
+    def granted(self, what: tuple[str, RequestInfo, str]) -> None:
+        """It must be its own."""
+        cloud, info, provider_id = what
+        if not provider_id.startswith(f"{cloud}://"):
+            said = f"the manager of {cloud} may {info.verb} node {info.name}, which is {provider_id or 'nobody'}'s"
+            self._stage.violate(Violation("8", said))

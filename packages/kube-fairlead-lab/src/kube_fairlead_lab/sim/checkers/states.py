@@ -1,0 +1,84 @@
+"""Invariant 2: a terminal state never changes; the reason of a node's condition moves from start to end, once."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kube_fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES, ClaimStatus
+from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
+from kube_fairlead_lab.sim.commits import EVENTS, NODES, Commit, Commits, claim_status
+from kube_fairlead_lab.sim.stage import Stage, Violation
+
+__all__ = ["States"]
+
+# What a shutdown says of its node is not said by the claim of an event: `shutdowns` judges it.
+_SHUTDOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
+# A claim that a stranger took away by force: its claimant hears of it a moment later.
+_MEDDLED_SECONDS: Final = 60.0
+
+
+class States:
+    """Holds each move of an event against the legal ones, and each of a condition against the claim on its node."""
+
+    def __init__(self, stage: Stage, commits: Commits) -> None:
+        self._stage = stage
+        self._claimed: dict[str, dict[str, Any]] = {}  # node -> event
+        self._ended: set[str] = set()  # uids of events whose end was published
+        self._meddled: dict[str, float] = {}  # node -> when
+        commits.listeners.append(self._committed)
+
+    def _committed(self, commit: Commit) -> None:
+        if commit.table == EVENTS:
+            self._follow(commit)
+        elif commit.table == NODES and commit.after is not None:
+            before, after = _reason(commit.before), _reason(commit.after)
+            if after in _SHUTDOWN and commit.key in self._claimed:
+                # The node loses both states of the claim, so its claimant says both again when the shutdown is over.
+                self._ended.discard(self._claimed[commit.key]["metadata"]["uid"])
+            if before != after and after not in _SHUTDOWN and not (before in _SHUTDOWN and not after):
+                self._judge(commit.key, before, after)
+
+    def _follow(self, commit: Commit) -> None:
+        if commit.before is not None and commit.after is not None:
+            was, now = claim_status(commit.before), claim_status(commit.after)
+            if was is not now and now not in LEGAL_MOVES[was]:
+                raise Violation("2", f"event {commit.key} went from {was} to {now}")
+            if was is not now and now is ClaimStatus.SUCCEEDED:
+                self._check_said(commit.key, commit.after)
+        event = commit.after or commit.before or {}
+        node = event["spec"]["bindingNode"]
+        if commit.after is not None and commit.after.get("status", {}).get("claimStatus") == "Claimed":
+            self._claimed[node] = commit.after
+        elif node in self._claimed and self._claimed[node]["metadata"]["uid"] == event["metadata"]["uid"]:
+            del self._claimed[node]
+            if commit.after is None:
+                self._meddled[node] = self._stage.loop.time()
+
+    def _check_said(self, name: str, event: dict[str, Any]) -> None:
+        """Who has succeeded has said so on its node."""
+        node, is_shutdown = event["spec"]["bindingNode"], event["spec"]["transitionName"] == NODE_SHUTDOWN.name
+        if event["metadata"]["uid"] not in self._ended and not is_shutdown and not self._is_meddled(node):
+            raise Violation("2", f"event {name} has succeeded, and node {node} never said its end")
+
+    def _is_meddled(self, node: str) -> bool:
+        return self._stage.loop.time() - self._meddled.get(node, -_MEDDLED_SECONDS) < _MEDDLED_SECONDS
+
+    def _judge(self, node: str, before: str, after: str) -> None:
+        if self._is_meddled(node):
+            return
+        event = self._claimed.get(node)
+        if event is None:
+            raise Violation("2", f"node {node} says {after!r} after {before!r}, and nothing is claimed")
+        frozen, uid, name = event["status"]["transition"], event["metadata"]["uid"], event["metadata"]["name"]
+        self._stage.counts["condition moves"] += 1
+        if after == frozen["start"] and uid not in self._ended:
+            return
+        if after == frozen["end"] and before == frozen["start"] and uid not in self._ended:
+            self._ended.add(uid)
+            return
+        raise Violation("2", f"node {node} says {after!r} after {before!r}, and {name} is claimed: {frozen}")
+
+
+def _reason(node: dict[str, Any] | None) -> str:
+    conditions = () if node is None else node.get("status", {}).get("conditions", ())
+    return next((str(one.get("reason")) for one in conditions if one["type"] == CONDITION_LIFECYCLE_TRANSITION), "")

@@ -1,0 +1,106 @@
+"""Every durable change, in commit order, as the disk sees it: the one witness that no component can fool."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from kube_fairlead_apiserver.storage.interface import Row
+
+__all__ = [
+    "EVENTS",
+    "LEASES",
+    "NODES",
+    "PODS",
+    "RECORDS",
+    "THINGS",
+    "TRANSITIONS",
+    "Commit",
+    "Commits",
+    "claim_status",
+    "is_ready",
+]
+
+EVENTS = "lifecycleevents.lifecycle.k8s.io"
+LEASES = "leases.coordination.k8s.io"
+NODES = "nodes"
+PODS = "pods"
+RECORDS = "nodelifecyclerecords.lifecycle.k8s.io"
+THINGS = "things.sim.fairlead.dev"
+TRANSITIONS = "lifecycletransitions.lifecycle.k8s.io"
+
+Json = dict[str, Any]
+_WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, RECORDS, THINGS, TRANSITIONS})
+
+
+def claim_status(event: Json) -> ClaimStatus:
+    """Where a stored event stands."""
+    return ClaimStatus(event.get("status", {}).get("claimStatus") or "Pending")
+
+
+def is_ready(obj: Json | None) -> bool:
+    """Whether a stored node or pod says so of itself."""
+    conditions = () if obj is None else obj.get("status", {}).get("conditions", ())
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Commit:
+    """One object from one state to the next; None where it did not exist, or does no more."""
+
+    revision: int
+    table: str
+    key: str
+    before: Json | None
+    after: Json | None
+    at: float  # true time
+
+
+class Commits:
+    """The newest durable state of what is judged, and those who want to know of each change."""
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._objects: dict[str, dict[str, Json]] = {table: {} for table in _WATCHED}
+        self._in_order: dict[str, list[Commit]] = {table: [] for table in _WATCHED}
+        self._of_object: dict[tuple[str, str], list[Commit]] = {}
+        self.revisions: set[int] = set()
+        self.listeners: list[Callable[[Commit], None]] = []
+
+    def of(self, table: str) -> Mapping[str, Json]:
+        """All objects of a table by key."""
+        return self._objects[table]
+
+    def is_kept(self, table: str) -> bool:
+        """Whether the history of a table is known."""
+        return table in _WATCHED
+
+    def in_order(self, table: str) -> Sequence[Commit]:
+        """All commits of a table so far. It grows."""
+        return self._in_order[table]
+
+    def of_object(self, table: str, key: str) -> Sequence[Commit]:
+        """All commits of one object so far, and of those that had its name before it."""
+        return self._of_object.get((table, key), ())
+
+    def take(self, row: Row) -> None:
+        """A row has become durable."""
+        self.revisions.add(row.revision)
+        if row.table not in _WATCHED:
+            return
+        objects = self._objects[row.table]
+        before = objects.get(row.key)
+        after: Json | None = None if row.value is None else msgspec.json.decode(row.value)
+        if after is None:
+            objects.pop(row.key, None)
+        else:
+            objects[row.key] = after
+        commit = Commit(row.revision, row.table, row.key, before, after, self._time())
+        self._in_order[row.table].append(commit)
+        self._of_object.setdefault((row.table, row.key), []).append(commit)
+        for listener in self.listeners:
+            listener(commit)

@@ -1,0 +1,268 @@
+"""An event loop on virtual time that runs several simulated processes, in an order that a seed decides.
+
+1. Time moves only when nothing can run, and then straight to the next timer. A simulated hour costs what happens in it.
+2. Which process runs next is drawn from the seed; within one process callbacks run in the order they were made ready,
+   as asyncio promises. So a seed is one interleaving, and the same seed is the same interleaving.
+3. A process that was killed never runs another line: no `finally`, no farewell. What it left behind is kept, unrun,
+   until the simulation is over.
+4. A process that is paused runs nothing, and its timers go off when it wakes, as after SIGSTOP and SIGCONT.
+
+A callback belongs to the process in whose context it was scheduled; tasks inherit it from whoever started them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextvars
+import heapq
+import itertools
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeVar, TypeVarTuple, Unpack
+
+from kube_fairlead.base.randomness import Randomness
+
+__all__ = ["LoopStarved", "Process", "SimLoop", "current_process"]
+
+_T = TypeVar("_T")
+_Ts = TypeVarTuple("_Ts")
+
+_TASKS_BETWEEN_TIDYING = 64
+_CANCELLED_BETWEEN_TIDYING = 256
+# So many callbacks without a step in time: something spins.
+_SPINNING = 50_000
+_CALLBACKS_AT_ONCE = 256
+
+
+class LoopStarved(RuntimeError):
+    """Nothing can run, and nothing ever will: every process waits for something that nobody will do."""
+
+
+class Process:
+    """One simulated process, or the world around them. Everything that it runs carries it in its context."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_alive = True
+        self.is_paused = False
+        self.steps_left: int | None = None  # after so many more it dies: see `SimLoop.doom`
+        self.on_doom: Callable[[], None] = lambda: None
+        self.woke_at = float("-inf")
+        self.ready: collections.deque[asyncio.Handle] = collections.deque()
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.task_factory: Any = None
+        self.context = contextvars.copy_context()
+        self.context.run(_current.set, self)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+_current: contextvars.ContextVar[Process] = contextvars.ContextVar("process")
+
+
+def current_process() -> Process:
+    """The process that runs now."""
+    return _current.get()
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    """See the module."""
+
+    def __init__(self, randomness: Randomness) -> None:
+        super().__init__()
+        self._randomness = randomness
+        self._now = 0.0
+        self._stopping = False  # BaseEventLoop's own, which its `stop` sets
+        self._numbers = itertools.count()
+        self.task_numbers = itertools.count()
+        self._timers: list[tuple[float, int, asyncio.TimerHandle, contextvars.Context]] = []
+        self._cancelled_timers = 0
+        self._runnable: list[Process] = []
+        self._ran_since_time_moved = 0
+        self.world = Process("world")
+        self.callbacks_run = 0
+
+    # ---- what processes are told
+
+    def start(self, process: Process, work: Coroutine[Any, Any, _T], *, name: str) -> asyncio.Task[_T]:
+        """Run something as that process."""
+        return self.create_task(work, name=name, context=process.context.copy())
+
+    def kill(self, process: Process) -> None:
+        """As kill -9."""
+        process.is_alive = False
+        for task in process.tasks:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - it is no mistake here
+        if process in self._runnable:
+            self._runnable.remove(process)
+
+    def doom(self, process: Process, steps: int, on_doom: Callable[[], None]) -> None:
+        """Let something happen to it after so many more steps: between two awaits that take no time, too."""
+        process.steps_left = steps
+        process.on_doom = on_doom
+
+    def pause(self, process: Process) -> None:
+        """As SIGSTOP."""
+        process.is_paused = True
+        if process in self._runnable:
+            self._runnable.remove(process)
+
+    def resume(self, process: Process) -> None:
+        """As SIGCONT."""
+        process.is_paused = False
+        process.woke_at = self._now
+        if process.ready and process.is_alive:
+            self._runnable.append(process)
+
+    # ---- what asyncio asks of a loop
+
+    def time(self) -> float:
+        """Virtual seconds since the start."""
+        return self._now
+
+    def call_soon(
+        self, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """Run a callback in its process's turn."""
+        own = contextvars.copy_context() if context is None else context
+        handle = asyncio.Handle(callback, args, self, own)
+        self._make_ready(handle, own)
+        return handle
+
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        """There are no threads here; async generators that were left alone are closed by this door."""
+        return self.call_soon(callback, *args, context=context)
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: *_Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Run a callback so many virtual seconds from now."""
+        return self.call_at(self._now + delay, callback, *args, context=context)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: *_Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """Run a callback at that virtual moment."""
+        own = contextvars.copy_context() if context is None else context
+        handle = asyncio.TimerHandle(when, callback, args, self, own)
+        heapq.heappush(self._timers, (when, next(self._numbers), handle, own))
+        return handle
+
+    def create_task(
+        self,
+        work: Coroutine[Any, Any, _T] | Generator[Any, None, _T],
+        *,
+        name: object = None,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Task[_T]:
+        """Start a task; its process remembers it."""
+        process = _current.get(self.world) if context is None else context.get(_current, self.world)
+        make = process.task_factory or _numbered_task
+        task: asyncio.Task[_T] = make(self, work, **({} if context is None else {"context": context}))
+        if name is not None:
+            task.set_name(str(name))
+        process.tasks.append(task)
+        if len(process.tasks) % _TASKS_BETWEEN_TIDYING == 0:
+            process.tasks = [kept for kept in process.tasks if not kept.done()]
+        return task
+
+    def set_task_factory(self, factory: Any) -> None:
+        """Of the process that asks: one process's ledgers are no other's business."""
+        _current.get(self.world).task_factory = factory
+
+    def get_task_factory(self) -> Any:
+        """Of the process that asks."""
+        return _current.get(self.world).task_factory or _numbered_task
+
+    def _make_ready(self, handle: asyncio.Handle, context: contextvars.Context) -> None:
+        process = context.get(_current, self.world)
+        if not process.is_alive:
+            return
+        if not process.ready and not process.is_paused:
+            self._runnable.append(process)
+        process.ready.append(handle)
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        # Most timers are the patience of a request that was answered: they would soon be nearly all there are.
+        del handle
+        self._cancelled_timers += 1
+        if self._cancelled_timers > _CANCELLED_BETWEEN_TIDYING and self._cancelled_timers * 2 > len(self._timers):
+            self._timers = [entry for entry in self._timers if not entry[2].cancelled()]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
+
+    def _run_once(self) -> None:
+        """Some callbacks and steps in time: as many as come before somebody stops the loop, up to a few hundred."""
+        runnable, draw = self._runnable, self._randomness.random
+        for _ in range(_CALLBACKS_AT_ONCE):
+            if self._stopping:
+                return
+            if not runnable:
+                self._move_time()
+                continue
+            at = int(draw() * len(runnable)) if len(runnable) > 1 else 0
+            process = runnable[at]
+            handle = process.ready.popleft()
+            if not process.ready:
+                runnable[at] = runnable[-1]
+                runnable.pop()
+            if not handle.cancelled():
+                self.callbacks_run += 1
+                self._ran_since_time_moved += 1
+                if self._ran_since_time_moved > _SPINNING:
+                    raise LoopStarved(f"{process.name} spins")
+                handle._run()  # noqa: SLF001 - what an event loop does with its handles
+                if process.steps_left is not None:
+                    self._count_down(process)
+
+    def _count_down(self, process: Process) -> None:
+        process.steps_left = (process.steps_left or 0) - 1
+        if process.steps_left <= 0:
+            process.steps_left = None
+            self.world.context.copy().run(process.on_doom)
+
+    def _move_time(self) -> None:
+        while self._timers and self._timers[0][2].cancelled():
+            heapq.heappop(self._timers)
+        if not self._timers:
+            raise LoopStarved("nothing can run and no timer is set")
+        when = self._timers[0][0]
+        self._now = max(self._now, when)
+        self._ran_since_time_moved = 0
+        while self._timers and self._timers[0][0] <= self._now:
+            _, _, handle, context = heapq.heappop(self._timers)
+            if not handle.cancelled():
+                self._make_ready(handle, context)
+
+    def _process_events(self, event_list: object) -> None:
+        raise NotImplementedError  # there is no selector
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps who would have to be woken."""
+
+
+class _NumberedTask(asyncio.Task[Any]):
+    """A task whose place in a set goes by when it was made, and not by where in memory: sets of tasks are cancelled."""
+
+    def __init__(self, work: Any, *, loop: asyncio.AbstractEventLoop, number: int, **options: Any) -> None:
+        self._number = number  # before anything can put it into a set
+        super().__init__(work, loop=loop, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+def _numbered_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
+    assert isinstance(loop, SimLoop)  # noqa: S101 - whose factory this is
+    return _NumberedTask(work, loop=loop, number=next(loop.task_numbers), **options)

@@ -1,0 +1,141 @@
+"""From a long run of bad luck to the few strokes that matter: delta debugging over the plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from kube_fairlead.base.clock import RealClock
+from kube_fairlead_lab.sim.plan import Deed
+from kube_fairlead_lab.sim.running import Outcome, run
+from kube_fairlead_lab.sim.scenario import Scenario
+from kube_fairlead_lab.sim.stage import Violation
+
+__all__ = ["Shrunk", "is_same_kind", "shrink"]
+
+Play = Callable[[int, Scenario, Sequence[Deed]], Outcome]
+
+_MOST_RUNS: Final = 100
+_MOST_SECONDS: Final = 300.0
+# What tells one failure from another of its kind: what is in brackets or quotes, and every word with a number in it.
+_PARTICULARS: Final = re.compile(r"\{.*\}|\[[^\]]*\]|'[^']+'|[^\s,:;]*\d[^\s,;]*")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shrunk:
+    """The smallest plan found that still fails in the same way."""
+
+    scenario: Scenario
+    deeds: tuple[Deed, ...]
+    outcome: Outcome
+    runs: int
+    cut_short: str = ""  # why it may be not as small as it could be
+    is_interrupted: bool = False
+
+
+def is_same_kind(one: Violation, other: Violation) -> bool:
+    """Whether the same rule is broken in the same way, names and numbers aside."""
+    return one.rule == other.rule and _PARTICULARS.sub("…", one.what) == _PARTICULARS.sub("…", other.what)
+
+
+def shrink(
+    failed: Outcome,
+    scenario: Scenario,
+    deeds: Sequence[Deed],
+    *,
+    play: Play = run,
+    most_runs: int = _MOST_RUNS,
+    most_seconds: float = _MOST_SECONDS,
+    on_run: Callable[[int, int], None] = lambda _runs, _deeds: None,
+) -> Shrunk:
+    """Leave out whatever can be left out.
+
+    Every attempt is a whole run, so there is a limit to them and to the time; `on_run` hears how many there were and
+    how many deeds are left. Who interrupts it gets what was found by then.
+    """
+    search = _Search(failed, scenario, tuple(deeds), play, on_run)
+    try:
+        search.look(most_runs, most_seconds)
+    except KeyboardInterrupt:
+        return Shrunk(search.scenario, search.deeds, search.outcome, search.runs, "interrupted", is_interrupted=True)
+    except _Exhausted as limit:
+        return Shrunk(search.scenario, search.deeds, search.outcome, search.runs, str(limit))
+    return Shrunk(search.scenario, search.deeds, search.outcome, search.runs)
+
+
+class _Exhausted(Exception):
+    """There is no more time, or there are no more runs."""
+
+
+class _Search:
+    def __init__(
+        self,
+        failed: Outcome,
+        scenario: Scenario,
+        deeds: tuple[Deed, ...],
+        play: Play,
+        on_run: Callable[[int, int], None],
+    ) -> None:
+        if failed.violation is None:
+            raise ValueError("only a run that failed can be cut down")
+        self._violation = failed.violation
+        self._play = play
+        self._on_run = on_run
+        self._clock = RealClock()
+        self.scenario = scenario
+        self.outcome = failed
+        self.deeds = _happened(deeds, failed)
+        self.runs = 0
+
+    def look(self, most_runs: int, most_seconds: float) -> None:
+        """Until nothing more can be left out.
+
+        Raises:
+            _Exhausted: a limit was reached before.
+        """
+        self._most_runs = most_runs
+        self._most_seconds = most_seconds
+        self._until = self._clock.monotonic() + most_seconds
+        if self.scenario.network is not None:
+            self._attempt(msgspec.structs.replace(self.scenario, network=None), self.deeds)
+        if self.deeds:
+            self._attempt(self.scenario, ())
+        self._cut_in_pieces()
+
+    def _cut_in_pieces(self) -> None:
+        """Zeller's ddmin: drop halves, then quarters, and so on down to single deeds."""
+        pieces = 2
+        while len(self.deeds) > 1:
+            size = max(1, -(-len(self.deeds) // pieces))
+            starts = range(0, len(self.deeds), size)
+            if any(self._attempt(self.scenario, self._without(start, size)) for start in starts):
+                pieces = max(2, pieces - 1)
+            elif size == 1:
+                return
+            else:
+                pieces = min(len(self.deeds), pieces * 2)
+
+    def _without(self, start: int, size: int) -> tuple[Deed, ...]:
+        return self.deeds[:start] + self.deeds[start + size :]
+
+    def _attempt(self, scenario: Scenario, deeds: tuple[Deed, ...]) -> bool:
+        if self.runs >= self._most_runs:
+            raise _Exhausted(f"stopped after {self._most_runs} runs")
+        if self._clock.monotonic() >= self._until:
+            raise _Exhausted(f"stopped after {self._most_seconds:g} s")
+        outcome = self._play(self.outcome.seed, scenario, deeds)
+        self.runs += 1
+        fails = outcome.violation is not None and is_same_kind(outcome.violation, self._violation)
+        if fails:
+            self.scenario, self.deeds, self.outcome = scenario, _happened(deeds, outcome), outcome
+        self._on_run(self.runs, len(self.deeds))
+        return fails
+
+
+def _happened(deeds: tuple[Deed, ...], outcome: Outcome) -> tuple[Deed, ...]:
+    """Without what was planned for later: it had not happened yet, so it can be left out without a look."""
+    return tuple(deed for deed in deeds if deed.at <= outcome.virtual_seconds)

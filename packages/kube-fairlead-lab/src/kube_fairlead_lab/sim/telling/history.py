@@ -1,0 +1,105 @@
+"""The whole history: one entry after another, as it happened."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from kube_fairlead_lab.sim.commits import Commit
+from kube_fairlead_lab.sim.plan import Deed
+from kube_fairlead_lab.sim.telling import words
+from kube_fairlead_lab.sim.telling.authors import Authors
+from kube_fairlead_lab.sim.telling.chronicle import Refusal, Write
+from kube_fairlead_lab.sim.trace import LUCK, Fact
+
+__all__ = ["Entry", "names_in", "tell"]
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*")
+_LIFE: Final = re.compile(r"(?<=\w)[#_]\d+\b")  # which life of a process it is: agent-1#2, and a holder's manager-1_2
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Entry:
+    """One line: who did what at which virtual time, and what it is about."""
+
+    at: float
+    who: str
+    what: str
+    names: frozenset[str]
+    stroke: Deed | None = None
+    about: str = ""  # what has changed on the server's disk, where something has
+    revision: int = 0
+    is_minor: bool = False
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether something has changed on the server's disk; whoever asked for that has done it."""
+        return bool(self.revision)
+
+    def __str__(self) -> str:
+        tag = ""
+        if self.stroke is not None:
+            tag = f"  [{self.stroke.number}]" if self.who == LUCK else f"  [{self.stroke.number} {self.stroke.kind}]"
+        if self.is_durable:
+            tag = f"  @{self.revision}"
+        return f"{self.at:12.6f}  {self.who:<17} {self.what}{tag}"
+
+
+def names_in(text: str) -> frozenset[str]:
+    """Every word that may be a name: of a party without the number of its life, of an object without its namespace."""
+    return frozenset(found.rstrip(".") for found in _NAME.findall(_LIFE.sub("", text)))
+
+
+def tell(facts: Sequence[Fact]) -> tuple[Entry, ...]:
+    """Make words of all facts."""
+    authors = Authors()
+    # A stroke that somebody felt is told where it was felt.
+    felt = {fact.stroke.number for fact in facts if fact.stroke is not None and fact.who != LUCK}
+    entries: list[Entry] = []
+    for number, fact in enumerate(facts):
+        match fact.what:
+            case str(text):
+                if fact.who == LUCK and fact.stroke is not None and fact.stroke.number in felt:
+                    continue
+                if fact.who == "apiserver" and text.startswith("starts"):
+                    authors.server_died()
+                entries.append(Entry(fact.at, fact.who, text, names_in(f"{fact.who} {text}"), fact.stroke))
+            case Write() as write:
+                authors.begun(fact.at, write)
+            case Refusal(write):
+                entries.append(_refused(fact.at, write))
+            case Commit() as commit:
+                entries.append(_changed(fact.at, authors.of(commit, number), commit))
+            case other:
+                raise TypeError(f"nobody can tell {other!r}")
+    return tuple(entries)
+
+
+def _changed(at: float, author: str, commit: Commit) -> Entry:
+    said = words.describe(commit)
+    names = names_in(" ".join((author, f"{commit.revision}", *said.names)))
+    return Entry(at, author, said.text, names, about=said.about, revision=commit.revision, is_minor=said.is_minor)
+
+
+def _refused(at: float, write: Write) -> Entry:
+    info, response = write.info, write.response
+    what = "/".join(part for part in (info.resource, info.namespace, info.name, info.subresource) if part)
+    status, why = 0, ""
+    if response is not None:
+        status = response.status
+        why = _message(response.body)
+    text = f"fails to {info.verb} {what}: {status} {why}".rstrip()
+    return Entry(at, write.party, text, names_in(f"{write.party} {info.name}"))
+
+
+def _message(body: object) -> str:
+    text = body if isinstance(body, bytes) else b"".join(body) if isinstance(body, list) else b""
+    try:
+        said = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return ""
+    return str(said.get("message", "")) if isinstance(said, dict) else ""

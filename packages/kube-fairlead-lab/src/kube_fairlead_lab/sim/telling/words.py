@@ -1,0 +1,197 @@
+"""Words for one durable change: what the object is, and what became different about it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, Final
+
+from kube_fairlead.api.time import parse_time
+from kube_fairlead_lab.sim.clock import EPOCH
+from kube_fairlead_lab.sim.commits import EVENTS, LEASES, NODES, PODS, RECORDS, THINGS, TRANSITIONS, Commit
+
+__all__ = ["Words", "describe", "seconds"]
+
+Json = dict[str, Any]
+
+_KINDS: Final = {
+    EVENTS: "event",
+    LEASES: "lease",
+    NODES: "node",
+    PODS: "pod",
+    THINGS: "thing",
+    TRANSITIONS: "transition",
+    RECORDS: "record",
+}
+# What changes with everything else, or says nothing that the rest does not.
+_BORING: Final = frozenset({"apiVersion", "kind", "managedFields", "resourceVersion", "generation", "selfLink"})
+_BORING_OF_PODS: Final = frozenset(
+    {"containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime", "qosClass", "observedGeneration"}
+)
+_TOLD_OF_PODS: Final = frozenset({"Ready", "DisruptionTarget"})  # of their conditions
+# What a claim freezes is worth a word only when it changes; that it is claimed, and until when, is told anyway.
+_FIRST_UNTOLD: Final = frozenset(
+    {
+        "claimTime",
+        "claimedBy",
+        "driver",
+        "firstSeenTime",
+        "nodeUID",
+        "transition.uid",
+        "transition.start",
+        "transition.end",
+    }
+)
+_PROGRESS: Final = "progress."
+_SHORT: Final = 40
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Words:
+    """What can be said of a change."""
+
+    text: str
+    about: str  # the name of what has changed
+    names: frozenset[str]  # of that, and of all that it is about
+    is_minor: bool = False  # such as the hundredth renewal
+
+
+def seconds(time: str) -> str:
+    """A time of day as what it is here: so many virtual seconds after the beginning."""
+    return f"{(parse_time(time) - EPOCH).total_seconds():g} s"
+
+
+def describe(commit: Commit) -> Words:
+    """Say what one commit did."""
+    item = commit.after or commit.before or {}
+    subject, places = _subject(commit, item)
+    text, is_minor = _text(commit, subject)
+    name = str(item["metadata"]["name"])
+    return Words(text, name, frozenset({name, *places, *_holders(commit)}), is_minor)
+
+
+def _text(commit: Commit, subject: str) -> tuple[str, bool]:
+    """The words, and whether they matter little."""
+    before, after = commit.before, commit.after
+    if after is None:
+        return f"{subject} is gone{_end(before or {})}", False
+    if before is None:
+        return f"makes {subject}{_beginning(commit.table, after)}", False
+    if commit.table == LEASES and _holder(before) != _holder(after):
+        return f"{subject}: {_handover(before, after)}", False
+    if commit.table == LEASES:
+        return f"renews {subject}", True
+    if commit.table == RECORDS:
+        return f"{subject}: has {len(after.get('entries', ()))} entries", False
+    changes = list(_changes(commit.table, before, after))
+    told = ", ".join(text for _, text in changes) or "is written as it was"
+    return f"{subject}: {told}", all(path.startswith(_PROGRESS) for path, _ in changes)
+
+
+def _subject(commit: Commit, item: Json) -> tuple[str, list[str]]:
+    """What it is, and the node that it is on."""
+    name, spec = str(item["metadata"]["name"]), item.get("spec", {})
+    kind = _KINDS[commit.table]
+    if commit.table == EVENTS:
+        node = str(spec["bindingNode"])
+        return f"{kind} {name} ({spec['transitionName']} of {node})", [node]
+    if commit.table == PODS and spec.get("nodeName"):
+        return f"{kind} {name} on {spec['nodeName']}", [str(spec["nodeName"])]
+    return f"{kind} {commit.key if commit.table == LEASES else name}", []
+
+
+def _beginning(table: str, item: Json) -> str:
+    metadata, spec = item["metadata"], item.get("spec", {})
+    told = [f"with finalizer {one}" for one in metadata.get("finalizers", ())]
+    if table == EVENTS:
+        told += [f"{key.rpartition('/')[2]}={value}" for key, value in metadata.get("annotations", {}).items()]
+        told += [f"at once {status}" for status in [item.get("status", {}).get("claimStatus")] if status]
+    if table == LEASES:
+        told.append(f"held by {_holder(item) or 'nobody'}")
+    if table == NODES and spec.get("providerID"):
+        told.append(str(spec["providerID"]))
+    return f", {', '.join(told)}" if told else ""
+
+
+def _end(item: Json) -> str:
+    """What it was like when it went."""
+    metadata, status = item["metadata"], item.get("status", {})
+    told = [f"was {state}" for state in [status.get("claimStatus") or status.get("phase")] if state]
+    told += [f"held by finalizer {one}" for one in metadata.get("finalizers", ())]
+    if "deletionTimestamp" not in metadata:
+        told.append("at once")
+    return f" ({', '.join(told)})" if told else ""
+
+
+def _handover(before: Json, after: Json) -> str:
+    was, now = _holder(before), _holder(after)
+    spec = before.get("spec", {})
+    if not was or not spec.get("renewTime"):
+        return f"nobody -> {now}"
+    lasted = f"renewed at {seconds(spec['renewTime'])}, for {spec.get('leaseDurationSeconds')} s"
+    return f"{was} -> {now or 'nobody'} ({lasted}, by the clock of {was})"
+
+
+def _holder(lease: Json | None) -> str:
+    return "" if lease is None else str(lease.get("spec", {}).get("holderIdentity") or "")
+
+
+def _holders(commit: Commit) -> list[str]:
+    holders = (_holder(commit.before), _holder(commit.after)) if commit.table == LEASES else ()
+    return [name for name in holders if name]
+
+
+def _changes(table: str, before: Json, after: Json) -> Iterator[tuple[str, str]]:
+    """Where something changed, and how that is said."""
+    was, now = dict(_flat(table, before)), dict(_flat(table, after))
+    for path in [*now, *(path for path in was if path not in now)]:
+        old, new = was.get(path), now.get(path)
+        if old == new or (old is None and path in _FIRST_UNTOLD):
+            continue
+        if old is None:
+            yield path, f"{path} {new}" if new else f"gets {path}"
+        elif new is None:
+            yield path, f"loses {path}"
+        else:
+            yield path, f"{path} {old or 'nothing'} -> {new or 'nothing'}"
+
+
+def _flat(table: str, item: Json) -> Iterator[tuple[str, str]]:
+    """Every value by a short path. Lists go by what their entries are called."""
+    if table == EVENTS and "claimStatus" not in item.get("status", {}):
+        yield "claimStatus", "Pending"
+    for part in ("metadata", "spec", "status"):
+        for key, value in item.get(part, {}).items():
+            if key in _BORING or (table == PODS and key in _BORING_OF_PODS):
+                continue
+            if key == "conditions":
+                yield from _conditions(table, value)
+            elif key == "finalizers":
+                yield from ((f"finalizer {one}", "") for one in value)
+            elif key in {"annotations", "labels"}:
+                yield from ((f"{key[:-1]} {name}", _short(told)) for name, told in value.items())
+            elif key == "taints":
+                yield from ((f"taint {one['key']}", str(one.get("effect"))) for one in value)
+            else:
+                yield from _leaves(key, value)
+
+
+def _conditions(table: str, conditions: list[Json]) -> Iterator[tuple[str, str]]:
+    for one in conditions:
+        if table != PODS or one["type"] in _TOLD_OF_PODS:
+            reason = f" ({one['reason']})" if one.get("reason") else ""
+            yield f"condition {one['type']}", f"{one.get('status')}{reason}"
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= _SHORT else f"{value[: _SHORT - 3]}..."
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(f"{path}.{key}", inner)
+    elif isinstance(value, str) and path.endswith(("Time", "Timestamp", "sla")):
+        yield path, seconds(value) if value.endswith("Z") else value
+    else:
+        yield path, str(value)

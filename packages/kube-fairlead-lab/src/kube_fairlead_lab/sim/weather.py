@@ -1,0 +1,309 @@
+"""Bad luck and busy people: brings about what is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from kube_fairlead.base.randomness import Randomness, SeededRandomness
+from kube_fairlead_lab.sim.cast.clouds import SimCloud, Trouble
+from kube_fairlead_lab.sim.cast.drivers import DriverHost, Release
+from kube_fairlead_lab.sim.cast.machines import SimMachine
+from kube_fairlead_lab.sim.cast.server import SERVER
+from kube_fairlead_lab.sim.cast.users import Users
+from kube_fairlead_lab.sim.checkers.leaders import Leaders
+from kube_fairlead_lab.sim.lines import Line
+from kube_fairlead_lab.sim.network import Way
+from kube_fairlead_lab.sim.plan import FAULTS, Deed
+from kube_fairlead_lab.sim.scenario import NetworkFaults
+from kube_fairlead_lab.sim.stage import Actor, Stage
+from kube_fairlead_lab.sim.trace import LUCK, Trace
+
+__all__ = ["Weather"]
+
+Act = Callable[[Randomness], Awaitable[None] | None]
+
+_PAUSES = (1.0, 6.0, 15.0, 35.0, 70.0, 90.0)
+_CUTS = (0.5, 3.0, 12.0, 35.0, 70.0)
+_AT_LEADERS = 0.6  # what happens to one of several replicas mostly happens to the one that matters
+_KINDS = ("agent-", "agent-", "kubelet-", "driver-", "drain-", "manager-", "ccm-", "operator-", "operator-")
+_ON_THE_NETWORK = ("agent-", "agent-", "kubelet-", "drain-", "manager-", "manager-", "ccm-", "ccm-", "operator-")
+_STEPS_MAX = 60
+_WAYS = (Way.BOTH, Way.BOTH, Way.IN, Way.OUT)
+_CUT_OFF = {Way.BOTH: "is cut off", Way.IN: "hears nothing", Way.OUT: "is not heard"}
+_JUMPS = (-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)
+
+
+class Weather:
+    """How each planned thing is done."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        users: Users,
+        leaders: Leaders,
+        clouds: dict[str, SimCloud],
+        drivers: list[DriverHost],
+        machines: dict[str, SimMachine],
+        release: Release,
+    ) -> None:
+        self._release = release
+        self._gone: set[str] = set()  # drivers that are away for a while, by their actors' names
+        self._stage = stage
+        self._users = users
+        self._leaders = leaders
+        self._clouds = clouds
+        self._drivers = drivers
+        self._machines = machines
+        self._acts: dict[str, Act] = {
+            "server_crash": lambda chance: stage.crash(stage.actors[SERVER], _steps(chance)),
+            "disk_full": self._disk_full,
+            "disk_slow": self._disk_slow,
+            "agent_crash": lambda chance: self._kill("agent-", chance),
+            "manager_crash": lambda chance: self._kill("manager-", chance),
+            "manager_yield": self._yield,
+            "cloud_manager_crash": lambda chance: self._kill("ccm-", chance),
+            "driver_death": lambda chance: self._kill(chance.choice(["driver-", "drain-"]), chance),
+            "driver_gone": self._driver_gone,
+            "driver_release": self._driver_release,
+            "transition_deleted": users.delete_a_transition,
+            "kubelet_crash": lambda chance: self._kill("kubelet-", chance),
+            "machine_shutdown": self._machine_shutdown,
+            "machine_disk_full": self._machine_disk_full,
+            "pause": self._pause,
+            "partition": self._partition,
+            "driver_partition": lambda chance: self._cut_line(self._drivers_line(chance), chance),
+            "cloud_partition": self._cloud_partition,
+            "clock_jump": self._clock_jump,
+            "cloud_silence": lambda chance: self._cloud_trouble(Trouble.SILENT, 1.0, chance),
+            "cloud_empty": lambda chance: self._cloud_trouble(Trouble.EMPTY, 1.0, chance),
+            "cloud_wrong": self._cloud_wrong,
+            "cloud_late": lambda chance: self._cloud_trouble(Trouble.LATE, 10.0, chance),
+            "cloud_confused": self._cloud_confused,
+            "node_annotated": users.annotate_a_node,
+            "machine_gone": users.lose_a_machine,
+            "node_recreated": users.recreate_a_node,
+            "finalizer_removed": users.remove_a_finalizer,
+            "deadline_rewritten": users.rewrite_a_deadline,
+            "power_loss": lambda chance: self._machine(chance).lose_power(),
+            "event_wanted": users.ask_for_event,
+            "event_unwanted": users.delete_an_event,
+            "thing_touched": users.touch_things,
+            "maintenance_wanted": users.maintain_nodes,
+        }
+
+    async def rage(self, deeds: Sequence[Deed], network: NetworkFaults | None, *, seconds: float) -> None:
+        """Let it all happen. It lasts as long as it was to last, however few the deeds are."""
+        stage = self._stage
+        stage.network.faults = network
+        began = stage.clock.monotonic()
+        for deed in deeds:
+            await stage.clock.sleep(max(0.0, began + deed.at - stage.clock.monotonic()))
+            if deed.kind in FAULTS:
+                stage.network.injected[deed.kind] += 1
+            with stage.trace.stroke(deed):
+                stage.trace.add(LUCK, deed.kind)
+                doing = self._acts[deed.kind](SeededRandomness(deed.seed))
+            if doing is not None:
+                stage.loop.start(stage.loop.world, _finish(doing, stage.trace, deed), name=deed.kind)
+        await stage.clock.sleep(max(0.0, began + seconds - stage.clock.monotonic()))
+
+    def calm(self) -> None:
+        """Everything is well from now on: processes run, disks have room, clouds answer."""
+        stage = self._stage
+        stage.trace.add("weather", "calms down")
+        stage.network.faults = None
+        stage.disk.is_full = False
+        stage.disk.slowness = 1.0
+        for cloud in self._clouds.values():
+            cloud.troubles.clear()
+            cloud.forgotten.clear()
+            cloud.said_off.clear()
+        for line in stage.lines.values():
+            line.heal()
+        for driver in self._drivers:
+            driver.is_troubled = False
+        for machine in self._machines.values():
+            machine.is_troubled = machine.is_disk_full = False
+        for name in sorted(self._gone):
+            self._bring_back(self._machines[name.partition("-")[2]], name)
+        if self._release.number % 3 == 2:
+            self._release.number += 1  # no transition of a user has the name of what this release offers
+        for actor in stage.actors.values():
+            stage.network.heal(actor.name)
+            if actor.process is not None and actor.process.is_paused:
+                stage.loop.resume(actor.process)
+            if actor.name.startswith(("driver-", "drain-")):
+                # Whatever hangs in one is let go of by a restart.
+                stage.kill(actor, "restarted")
+
+    async def _driver_gone(self, chance: Randomness) -> None:
+        """A driver dies and stays away for long, best while its work has no deadline; its socket is left behind."""
+        machine = self._machine(chance)
+        name = f"{chance.choice(['driver', 'driver', 'drain'])}-{machine.node_name}"
+        if busy := self._users.busy_without_a_deadline():
+            machine = self._machines[chance.choice(busy)]
+            name = f"driver-{machine.node_name}"
+        self._stage.halt(self._stage.actors[name])
+        self._gone.add(name)
+        await self._stage.clock.sleep(chance.uniform(40.0, 150.0))
+        self._bring_back(machine, name)
+
+    def _bring_back(self, machine: SimMachine, name: str) -> None:
+        self._gone.discard(name)
+        if machine.is_on:
+            self._stage.revive(self._stage.actors[name])
+
+    async def _driver_release(self, chance: Randomness) -> None:
+        """A new version comes out, which offers something else; the drivers are restarted one after the other."""
+        self._release.number += 1
+        self._stage.trace.add("user", f"rolls out release {self._release.number} of the drivers")
+        for node in sorted(self._machines):
+            await self._stage.clock.sleep(chance.uniform(0.0, 8.0))
+            self._stage.kill(self._stage.actors[f"driver-{node}"], "restarted")
+
+    def _actor(self, prefix: str, chance: Randomness) -> Actor:
+        leading = [name for name in self._leaders.leading() if name.startswith(prefix)]
+        if prefix and leading and chance.random() < _AT_LEADERS:
+            return self._stage.actors[chance.choice(leading)]
+        return self._stage.actors[chance.choice([name for name in self._stage.actors if name.startswith(prefix)])]
+
+    def _kill(self, prefix: str, chance: Randomness) -> None:
+        self._stage.crash(self._actor(prefix, chance), _steps(chance))
+
+    def _yield(self, chance: Randomness) -> None:
+        name = self._actor(chance.choice(["manager-", "ccm-"]), chance).name
+        process = self._stage.actors[name].process
+        if process is not None and process.is_alive:
+            self._stage.trace.add(name, "is asked to yield")
+            # In its own context, as a signal handler runs in its own process.
+            self._stage.loop.call_soon(self._leaders.managers[name].step_down, context=process.context.copy())
+
+    def _pause(self, chance: Randomness) -> None:
+        self._stage.pause(self._actor(chance.choice(_KINDS), chance), chance.choice(_PAUSES))
+
+    async def _partition(self, chance: Randomness) -> None:
+        stage = self._stage
+        actor = self._actor(chance.choice(_ON_THE_NETWORK), chance)
+        seconds = chance.choice(_CUTS)
+        way = chance.choice(_WAYS)
+        stage.trace.add(actor.name, f"{_CUT_OFF[way]} for {seconds} s")
+        stage.network.cut(actor.name, way)
+        await stage.clock.sleep(seconds)
+        stage.network.heal(actor.name)
+        actor.disturbed_at = stage.loop.time()
+
+    def _drivers_line(self, chance: Randomness) -> Line:
+        lines = self._stage.lines
+        return lines[chance.choice([name for name in lines if name.startswith(("agent-", "manager-"))])]
+
+    async def _cloud_partition(self, chance: Randomness) -> None:
+        """A manager loses its cloud just when it has something to ask: one of its nodes is not heard of."""
+        cloud = self._cloud(chance)
+        line = cloud.lines[self._actor(f"ccm-{cloud.name}-", chance).name]
+        if cloud.machines:
+            await self._users.doubt_a_node(chance.choice(sorted(cloud.machines)))
+        await self._stage.clock.sleep(chance.uniform(0.0, 6.0))
+        await self._cut_line(line, chance)
+
+    async def _cut_line(self, line: Line, chance: Randomness) -> None:
+        stage = self._stage
+        if line.is_cut:
+            return
+        seconds = chance.choice(_CUTS)
+        stage.trace.add(line.name, f"is cut for {seconds} s")
+        line.cut()
+        await stage.clock.sleep(seconds)
+        line.heal()
+
+    async def _clock_jump(self, chance: Randomness) -> None:
+        actor = self._actor("", chance)
+        seconds = chance.choice(_JUMPS)
+        self._stage.trace.add(actor.name, f"clock jumps by {seconds} s")
+        actor.clock.jump(seconds)
+        await self._stage.clock.sleep(60.0)
+        actor.clock.jump(-seconds)  # somebody has noticed
+        actor.disturbed_at = self._stage.loop.time()
+
+    async def _machine_shutdown(self, chance: Randomness) -> None:
+        machine = self._machine(chance)
+        machine.go_down()
+        draw = chance.random()
+        await self._stage.clock.sleep(chance.uniform(0.0, 12.0))
+        if draw < 0.25:
+            machine.call_off()
+        elif draw < 0.7 and machine.preparing:
+            self._stage.kill(self._stage.actors[f"agent-{machine.node_name}"])
+
+    async def _machine_disk_full(self, chance: Randomness) -> None:
+        machine = self._machine(chance)
+        seconds = chance.uniform(1.0, 30.0)
+        self._stage.trace.add(machine.node_name, f"the machine's disk is full for {seconds:.1f} s")
+        machine.is_disk_full = True
+        await self._stage.clock.sleep(seconds)
+        machine.is_disk_full = False
+
+    def _machine(self, chance: Randomness) -> SimMachine:
+        return self._machines[chance.choice(sorted(self._machines))]
+
+    async def _disk_full(self, chance: Randomness) -> None:
+        seconds = chance.uniform(0.1, 5.0)
+        self._stage.trace.add("disk", f"is full for {seconds:.1f} s")
+        self._stage.disk.is_full = True
+        await self._stage.clock.sleep(seconds)
+        self._stage.disk.is_full = False
+        self._stage.disk.well_since = self._stage.loop.time()
+
+    async def _disk_slow(self, chance: Randomness) -> None:
+        seconds = chance.uniform(1.0, 20.0)
+        self._stage.trace.add("disk", f"is slow for {seconds:.1f} s")
+        self._stage.disk.slowness = 300.0
+        await self._stage.clock.sleep(seconds)
+        self._stage.disk.slowness = 1.0
+        self._stage.disk.well_since = self._stage.loop.time()
+
+    async def _cloud_trouble(
+        self, trouble: Trouble, at_least_seconds: float, chance: Randomness, cloud: SimCloud | None = None
+    ) -> None:
+        cloud = cloud or self._cloud(chance)
+        seconds = chance.uniform(at_least_seconds, 60.0)
+        self._stage.trace.add(f"cloud-{cloud.name}", f"{trouble.value} for {seconds:.1f} s")
+        cloud.troubles.add(trouble)
+        await self._stage.clock.sleep(seconds)
+        cloud.troubles.discard(trouble)
+
+    async def _cloud_wrong(self, chance: Randomness) -> None:
+        """It leaves out a machine that is there, or says that it is shut down; and its node is not ready just then."""
+        cloud = self._cloud(chance)
+        if not cloud.machines:
+            return
+        name = chance.choice(sorted(cloud.machines))
+        wrong = chance.choice([cloud.forgotten, cloud.said_off])
+        self._stage.trace.add(f"cloud-{cloud.name}", f"is wrong about {name}")
+        wrong.add(name)
+        await self._users.doubt_a_node(name)
+        await self._stage.clock.sleep(chance.uniform(5.0, 60.0))
+        wrong.discard(name)
+
+    async def _cloud_confused(self, chance: Randomness) -> None:
+        """Its provider answers nonsense, just when it is asked about a machine that the list has left out."""
+        cloud = self._cloud(chance)
+        if not cloud.machines:
+            return
+        name = chance.choice(sorted(cloud.machines))
+        cloud.forgotten.add(name)
+        await self._users.doubt_a_node(name)
+        await self._cloud_trouble(Trouble.CONFUSED, 10.0, chance, cloud)
+        cloud.forgotten.discard(name)
+
+    def _cloud(self, chance: Randomness) -> SimCloud:
+        return self._clouds[chance.choice(sorted(self._clouds))]
+
+
+def _steps(chance: Randomness) -> int:
+    """After how many steps a process dies: mostly few, for what follows a wait is where things are half done."""
+    return 1 + int(chance.random() ** 2 * _STEPS_MAX)
+
+
+async def _finish(doing: Awaitable[None], trace: Trace, deed: Deed) -> None:
+    with trace.stroke(deed):
+        await doing

@@ -1,0 +1,338 @@
+"""Was what clients saw possible? A record of operations on an API server, and the judge over it.
+
+An API server promises that every object behaves as if its operations happened one after another, each at one moment
+between its call and its answer (it is *linearizable*), that revisions grow in that order across all objects, and that
+a watch tells of the changes in the order of their revisions, without gaps. A test records what its clients asked and
+were answered (`History`), breaks whatever it likes meanwhile, and asks for a verdict:
+
+- `check` searches, object by object, for an order that explains every answer. An operation without an answer (the
+  connection broke, the server was killed) may have happened at any time after its call, or never.
+- `check_watch` holds the events of one watch against the same record.
+
+The search is the one of Wing and Gong with the memory that Lowe added, as the checker porcupine does it. It takes
+exponential time only where many operations on one object without an answer overlap.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import assert_never
+
+from kube_fairlead.base.clock import Clock
+
+__all__ = [
+    "Action",
+    "Create",
+    "Delete",
+    "Event",
+    "Get",
+    "History",
+    "HistoryImpossible",
+    "Operation",
+    "Outcome",
+    "Put",
+    "Refused",
+    "Saw",
+    "Stored",
+    "check",
+    "check_watch",
+]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Create:
+    """Make an object with this value."""
+
+    value: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Put:
+    """Give an object this value; with ``expected`` only when it is at that revision."""
+
+    value: str
+    expected: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove an object; with ``expected`` only when it is at that revision."""
+
+    expected: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Get:
+    """Look at an object."""
+
+
+Action = Create | Put | Delete | Get
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stored:
+    """A write was acknowledged with this revision; 0 when the answer does not tell it, as a deletion's does not."""
+
+    revision: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Saw:
+    """A read found this; ``value`` is None when there was no object, and then the revision means nothing."""
+
+    value: str | None
+    revision: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refused:
+    """A write was refused because of what is stored: the object exists already, does not exist, or is newer."""
+
+    exists: bool
+
+
+Outcome = Stored | Saw | Refused
+
+
+@dataclasses.dataclass(slots=True, eq=False)
+class Operation:
+    """What one client asked about one object, and what it was answered; None while, or if, there is no answer."""
+
+    client: str
+    key: str
+    action: Action
+    called: float
+    answered: float = float("inf")
+    outcome: Outcome | None = None
+
+    def __str__(self) -> str:
+        answer = "no answer" if self.outcome is None else f"{self.outcome} at {self.answered:.6f}"
+        return f"{self.client} {self.key} {self.action} at {self.called:.6f}: {answer}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Event:
+    """What a watch told: ADDED, MODIFIED or DELETED, of which object, with which value, at which revision."""
+
+    kind: str
+    key: str
+    value: str
+    revision: int
+
+
+class HistoryImpossible(AssertionError):
+    """No order of the recorded operations explains what was seen; the message shows where the explanation ends."""
+
+
+class History:
+    """The record. Every client's operations go in as they happen, from any number of tasks of one loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.operations: list[Operation] = []
+
+    def call(self, client: str, key: str, action: Action) -> Operation:
+        """A client is about to send something."""
+        operation = Operation(client, key, action, self._clock.monotonic())
+        self.operations.append(operation)
+        return operation
+
+    def answer(self, operation: Operation, outcome: Outcome) -> None:
+        """It was answered. An operation whose outcome stays unknown is never answered."""
+        operation.outcome = outcome
+        operation.answered = self._clock.monotonic()
+
+    def forget(self, operation: Operation) -> None:
+        """It certainly had no effect and tells nothing: it never reached the server, or was refused unread."""
+        self.operations.remove(operation)
+
+
+# An object as it may be: None when there is none. A revision of 0 is one that nobody has been told yet.
+_State = tuple[str, int] | None
+
+
+def check(operations: Sequence[Operation]) -> None:
+    """Judge a whole record. Raises HistoryImpossible."""
+    _check_revisions(operations)
+    by_key: dict[str, list[Operation]] = {}
+    for operation in operations:
+        by_key.setdefault(operation.key, []).append(operation)
+    for key, of_key in by_key.items():
+        _check_object(key, of_key)
+
+
+def _check_revisions(operations: Iterable[Operation]) -> None:
+    """Every write has a revision of its own, and one that was acknowledged before another was sent has the lower."""
+    stored = [one for one in operations if isinstance(one.outcome, Stored) and one.outcome.revision]
+    highest = 0
+    highest_of: Operation | None = None
+    # Going through calls and answers in time: a call's revision must exceed all that were answered before it.
+    moments = sorted([(one.called, 1, one) for one in stored] + [(one.answered, 0, one) for one in stored], key=_moment)
+    seen: dict[int, Operation] = {}
+    floor: dict[int, tuple[int, Operation | None]] = {}
+    for _, is_call, one in moments:
+        revision = _revision(one)
+        if is_call:
+            floor[id(one)] = (highest, highest_of)
+            continue
+        if revision in seen:
+            raise HistoryImpossible(f"two writes were given revision {revision}:\n  {seen[revision]}\n  {one}")
+        seen[revision] = one
+        below, earlier = floor[id(one)]
+        if revision <= below:
+            raise HistoryImpossible(f"an earlier write was given a higher revision:\n  {earlier}\n  {one}")
+        if revision > highest:
+            highest, highest_of = revision, one
+
+
+def _moment(entry: tuple[float, int, Operation]) -> tuple[float, int]:
+    # At the same moment a call counts as before an answer: that demands less.
+    return entry[0], -entry[1]
+
+
+def _revision(operation: Operation) -> int:
+    return operation.outcome.revision if isinstance(operation.outcome, Stored | Saw) else 0
+
+
+def _check_object(key: str, operations: list[Operation]) -> None:
+    """Search for an order; depth first, never the same set of operations and state twice."""
+    operations = sorted(operations, key=lambda one: one.called)
+    must = sum(1 << place for place, one in enumerate(operations) if one.outcome is not None)
+    tried: set[tuple[int, _State]] = set()
+    pending: list[tuple[int, _State]] = [(0, None)]
+    furthest, furthest_state = 0, None
+    while pending:
+        done, state = pending.pop()
+        if done & must == must:
+            return
+        if (done, state) in tried:
+            continue
+        tried.add((done, state))
+        if (done & must).bit_count() > (furthest & must).bit_count():
+            furthest, furthest_state = done, state
+        for place in _may_be_next(operations, done):
+            pending += [(done | 1 << place, after) for after in _steps(state, operations[place])]
+    raise HistoryImpossible(_explain(key, operations, furthest, furthest_state))
+
+
+def _may_be_next(operations: list[Operation], done: int) -> list[int]:
+    """What may have happened next: all that was called before the first answer among what is left."""
+    left = [place for place in range(len(operations)) if not done >> place & 1]
+    first_answer = min(operations[place].answered for place in left)
+    # The last one is tried first, so the order of their calls is what is tried first of all.
+    return [place for place in reversed(left) if operations[place].called <= first_answer]
+
+
+def _steps(state: _State, operation: Operation) -> list[_State]:
+    """The states after an operation that was answered as it was; none when it cannot have been."""
+    outcome = operation.outcome
+    action = operation.action
+    match action:
+        case Get():
+            return _read(state, outcome)
+        case Create(value=value):
+            if isinstance(outcome, Refused):
+                return [state] if state is not None and outcome.exists else []
+            return [] if state is not None else _written(state, value, outcome)
+        case Put(value=value, expected=expected) if isinstance(outcome, Refused):
+            return _refused(state, outcome, expected)
+        case Put(value=value, expected=expected):
+            return [] if state is None or _is_other(state, expected) else _written(state, value, outcome)
+        case Delete(expected=expected) if isinstance(outcome, Refused):
+            return _refused(state, outcome, expected)
+        case Delete(expected=expected):
+            fits = state is not None and not _is_other(state, expected) and _is_later(state, outcome)
+            return [None] if fits else []
+        case _:
+            assert_never(action)
+
+
+def _read(state: _State, outcome: Outcome | None) -> list[_State]:
+    if not isinstance(outcome, Saw):
+        return [state]
+    if outcome.value is None or state is None:
+        return [state] if outcome.value is None and state is None else []
+    value, revision = state
+    if value != outcome.value or revision not in {0, outcome.revision}:
+        return []
+    return [(value, outcome.revision)]
+
+
+def _refused(state: _State, outcome: Refused, expected: int | None) -> list[_State]:
+    """Refused rightly: it was not there, or it was there and not at the expected revision."""
+    if state is None:
+        return [] if outcome.exists else [state]
+    is_right = outcome.exists and expected is not None and state[1] != expected
+    return [state] if is_right else []
+
+
+def _written(state: _State, value: str, outcome: Outcome | None) -> list[_State]:
+    if outcome is None:
+        return [(value, 0)]
+    return [(value, _outcome_revision(outcome))] if _is_later(state, outcome) else []
+
+
+def _is_later(state: _State, outcome: Outcome | None) -> bool:
+    revision = 0 if outcome is None else _outcome_revision(outcome)
+    return state is None or not revision or revision > state[1]
+
+
+def _outcome_revision(outcome: Outcome) -> int:
+    return 0 if isinstance(outcome, Refused) else outcome.revision
+
+
+def _is_other(state: tuple[str, int], expected: int | None) -> bool:
+    return expected is not None and state[1] not in {0, expected}
+
+
+def _explain(key: str, operations: list[Operation], done: int, state: _State) -> str:
+    shown = "no object" if state is None else f"value {state[0]!r} at revision {state[1] or 'unknown'}"
+    left = [one for place, one in enumerate(operations) if not done >> place & 1]
+    lines = [f"no order of the operations on {key} explains their answers."]
+    lines.append(
+        f"{done.bit_count()} of {len(operations)} can be explained and lead to {shown}; then one of these fits:"
+    )
+    return "\n".join([*lines, *(f"  {one}" for one in left[:12])])
+
+
+def check_watch(
+    events: Sequence[Event], operations: Sequence[Operation], *, since: int, until: int, keys: Iterable[str]
+) -> None:
+    """Judge what one watch told of these keys after revision ``since``, up to and including ``until``.
+
+    Raises:
+        HistoryImpossible: events are out of order, tell of what nobody wrote, or leave out what was acknowledged.
+    """
+    previous = since
+    for event in events:
+        if event.revision <= previous:
+            raise HistoryImpossible(f"a watch told of revision {event.revision} after {previous}: {event}")
+        previous = event.revision
+    watched = set(keys)
+    writes = [one for one in operations if one.key in watched and not isinstance(one.action, Get)]
+    acknowledged = {one.outcome.revision: one for one in writes if isinstance(one.outcome, Stored)}
+    told = {event.revision: event for event in events}
+    for revision, one in acknowledged.items():
+        if since < revision <= until and revision not in told:
+            raise HistoryImpossible(f"a watch left out revision {revision}: {one}")
+    for event in events:
+        known = acknowledged.get(event.revision)
+        # What was acknowledged by no revision must have been tried by somebody who was told none.
+        tried = [one for one in writes if _revision(one) == 0] if known is None else [known]
+        if not any(_tells_of(event, one) for one in tried):
+            raise HistoryImpossible(f"a watch told of what nobody wrote: {event}\n  {known or 'no such revision'}")
+
+
+def _tells_of(event: Event, operation: Operation) -> bool:
+    if event.key != operation.key or isinstance(operation.outcome, Refused):
+        return False
+    match operation.action:
+        case Create(value=value):
+            return event.kind == "ADDED" and event.value == value
+        case Put(value=value):
+            return event.kind == "MODIFIED" and event.value == value
+        case Delete():
+            return event.kind == "DELETED"
+        case _:
+            return False

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+from kube_fairlead.base.randomness import SeededRandomness
+from kube_fairlead_apiserver.http.messages import Response
+from kube_fairlead_apiserver.routing import RequestInfo
+from kube_fairlead_lab.sim.commits import NODES, Commit
+from kube_fairlead_lab.sim.loop import SimLoop
+from kube_fairlead_lab.sim.plan import Deed
+from kube_fairlead_lab.sim.telling.chronicle import Refusal, Write
+from kube_fairlead_lab.sim.telling.history import names_in, tell
+from kube_fairlead_lab.sim.trace import LUCK, Trace
+
+STROKE = Deed(1.0, "partition", 1, number=17)
+INFO = RequestInfo(path="", verb="patch", is_resource=True, resource=NODES, name="n", subresource="status")
+
+
+def trace() -> Trace:
+    loop = SimLoop(SeededRandomness(1))
+    loop.close()
+    return Trace(loop)
+
+
+def test_a_stroke_is_told_where_it_was_felt() -> None:
+    made = trace()
+    with made.stroke(STROKE):
+        made.add(LUCK, "partition")
+        made.add("agent-1", "is cut off")
+    made.add("agent-1", "waits")
+    assert [str(entry).split(None, 1)[1] for entry in tell(made.facts)] == [
+        "agent-1           is cut off  [17 partition]",
+        "agent-1           waits",
+    ]
+
+
+def test_one_that_nobody_felt_is_told_too() -> None:
+    made = trace()
+    with made.stroke(STROKE):
+        made.add(LUCK, "partition")
+    assert [str(entry).split() for entry in tell(made.facts)] == [["0.000000", "luck", "partition", "[17]"]]
+
+
+def test_changes_are_their_authors_and_refusals_are_told() -> None:
+    made = trace()
+    granted, refused = Write("agent-1", INFO), Write("agent-2", INFO)
+    made.keep(granted)
+    made.keep(refused)
+    refused.response, refused.ended = Response(409, b'{"message":"too late"}'), len(made.facts)
+    made.keep(Refusal(refused))
+    made.keep(Commit(9, NODES, "n", None, {"metadata": {"name": "n"}}, 0.0))
+    assert [(entry.who, entry.what) for entry in tell(made.facts)] == [
+        ("agent-2", "fails to patch nodes/n/status: 409 too late"),
+        ("agent-1", "makes node n"),
+    ]
+
+
+def test_what_is_only_kept_does_not_change_the_hash() -> None:
+    one, other = trace(), trace()
+    other.keep(Write("agent-1", INFO))
+    assert one.digest == other.digest
+    other.seal(b"stored")
+    assert one.digest != other.digest
+
+
+def test_names() -> None:
+    assert names_in("xcloud2://node-1 manager-0_2 agent-n#3, default/web-1.") == {
+        "xcloud2",
+        "node-1",
+        "manager-0",
+        "agent-n",
+        "default",
+        "web-1",
+    }

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import dataclasses
+
+from kube_fairlead_lab.sim.plan import Deed
+from kube_fairlead_lab.sim.stage import Violation
+from kube_fairlead_lab.sim.telling.history import Entry, names_in
+from kube_fairlead_lab.sim.telling.relevance import what_matters
+
+CRASH = Deed(1.0, "agent_crash", 1, number=4)
+WANTED = Deed(1.0, "event_wanted", 1, number=5)
+
+
+def did(at: float, who: str, what: str, stroke: Deed | None = None) -> Entry:
+    return Entry(at, who, what, names_in(f"{who} {what}"), stroke)
+
+
+def stored(at: float, who: str, what: str, about: str) -> Entry:
+    return dataclasses.replace(did(at, who, what), about=about, revision=int(at * 10) + 1)
+
+
+HISTORY = (
+    did(0.0, "apiserver", "starts, life 1"),
+    *(stored(0.0, "user", f"makes node node-{number}", f"node-{number}") for number in (1, 2)),
+    *(did(0.0, f"{kind}-node-{number}", "starts, life 1") for kind in ("agent", "kubelet") for number in (1, 2)),
+    did(1.0, "agent-node-1", "is to be killed after 3 steps, or soon", CRASH),
+    did(2.0, "user", "wants event e-0: reboot of node-1", WANTED),
+    stored(2.1, "user", "makes event e-0 (reboot of node-1)", "e-0"),
+    did(3.0, "user", "wants event e-1: reboot of node-1", WANTED),
+    stored(3.1, "user", "makes event e-1 (reboot of node-1)", "e-1"),
+    stored(3.2, "user", "makes event e-2 (reboot of node-2)", "e-2"),
+    stored(3.3, "agent-node-1", "event e-1 (reboot of node-1): claimStatus Pending -> Claimed", "e-1"),
+    did(3.4, "agent-node-1", "fails to update nodes/node-1: 409"),
+    did(3.5, "agent-node-1", "fails to update nodes/node-1: 409"),
+    did(3.6, "agent-node-2", "does something"),
+    stored(3.7, "agent-node-1", "makes lease a/node-1, held by agent-node-1", "node-1"),
+    did(4.0, "judge", "3: event e-1 lost its finalizer"),
+)
+
+
+def extract(what: str, rule: str = "3", history: tuple[Entry, ...] = HISTORY) -> list[str]:
+    return [line.strip() for line in what_matters(history, Violation(rule, what)).lines]
+
+
+def test_what_is_about_the_named_and_what_hit_them_is_kept() -> None:
+    lines = extract("event e-1 lost its finalizer")
+    assert [line.split()[0] for line in lines] == [
+        "0.000000",  # the server is everybody's
+        "1.000000",  # bad luck a while before
+        "3.000000",
+        "3.100000",
+        "3.300000",
+        "3.400000",  # twice
+        "3.700000",
+        "4.000000",
+    ]
+    assert lines[1].endswith("[4 agent_crash]")
+    assert lines[5].endswith("(2 times, the last at 3.500000)")
+
+
+def test_a_node_stands_for_its_processes() -> None:
+    lines = extract("node node-2 is wrong")
+    assert any("does something" in line for line in lines)
+    assert not any("node-1" in line for line in lines)
+
+
+def test_without_a_name_all_is_kept() -> None:
+    found = what_matters(HISTORY, Violation("liveness", "nothing can run and no timer is set"))
+    assert (len(found.lines), found.left_out) == (len(HISTORY) - 1, 0)
+
+
+def test_a_change_can_be_called_by_its_revision() -> None:
+    late = tuple(did(5.0 + number, "agent-node-2", f"does {number} things") for number in range(200))
+    history = (*HISTORY[:-1], dataclasses.replace(HISTORY[-6], names=HISTORY[-6].names | {"34"}, revision=34), *late)
+    assert any("@34" in line for line in extract("the watch never told of 34 of node-2", "history", history))
+    assert not any("@34" in line for line in extract("34 s for node-2", "10", history))
+
+
+def test_there_is_an_end_to_it() -> None:
+    history = tuple(did(float(number), "agent-node-1", f"does {number}") for number in range(500))
+    found = what_matters(history, Violation("10", "agent-node-1 is bad"))
+    assert len(found.lines) == 80
+    assert found.left_out == 420
+    assert found.lines[-1].endswith("does 499")
+
+
+def test_what_repeats_itself_is_left_out() -> None:
+    minor = dataclasses.replace(did(3.0, "agent-node-1", "renews lease a/node-1"), is_minor=True)
+    assert not any("renews" in line for line in extract("node-1 is wrong", history=(*HISTORY, minor)))

@@ -1,0 +1,21 @@
+from __future__ import annotations
+
+import pickle
+
+from kube_fairlead_lab.sim import campaign
+from kube_fairlead_lab.sim.scenario import Scenario
+from kube_fairlead_lab.sim.stage import Violation
+
+TINY = Scenario(nodes=1, managers=1, chaos_minutes=0.5, events_per_minute=10.0)
+
+
+def test_seeds_are_played_in_other_processes_and_added_up() -> None:
+    report = campaign.play(21, TINY, seeds=2, jobs=2)
+    assert (report.seeds, report.failures) == (2, [])
+    assert report.counts["finished events"] > 0
+    assert "2 seeds from 21: 0 broken" in str(report)
+
+
+def test_a_violation_travels_between_processes() -> None:
+    violation = pickle.loads(pickle.dumps(Violation("9", "too late")))
+    assert (violation.rule, str(violation)) == ("9", "9: too late")

@@ -1,0 +1,121 @@
+"""The whole agent of one node: what it is made of, and in which order that starts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
+from kube_fairlead.base import tasks
+from kube_fairlead.base.metrics import Metrics
+from kube_fairlead.claimant.contact import Contact
+from kube_fairlead.claimant.directory import Directory
+from kube_fairlead.claimant.folder import SocketFolder
+from kube_fairlead.claimant.holding import LEASE_TIMING, NodeHolder
+from kube_fairlead.claimant.namespace import LeaseNamespace
+from kube_fairlead.claimant.plugins import Channels, PluginRegistry
+from kube_fairlead.claimant.publishing import Publisher
+from kube_fairlead.claimant.reporting import Reporter
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.informer import Informer
+from kube_fairlead.client.recorder import EventRecorder
+from kube_fairlead.election import TermOverrun, Timing, end_process
+from kube_fairlead.lifecycle.facts import Settings
+
+__all__ = ["Agent", "AgentOptions"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class AgentOptions:
+    """What an agent is for."""
+
+    node_name: str
+    identity: str  # in the node's Lease; see `claimant.identity`
+    registry: Path | None = None  # None: no drivers but those inside this process
+    settings: Settings = dataclasses.field(default_factory=Settings)
+    timing: Timing = LEASE_TIMING
+    on_overrun: Callable[[TermOverrun], None] = end_process  # what did not end in time might still write
+
+
+class Agent:
+    """Looks after the events of one node whenever it holds the node's Lease, and registers drivers all the time.
+
+    Nothing in it belongs to the process, so a process may run any number of them. Drivers that live in the same
+    process are added to the `directory`, with a `driverapi.memory.MemoryChannel`.
+    """
+
+    def __init__(self, client: Client, options: AgentOptions, channels: Channels, metrics: Metrics) -> None:
+        self.options = options
+        self.directory = Directory()
+        self._client = client
+        self._recorder = EventRecorder(client, controller="fairlead.dev/agent", instance=options.node_name)
+        self.lease_namespace = LeaseNamespace(client, self._recorder)
+        self._transitions = Informer(client.of(LifecycleTransition, keep=False))
+        self._holder = NodeHolder(
+            client,
+            options.node_name,
+            self.directory,
+            Reporter(self._recorder, metrics),
+            self._transitions,
+            identity=options.identity,
+            settings=options.settings,
+            timing=options.timing,
+            # The identity is kept in a file that this process has locked: its earlier holder has ended.
+            succeeds=options.identity,
+            on_overrun=options.on_overrun,
+        )
+        self._contact = Contact(
+            self.directory, node_name=options.node_name, clock=client.clock, randomness=client.randomness
+        )
+        self._publisher = Publisher(client, self._transitions)
+        self._registry: PluginRegistry | None = None
+        if options.registry is not None:
+            self._registry = PluginRegistry(
+                SocketFolder(options.registry, client.clock),
+                self.directory,
+                self._publisher,
+                channels,
+                node_name=options.node_name,
+                clock=client.clock,
+                randomness=client.randomness,
+                metrics=metrics,
+            )
+
+    @property
+    def holds_lease(self) -> bool:
+        """Whether this agent, and no other, may claim for the node now."""
+        return self._holder.holds_lease
+
+    @property
+    def last_error(self) -> Exception | None:
+        """What keeps it from its work, if something does."""
+        return self._holder.last_error
+
+    @property
+    def node_is_missing(self) -> bool:
+        """Whether there is no such node, as far as is known: only who holds its Lease looks."""
+        return self._holder.node_is_missing
+
+    def interrupt(self, why: str) -> None:
+        """The node is going down: end what is under way, claim nothing but that. An empty reason takes it back."""
+        self._holder.interrupt(why)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it was interrupted and nothing is claimed for the node any more, by it or by anybody else."""
+        return self._holder.is_quiet
+
+    async def run(self) -> None:
+        """Run until cancelled. Driver calls under way are cancelled then; the next agent goes on with them."""
+        async with (
+            self._recorder.running(),
+            self._transitions.running(),
+            tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope,
+        ):
+            scope.start(self.lease_namespace.run(), name="namespace")
+            scope.start(self._contact.run(), name="contact")
+            if self._registry is not None:
+                scope.start(self._publisher.run(), name="publisher")
+                scope.start(self._registry.run(), name="plugins")
+            await self._holder.run()

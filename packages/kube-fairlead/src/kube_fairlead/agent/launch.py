@@ -1,0 +1,113 @@
+"""The agent as a process: its name on this machine, its drivers' sockets, its health pages."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+from kube_fairlead.agent import platform, presence
+from kube_fairlead.agent.agent import Agent, AgentOptions
+from kube_fairlead.agent.shutdown.launch import ShutdownSettings, Watch
+from kube_fairlead.base import gates, logs, tasks
+from kube_fairlead.base.identity import RandomIds
+from kube_fairlead.base.metrics import Metrics
+from kube_fairlead.claimant.channels import GrpcChannels
+from kube_fairlead.claimant.identity import held_identity
+from kube_fairlead.client.client import Client
+from kube_fairlead.lifecycle.facts import Settings
+from kube_fairlead.manager import GroupDiscovery, HealthChecks, HealthServer, ServingOptions, Verdict
+
+__all__ = ["LaunchSettings", "serve"]
+
+_log = logs.get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchSettings:
+    """What the command line says."""
+
+    node_name: str
+    registry: Path | None  # None: this system has no sockets for drivers to register by
+    state: Path  # where the agent keeps its name and its lock
+    settings: Settings
+    platform: str = ""
+    shutdown: ShutdownSettings | None = None  # None: the machine's shutdowns are not looked after
+    serving: ServingOptions = dataclasses.field(default_factory=ServingOptions)
+    gates: gates.FeatureGates = dataclasses.field(default_factory=gates.FeatureGates)
+    discovery: GroupDiscovery | None = None  # None: the client knows the group of the lifecycle kinds
+
+
+async def serve(
+    client: Client, settings: LaunchSettings, metrics: Metrics, announce: Callable[[], None] = lambda: None
+) -> None:
+    """Run the agent of one node until cancelled.
+
+    Shutdowns of the machine are looked after at once, events as soon as the group of their kind is known.
+    With the feature gate off it claims nothing and registers nobody; what was published stays.
+    """
+    live, ready = HealthChecks(), HealthChecks()
+    health = HealthServer(settings.serving, live=live, ready=ready, metrics=metrics, clock=client.clock)
+    async with health.running(), tasks.TaskScope("agent", on_exit=tasks.OnExit.CANCEL) as scope:
+        if settings.platform:
+            scope.start(platform.keep_platform(client, settings.node_name, settings.platform), name="platform")
+        announce()
+        if not settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT):
+            _log.info("SpecializedLifecycleManagement is off: no events are claimed", node=settings.node_name)
+        await _run_agent(client, settings, metrics, ready)
+
+
+async def _run_agent(client: Client, settings: LaunchSettings, metrics: Metrics, ready: HealthChecks) -> None:
+    ids = RandomIds(client.randomness)
+    stem, name = f"agent-{settings.node_name}", settings.node_name
+    identity = held_identity(settings.state, stem, name, ids=ids, clock=client.clock)
+    async with identity as held, tasks.TaskScope("node", on_exit=tasks.OnExit.CANCEL) as scope:
+        options = AgentOptions(
+            node_name=settings.node_name, identity=held, registry=settings.registry, settings=settings.settings
+        )
+        agent = Agent(client, options, GrpcChannels(), metrics)
+        claims = settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT)
+        with contextlib.ExitStack() as checks:
+            if settings.shutdown is not None:
+                watch = _watch(client, settings, settings.shutdown, metrics, agent)
+                checks.enter_context(ready.during("shutdown", lambda: _heard(watch)))
+                scope.start(watch.run(), name="shutdown")
+            if not claims:
+                await asyncio.Event().wait()
+            if settings.discovery is not None:
+                checks.enter_context(ready.during(settings.discovery.check_name, settings.discovery.verdict))
+                await settings.discovery.settle(client)
+            checks.enter_context(ready.during("lifecycle", lambda: _verdict(agent)))
+            checks.enter_context(ready.during("lease-namespace", agent.lease_namespace.verdict))
+            scope.start(presence.tell_of_absence(agent, settings.node_name, client.clock), name="presence")
+            await agent.run()
+
+
+def _watch(
+    client: Client, settings: LaunchSettings, shutdown: ShutdownSettings, metrics: Metrics, agent: Agent
+) -> Watch:
+    return Watch(
+        client,
+        shutdown,
+        metrics,
+        node_name=settings.node_name,
+        folder=settings.state / "shutdown",
+        interrupt=agent.interrupt,
+        is_quiet=lambda: agent.is_quiet,
+        well_known_conditions=settings.settings.well_known_conditions,
+        records_events=settings.gates.enabled(gates.SPECIALIZED_LIFECYCLE_MANAGEMENT),
+    )
+
+
+def _heard(watch: Watch) -> Verdict:
+    return Verdict(is_ok=not watch.problem, note=watch.problem or "the machine waits for its pods")
+
+
+def _verdict(agent: Agent) -> Verdict:
+    if agent.last_error is not None:
+        return Verdict(is_ok=False, note=str(agent.last_error))
+    if agent.node_is_missing:
+        return Verdict(is_ok=False, note=f"there is no node {agent.options.node_name}")
+    return Verdict(is_ok=True, note="holds the node's lease" if agent.holds_lease else "stands by")

@@ -1,0 +1,143 @@
+"""Calling a container runtime. The messages are made from the compiled `proto/runtime/v1/api.proto`."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.resources
+from collections.abc import AsyncGenerator, Callable
+from typing import Any, Final
+
+from kube_fairlead.agent.shutdown.ending import RuntimeFailed
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.driverapi import http2, pipes
+from kube_fairlead.driverapi.errors import DriverError
+
+__all__ = ["CriCalls", "Dial", "named_pipe", "unix_socket"]
+
+_PACKAGE: Final = "runtime.v1"
+_SERVICE: Final = f"{_PACKAGE}.RuntimeService"
+# A runtime that does not answer is asked again; it holds nobody up. What it was told to wait for comes on top.
+_ANSWER_SECONDS: Final = 5.0
+_METHODS: Final = (
+    "ListContainers",
+    "ContainerStatus",
+    "StopContainer",
+    "ExecSync",
+    "StopPodSandbox",
+    "PodSandboxStatus",
+)
+
+Dial = Callable[[str, bytes, float | None], AsyncGenerator[bytes, None]]
+"""How to send one call: method path, request, timeout in seconds; the messages of the answer."""
+
+
+def unix_socket(path: str) -> Dial:
+    """Over a socket, as on Linux."""
+
+    def dial(method: str, request: bytes, timeout_seconds: float | None) -> AsyncGenerator[bytes, None]:
+        return http2.call(path, method, request, timeout_seconds=timeout_seconds)
+
+    return dial
+
+
+def named_pipe(path: str) -> Dial:
+    """Over a pipe, as on Windows."""
+
+    def dial(method: str, request: bytes, timeout_seconds: float | None) -> AsyncGenerator[bytes, None]:
+        return http2.call(path, method, request, timeout_seconds=timeout_seconds, connect=pipes.open_pipe)
+
+    return dial
+
+
+class CriCalls:
+    """The methods of a runtime, each raising RuntimeFailed when it fails or takes longer than it may."""
+
+    def __init__(self, dial: Dial, clock: Clock) -> None:
+        self._dial = dial
+        self._clock = clock
+
+    def make_ready(self) -> None:
+        """Load what calls are made of: when the machine goes down, no moment is left for that."""
+        for method in _METHODS:
+            _message(f"{method}Request")
+            _message(f"{method}Response")
+
+    async def running_containers(self) -> list[Any]:
+        """Every container that runs."""
+        running = _message("ContainerStateValue")(state=1)
+        request = _message("ListContainersRequest")(filter=_message("ContainerFilter")(state=running))
+        answer = await self._call("ListContainers", request, "ListContainersResponse")
+        return list(answer.containers)
+
+    async def containers_of(self, pod_uid: str) -> list[Any]:
+        """Every container of a pod, those that have ended too."""
+        request = _message("ListContainersRequest")()
+        request.filter.label_selector["io.kubernetes.pod.uid"] = pod_uid
+        answer = await self._call("ListContainers", request, "ListContainersResponse")
+        return list(answer.containers)
+
+    async def status(self, container_id: str) -> Any:
+        """How a container is, or was."""
+        request = _message("ContainerStatusRequest")(container_id=container_id)
+        return (await self._call("ContainerStatus", request, "ContainerStatusResponse")).status
+
+    async def stop(self, container_id: str, timeout_seconds: int) -> None:
+        """SIGTERM, and SIGKILL after so many seconds. Returns when it has ended."""
+        request = _message("StopContainerRequest")(container_id=container_id, timeout=timeout_seconds)
+        await self._call("StopContainer", request, "StopContainerResponse", waits_seconds=timeout_seconds)
+
+    async def execute(self, container_id: str, command: list[str], timeout_seconds: int) -> int:
+        """Run a command in a container; its exit code."""
+        request = _message("ExecSyncRequest")(container_id=container_id, cmd=command, timeout=timeout_seconds)
+        answer = await self._call("ExecSync", request, "ExecSyncResponse", waits_seconds=timeout_seconds)
+        return int(answer.exit_code)
+
+    async def stop_sandbox(self, sandbox_id: str) -> None:
+        """Take down what holds a pod's containers together: its network."""
+        request = _message("StopPodSandboxRequest")(pod_sandbox_id=sandbox_id)
+        await self._call("StopPodSandbox", request, "StopPodSandboxResponse")
+
+    async def sandbox_address(self, sandbox_id: str) -> str:
+        """The pod's address; empty when it is its node's."""
+        request = _message("PodSandboxStatusRequest")(pod_sandbox_id=sandbox_id)
+        answer = await self._call("PodSandboxStatus", request, "PodSandboxStatusResponse")
+        return str(answer.status.network.ip)
+
+    async def _call(self, method: str, request: Any, answer: str, *, waits_seconds: float = 0.0) -> Any:
+        from google.protobuf.message import DecodeError
+
+        allowed = waits_seconds + _ANSWER_SECONDS
+        answers: list[bytes] = []
+        try:
+            messages = self._dial(f"/{_SERVICE}/{method}", request.SerializeToString(), allowed)
+            async with contextlib.aclosing(messages), self._clock.timeout(allowed):
+                async for data in messages:
+                    answers.append(data)  # noqa: PERF401 - a comprehension would hide that the call may be cut short
+            return _message(answer).FromString(answers[0])
+        except TimeoutError as error:
+            raise RuntimeFailed(f"{method}: no answer for {allowed:g} s") from error
+        except DriverError as error:
+            raise RuntimeFailed(f"{method}: {error}") from error
+        except (DecodeError, IndexError) as error:
+            raise RuntimeFailed(f"{method}: the runtime's answer makes no sense") from error
+
+
+@functools.cache
+def _message(name: str) -> Any:
+    from google.protobuf import message_factory
+
+    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+
+
+@functools.cache
+def _pool() -> Any:
+    # A pool of its own, so that somebody's generated code for the same messages does not clash with it.
+    from google.protobuf import descriptor_pb2, descriptor_pool
+
+    files = descriptor_pb2.FileDescriptorSet()
+    files.ParseFromString(importlib.resources.files(__package__).joinpath("contract.binpb").read_bytes())
+    pool = descriptor_pool.DescriptorPool()
+    for file in files.file:
+        pool.Add(file)
+    return pool

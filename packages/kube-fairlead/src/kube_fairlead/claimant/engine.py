@@ -1,0 +1,444 @@
+"""The engine: looks at the node, asks what to do next, does it, and looks again.
+
+One loop per node, one step at a time; only driver calls go on beside it. Nothing is remembered between steps but what
+the server answered and what the drivers said, so the loop of a new process goes on where the last one was killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import datetime as dt
+from collections.abc import Awaitable, Callable
+from typing import Final, assert_never
+
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api import wire
+from kube_fairlead.api.core_v1 import Node
+from kube_fairlead.api.lifecycle_v1alpha1 import (
+    ClaimStatus,
+    LifecycleEvent,
+    LifecycleTransition,
+    RecordEntry,
+)
+from kube_fairlead.api.reserved import FINALIZER_CLAIMED
+from kube_fairlead.base import logs
+from kube_fairlead.base.backoff import Backoff, Delays
+from kube_fairlead.claimant import reports
+from kube_fairlead.claimant.contact import Contact
+from kube_fairlead.claimant.directory import Directory
+from kube_fairlead.claimant.execution import Execution
+from kube_fairlead.claimant.reporting import Reporter
+from kube_fairlead.claimant.view import NodeView
+from kube_fairlead.claimant.writing import Writer
+from kube_fairlead.client import errors as client_errors
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.informer import Informer
+from kube_fairlead.election import NotLeading
+from kube_fairlead.lifecycle import autoscaling, claiming, decisions, invariants, phases, records, steps
+from kube_fairlead.lifecycle.facts import Calling, Facts, Settings
+
+__all__ = ["Engine"]
+
+_RETRY: Final = Backoff(initial_seconds=0.1, factor=2.0, cap_seconds=5.0, jitter=0.3)
+# Progress is for people: more often than this nobody reads it.
+_PROGRESS_SECONDS: Final = 1.0
+# A clock that is read a moment early would find nothing to do and wait for nothing.
+_LATE_SECONDS: Final = 0.005
+# An event has about a dozen steps; one that takes more at a time goes in circles.
+_STEPS_MAX: Final = 40
+# How long drivers get to register after this process has begun, and one to come back after it has left.
+_RETURN: Final = dt.timedelta(seconds=30)
+# A deadline is a time of day, and clocks are set: it is looked at again at least this often.
+_LOOK_SECONDS: Final = 10.0
+
+_log = logs.get_logger(__name__)
+
+
+class Engine:
+    """Carries out the events of one node, for as long as `run` runs. Make a new one for every term of the Lease."""
+
+    def __init__(
+        self,
+        client: Client,
+        node_name: str,
+        directory: Directory,
+        reporter: Reporter,
+        transitions: Informer[LifecycleTransition],
+        *,
+        claimant: str = "",
+        settings: Settings | None = None,
+        step_aside: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._step_aside = step_aside  # asks for the end of the term, so that another claimant may have its turn
+        self.claimant = claimant or claiming.node_claimant(node_name)
+        self._clock = client.clock
+        self._randomness = client.randomness
+        self._directory = directory
+        self._reporter = reporter
+        self._settings = settings or Settings()
+        self._wake = asyncio.Event()
+        self._view = NodeView(client, node_name, self._wake.set, transitions)
+        self._writer = Writer(client, self._view, self.claimant)
+        self._execution = Execution(
+            directory,
+            Contact(directory, node_name=node_name, clock=client.clock, randomness=client.randomness),
+            claimant=self.claimant,
+            clock=client.clock,
+            randomness=client.randomness,
+            on_change=self._wake.set,
+            driver_lost=self._settings.driver_lost,
+        )
+        self._delays = _RETRY.delays(client.randomness)
+        self._doubtful: dict[str, LifecycleEvent] = {}  # whose stored state is not known, by uid
+        self._broken: set[str] = set()
+        self._refused: dict[str, _Refusal] = {}  # whose last write the server refused, by uid
+        self._present: frozenset[str] = frozenset()  # the drivers that were there at the last look
+        # Until when drivers may still come, or come back: not by the time of day, which somebody may set.
+        self._return_seconds = min(_RETURN, self._settings.driver_wait).total_seconds()
+        self._returning: dict[str, float] = {}
+        self._drivers_known_at = client.clock.monotonic() + self._return_seconds
+        self._progress_due: dict[str, float] = {}
+        self._recorded: set[str] = set()  # finished events that this process need not record any more, by uid
+        self._interruption = ""
+        self._is_passing = False
+        self.last_error: Exception | None = None
+
+    def interrupt(self, why: str) -> None:
+        """From now on nothing may go on here but a shutdown; an empty reason takes that back."""
+        self._interruption = why
+        self._wake.set()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it was interrupted, and no claim decided on before that is still on its way to the server."""
+        return bool(self._interruption) and not self._is_passing and not self._doubtful
+
+    @property
+    def node_is_missing(self) -> bool:
+        """Whether there is no such node."""
+        return self._view.node_is_missing
+
+    async def run(self) -> None:
+        """Carry events out until cancelled. Driver calls that are under way then are cancelled too."""
+        forget = self._directory.on_change(self._drivers_changed)
+        self._drivers_changed()
+        try:
+            async with self._view.running():
+                while True:
+                    self._wake.clear()
+                    await self._wait(await self._pass())
+        finally:
+            forget()
+            await self._execution.close()
+
+    async def _pass(self) -> dt.datetime | None:
+        """Take every step there is to take now; the moment of the next, if it is known."""
+        self._is_passing = True
+        try:
+            moment = await self._advance_all()
+        except NotLeading:
+            raise
+        except (client_errors.ClientError, api_errors.ApiError, TimeoutError) as error:
+            self.last_error = error
+            delay = next(self._delays)
+            _log.warning("a step failed and is tried again", error=str(error) or "timed out", in_seconds=delay)
+            return self._clock.now() + dt.timedelta(seconds=delay)
+        finally:
+            self._is_passing = False
+        if not self._interruption and claiming.is_in_the_way(self._view.events, self.claimant):
+            _log.info("another claimant needs the lease to go on with its claim")
+            self._step_aside()
+        if not self._refused:
+            self.last_error = None
+        self._delays.reset()
+        return moment
+
+    def _drivers_changed(self) -> None:
+        present = frozenset(self._directory.drivers())
+        for driver in self._present - present:
+            self._returning[driver] = self._clock.monotonic() + self._return_seconds
+        self._present = present
+        self._wake.set()
+
+    async def _advance_all(self) -> dt.datetime | None:
+        await self._end_calls_of_the_past()
+        for event in list(self._doubtful.values()):
+            await self._reread(event)
+        moments: list[dt.datetime] = []
+        for event in self._view.events:
+            moment = await self._advance_apart(event)
+            if moment is not None:
+                moments.append(moment)
+        self._forget_the_gone()
+        await self._release_autoscalers()
+        return min(moments, default=None)
+
+    async def _advance_apart(self, event: LifecycleEvent) -> dt.datetime | None:
+        """An event whose step the server refuses waits alone: the others of the node go on."""
+        refusal = self._refused.get(event.uid)
+        left = 0.0 if refusal is None else refusal.until - self._clock.monotonic()
+        if left > 0:
+            return self._clock.now() + dt.timedelta(seconds=left)
+        try:
+            moment = await self._advance(event.uid)
+        except api_errors.ApiError as error:
+            self.last_error = error
+            delays = _RETRY.delays(self._randomness) if refusal is None else refusal.delays
+            seconds = next(delays)
+            self._refused[event.uid] = _Refusal(self._clock.monotonic() + seconds, delays, error)
+            _log.warning("a step was refused", event=event.name, error=str(error), again_in_seconds=seconds)
+            return self._clock.now() + dt.timedelta(seconds=seconds)
+        self._refused.pop(event.uid, None)
+        return moment
+
+    async def _advance(self, uid: str) -> dt.datetime | None:
+        """Take the steps of one event until there is none left for now."""
+        refusal = self._refused.get(uid)
+        is_contested = refusal is not None and isinstance(refusal.error, api_errors.Conflict)
+        for _ in range(_STEPS_MAX):
+            await self._end_calls_of_the_past()
+            event = self._event(uid)
+            if event is None or uid in self._broken:
+                return None
+            decision = decisions.decide(event, self._facts(), self._clock.now())
+            if isinstance(decision, steps.Finish) and event.claim_status is ClaimStatus.PENDING:
+                decision = await self._confirmed(event)
+            if isinstance(decision, steps.WaitUntil | steps.Nothing):
+                moment = decision.moment if isinstance(decision, steps.WaitUntil) else None
+                due = self._progress_due_at(event)
+                if due is None or due > self._clock.now():
+                    return min((one for one in (moment, due) if one is not None), default=None)
+                step, work = "Progress", self._write_progress(event)
+            else:
+                step, work = type(decision).__name__, self._carry_out(event, decision)
+            try:
+                await self._act(event, step, work)
+            except api_errors.Conflict:
+                # Somebody else wrote: look at what is there now, and decide anew. But not over and over.
+                self._doubtful[uid] = event
+                await self._reread(event)
+                if is_contested:
+                    raise
+                is_contested = True
+            else:
+                is_contested = False
+        _log.error("an event never comes to rest", event_uid=uid)
+        return self._clock.now() + dt.timedelta(seconds=_RETRY.cap_seconds)
+
+    async def _reread(self, event: LifecycleEvent) -> None:
+        await self._writer.refresh(event)
+        self._doubtful.pop(event.uid, None)
+
+    async def _end_calls_of_the_past(self) -> None:
+        """Who finishes or removes an event that is carried out calls it off: its driver stops before any other step."""
+        going_on = {
+            event.uid
+            for event in self._view.events
+            if event.claim_status is ClaimStatus.CLAIMED and event.status.claimed_by == self.claimant
+        }
+        for uid in [uid for uid in self._execution.runs if uid not in going_on]:
+            await self._execution.cancel(uid)
+
+    async def _confirmed(self, event: LifecycleEvent) -> steps.Decision:
+        """Decide again from what the server says now: an event is not failed because a watch is a moment behind."""
+        transition = await self._writer.read_transition(event.spec.transition_name)
+        node = await self._writer.read_node()
+        await self._writer.refresh(event)
+        current = self._event(event.uid)
+        if current is None or current.claim_status is not ClaimStatus.PENDING:
+            return steps.Nothing("it has changed meanwhile")
+        facts = self._facts()
+        others = {name: one for name, one in facts.transitions.items() if name != event.spec.transition_name}
+        known = others if transition is None else {**others, transition.name: transition}
+        return decisions.decide(current, dataclasses.replace(facts, transitions=known, node=node), self._clock.now())
+
+    async def _act(self, event: LifecycleEvent, step: str, work: Awaitable[None]) -> None:
+        _log.debug("step", event=event.name, step=step)
+        try:
+            await work
+        except api_errors.Conflict:
+            raise
+        except (client_errors.ClientError, api_errors.ApiError, TimeoutError):
+            self._reporter.failed_step(step)
+            self._doubtful[event.uid] = event
+            raise
+        except invariants.InvariantBroken as broken:
+            # Our own bug, or somebody wrote what nobody may. This event is left alone; the others are not to suffer.
+            _log.error("this event is not touched any more", event=event.name, error=str(broken))
+            self._reporter.failed_step("InvariantBroken")
+            self._broken.add(event.uid)
+
+    async def _carry_out(self, event: LifecycleEvent, decision: steps.Decision) -> None:
+        match decision:
+            case steps.MarkSeen(status, for_its_turn):
+                await self._writer.write_status(event, status)
+                self._reporter.waiting(event, self._view.node, status.message, for_its_turn=for_its_turn)
+            case steps.AskDriver(offer):
+                self._execution.ask(offer)
+            case steps.Claim(status):
+                await self._writer.write_status(event, status)
+                self._report_claim(event.uid)
+            case steps.AddFinalizer():
+                await self._writer.add_finalizer(event)
+            case steps.AnnotateNode(changes):
+                await self._writer.annotate(self._node(), changes)
+            case steps.StartDriver():
+                self._execution.call(event, "start")
+            case steps.Publish(wanted):
+                await self._writer.publish(event, self._node(), wanted)
+            case steps.RecordStart(status):
+                await self._writer.write_status(event, status)
+                self._reporter.started(event, self._view.node)
+            case steps.NoteDriver(status):
+                await self._writer.write_status(event, status)
+                self._reporter.contact(event, self._view.node, status)
+            case steps.EndDriver():
+                self._execution.call(event, "end")
+            case steps.Finish(status):
+                await self._finish(event, decision)
+                _log.info("finished", event=event.name, status=status.claim_status, message=status.message)
+            case steps.WriteRecord(entry):
+                await self._record(event, entry)
+            case steps.RemoveFinalizer():
+                await self._writer.remove_finalizer(event)
+            case steps.Delete():
+                await self._writer.delete(event)
+            case steps.WaitUntil() | steps.Nothing():
+                pass
+            case other:
+                assert_never(other)
+
+    async def _finish(self, event: LifecycleEvent, decision: steps.Finish) -> None:
+        # The driver stops before anybody reads that it has stopped. What it answered is kept until that is stored.
+        outcome = self._execution.runs.get(event.uid)
+        if isinstance(outcome, Calling):
+            await self._execution.cancel(event.uid)
+        await self._writer.write_status(event, decision.status)
+        self._execution.forget(event.uid)
+        finished = self._event(event.uid)
+        if finished is not None and finished.finished:
+            self._reporter.finished(finished, self._view.node, self._clock.now())
+            if FINALIZER_CLAIMED not in finished.metadata.finalizers:
+                # Nothing holds an event that was never claimed: a user may delete it at any moment.
+                await self._record(finished, records.entry_of(finished))
+
+    async def _record(self, event: LifecycleEvent, entry: RecordEntry) -> None:
+        try:
+            await self._writer.write_record(event, entry)
+        except api_errors.ApiError as error:
+            hurry = bool(self._interruption)
+            if not records.may_go_without(event, error.code, self._clock.now(), hurry=hurry):
+                raise
+            _log.error("event released without a record", event=event.name, error=str(error))
+            self._reporter.unrecorded(event, self._view.node, str(error))
+        self._recorded.add(event.uid)
+
+    def _progress_due_at(self, event: LifecycleEvent) -> dt.datetime | None:
+        """When to store what a driver told of its progress, not too often; None when it told nothing new."""
+        if event.uid not in self._execution.progress or event.claim_status is not ClaimStatus.CLAIMED:
+            return None
+        left = self._progress_due.get(event.uid, 0.0) - self._clock.monotonic()
+        return self._clock.now() + dt.timedelta(seconds=max(0.0, left))
+
+    async def _write_progress(self, event: LifecycleEvent) -> None:
+        said = self._execution.progress[event.uid]
+        self._progress_due[event.uid] = self._clock.monotonic() + _PROGRESS_SECONDS
+        status = wire.replace(
+            event.status,
+            progress=reports.progress_of(said),
+            message=phases.shortened(said.message),
+            pods=reports.pods_of(said) or event.status.pods,
+        )
+        if status != event.status:
+            await self._writer.write_status(event, status)
+        # Stored, and not before: a driver tells a thing once. It may have told another meanwhile.
+        if self._execution.progress.get(event.uid) is said:
+            del self._execution.progress[event.uid]
+
+    async def _release_autoscalers(self) -> None:
+        """Take back what an agent set that did not live to take it back itself."""
+        node = self._view.node
+        if node is None or any(
+            event.status.claimed_by == self.claimant and not event.finished for event in self._view.events
+        ):
+            return
+        if changes := autoscaling.release(node.metadata.annotations):
+            await self._writer.annotate(node, changes)
+
+    def _report_claim(self, uid: str) -> None:
+        claimed = self._event(uid)
+        if claimed is not None:
+            _log.info("claimed", event=claimed.name, driver=claimed.status.driver)
+            self._reporter.claimed(claimed, self._view.node, self._clock.now())
+
+    def _forget_the_gone(self) -> None:
+        present = {event.uid for event in self._view.events}
+        for known in (self._progress_due, self._refused):
+            for uid in [uid for uid in known if uid not in present]:
+                del known[uid]
+        self._broken &= present
+        self._recorded &= present
+
+    def _facts(self) -> Facts:
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+
+        def by_the_clock(moment: float) -> dt.datetime:
+            return now + dt.timedelta(seconds=moment - monotonic)
+
+        return Facts(
+            claimant=self.claimant,
+            holds_lease=True,  # the engine runs only while the term does, and its client refuses writes after it
+            node=self._view.node,
+            events=tuple(self._view.events),
+            transitions=self._view.transitions,
+            drivers=self._directory.drivers(),
+            silences=self._directory.silences(),
+            unasked=self._execution.unasked(),
+            asked=frozenset(self._execution.asked),
+            drivers_known_at=by_the_clock(self._drivers_known_at),
+            returning={driver: by_the_clock(moment) for driver, moment in self._returning.items()},
+            runs=self._execution.runs,
+            progress={uid: reports.progress_of(said) for uid, said in self._execution.progress.items()},
+            pods={uid: reports.pods_of(said) for uid, said in self._execution.progress.items() if said.pods},
+            recorded=frozenset(self._recorded),
+            refused=frozenset(uid for uid, refusal in self._refused.items() if refusal.is_final),
+            settings=self._settings,
+            interruption=self._interruption,
+        )
+
+    def _event(self, uid: str) -> LifecycleEvent | None:
+        return next((event for event in self._view.events if event.uid == uid), None)
+
+    def _node(self) -> Node:
+        node = self._view.node
+        if node is None:
+            raise LookupError(f"there is no node {self._view.node_name}")
+        return node
+
+    async def _wait(self, moment: dt.datetime | None) -> None:
+        """Until something happens, or that moment has come."""
+        seconds = None
+        if moment is not None:
+            left = (moment - self._clock.now()).total_seconds() + _LATE_SECONDS
+            seconds = min(max(0.0, left), _LOOK_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            async with self._clock.timeout(seconds):
+                await self._wake.wait()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Refusal:
+    """When to try again, on the monotonic clock, how long to wait after that, and what was said."""
+
+    until: float
+    delays: Delays
+    error: api_errors.ApiError
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the server does not want it at all, so that nobody behind this event need wait for it."""
+        return 400 <= self.error.code < 500 and not isinstance(
+            self.error, api_errors.Conflict | api_errors.TooManyRequests
+        )

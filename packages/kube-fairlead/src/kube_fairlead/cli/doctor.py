@@ -1,0 +1,110 @@
+"""`fairlead doctor`: what is wrong with this cluster for Fairlead, and how to fix it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kube_fairlead.cli import failures, options, values
+from kube_fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from kube_fairlead.doctor.facts import Facts, Finding
+
+__all__ = ["command"]
+
+
+@click.command("doctor")
+@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="How to print the findings.",
+)
+@values.discovered_group
+@options.logging
+@click.pass_obj
+def command(invocation: Invocation, /, **flags: Any) -> int:
+    """Show what is wrong with this cluster for Fairlead, and how to fix it.
+
+    Changes nothing. Exit code 1 when something is wrong, or a check could not be made.
+    """
+    from kube_fairlead.doctor.checks import examine
+    from kube_fairlead.doctor.facts import Severity
+
+    facts = asyncio.run(_collect(invocation, flags))
+    findings = examine(facts)
+    show = _as_json if flags["output"] == "json" else _as_table
+    click.echo(show(facts, findings), nl=False)
+    return failures.EXIT_FAILED if any(one.severity is not Severity.INFO for one in findings) else 0
+
+
+async def _collect(invocation: Invocation, flags: dict[str, Any]) -> Facts:
+    from kube_fairlead import client
+    from kube_fairlead.doctor import collecting
+
+    access = client.find_access(
+        kubeconfig_path=flags["kubeconfig"], context=flags["kube_context"], environment=invocation.environment
+    )
+    async with client.connect_to(access, component="fairlead-doctor", environment=invocation.environment) as connected:
+        return await collecting.collect(connected, access.server, flags["lifecycle_api_group"] or "")
+
+
+def _as_table(facts: Facts, findings: Sequence[Finding]) -> str:
+    return "\n".join(_lines(facts, findings)) + "\n"
+
+
+def _lines(facts: Facts, findings: Sequence[Finding]) -> Iterator[str]:
+    from kube_fairlead.cli.status.showing import aligned
+
+    yield f"API server {facts.url}" + (f", {facts.version.found}" if facts.version.found else "")
+    yield ""
+    rows = [["CHECK", "RESULT"], *([name, result] for name, result in _results(facts, findings))]
+    yield aligned(rows).rstrip("\n")
+    for one in findings:
+        yield ""
+        yield f"{one.severity.upper()} {one.check}{f' {one.object}' if one.object else ''}"
+        yield f"  {one.problem}"
+        yield f"  Fix: {one.fix}"
+
+
+def _as_json(facts: Facts, findings: Sequence[Finding]) -> str:
+    from kube_fairlead.api.time import format_time
+
+    said = {
+        "time": format_time(facts.now),
+        "server": {"url": facts.url, "version": facts.version.found or ""},
+        "checks": [{"name": name, "result": result} for name, result in _results(facts, findings)],
+        "findings": [
+            {
+                "check": one.check,
+                "object": one.object,
+                "severity": one.severity.value,
+                "problem": one.problem,
+                "fix": one.fix,
+            }
+            for one in findings
+        ],
+    }
+    return json.dumps(said, indent=2) + "\n"
+
+
+def _results(facts: Facts, findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+    """Each check and what came of it."""
+    from kube_fairlead.doctor.checks import CHECKS
+
+    for number, (name, _) in enumerate(CHECKS):
+        counted = Counter(one.severity.value for one in findings if one.check == name)
+        if number and not facts.version.found:
+            yield name, "not checked"
+        else:
+            yield name, ", ".join(f"{count} {severity}" for severity, count in counted.items()) or "ok"

@@ -1,0 +1,166 @@
+"""Which cloud controller managers to install, as the flags say. Pure.
+
+What a manager would refuse at its start is refused here: it would only be found in the log of a pod that starts again
+and again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from kube_fairlead.cloud.decisions.routes import parse_networks
+from kube_fairlead.cloud.enforcement import Manager, OtherManager
+from kube_fairlead.cloud.names import manager_identity
+from kube_fairlead.cloud.ownership import PlatformError, parse_platforms
+
+__all__ = ["cloud_managers", "other_managers"]
+
+_NAMESPACE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_ACCOUNT = re.compile(r"(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+
+_Cloud = tuple[str, frozenset[str]]  # provider and platforms
+
+# By upstream's names, and by the older ones that it still takes.
+_NAMES = {
+    **dict.fromkeys(("node-route-controller", "route"), "route"),
+    **dict.fromkeys(("service-lb-controller", "service"), "service"),
+}
+# Of the providers that come along, the one with neither routes nor load balancers.
+_NODES_ONLY = frozenset({"static"})
+
+
+def cloud_managers(
+    clouds: Sequence[str], controllers: Sequence[str], *, namespace: str, cluster_cidr: str
+) -> tuple[Manager, ...]:
+    """The managers.
+
+    Args:
+        clouds: `PROVIDER[=PLATFORM,...]`, each a manager.
+        controllers: `[PROVIDER[=PLATFORM,...]=]NAME,...`, what a manager runs beside the node controllers; without a
+            provider it is the only one that is meant.
+        namespace: where they run.
+        cluster_cidr: the range of pod addresses, which routes need.
+
+    Raises:
+        ValueError: they do not fit together.
+    """
+    named = [_cloud(text) for text in clouds]
+    _check_apart(named)
+    wanted: dict[_Cloud, set[str]] = {cloud: set() for cloud in named}
+    for text in controllers:
+        cloud, names = _controllers(text, named)
+        wanted[cloud] |= names
+    if any("route" in names for names in wanted.values()):
+        _check_range(cluster_cidr)
+    return tuple(
+        Manager(
+            provider=provider,
+            platforms=platforms,
+            namespace=namespace,
+            routes="route" in names,
+            services="service" in names,
+        )
+        for (provider, platforms), names in wanted.items()
+    )
+
+
+def other_managers(texts: Sequence[str], *, beside: Sequence[Manager]) -> tuple[OtherManager, ...]:
+    """Managers that were installed otherwise, and are to be kept to their own nodes.
+
+    Args:
+        texts: `NAMESPACE/SERVICEACCOUNT=PLATFORM,...`, each an account. One manager may have several, one for each of
+            its controllers, so platforms may be named again.
+        beside: the managers that are installed here; a platform has one manager, so none of theirs may be named.
+
+    Raises:
+        ValueError: one is not written so, or they do not fit together.
+    """
+    taken = {platform: manager for manager in beside for platform in manager.platforms}
+    found: dict[str, OtherManager] = {}
+    for text in texts:
+        whose, separator, listed = text.partition("=")
+        namespace, _, account = whose.partition("/")
+        if not separator or not _NAMESPACE.fullmatch(namespace) or not _ACCOUNT.fullmatch(account):
+            raise ValueError(
+                f"--fence-cloud-manager={text}: must be NAMESPACE/SERVICEACCOUNT=PLATFORM,..., such as "
+                "kube-system/cloud-controller-manager=gce"
+            )
+        try:
+            platforms = parse_platforms(listed.split(","))
+        except PlatformError as error:
+            raise ValueError(f"--fence-cloud-manager={text}: {error}") from error
+        if clash := sorted(platforms & taken.keys()):
+            raise ValueError(
+                f"--fence-cloud-manager={text}: platform {clash[0]} is that of --ccm {taken[clash[0]].provider}; each "
+                "has one manager"
+            )
+        if whose in found:
+            raise ValueError(f"--fence-cloud-manager: {whose} is named twice; name all of its platforms in one")
+        found[whose] = OtherManager(namespace=namespace, account=account, platforms=platforms)
+    return tuple(found.values())
+
+
+def _check_apart(clouds: Sequence[_Cloud]) -> None:
+    """Managers may share a provider, and nothing else: a node has one owner, an account one manager."""
+    owners: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for provider, platforms in clouds:
+        text = f"{provider}={','.join(sorted(platforms))}"
+        for platform in sorted(platforms):
+            if platform in owners:
+                raise ValueError(
+                    f"--ccm: platform {platform} is named twice, by {owners[platform]} and {text}; each has one manager"
+                )
+            owners[platform] = text
+        name = manager_identity(provider, platforms)
+        if name in names:
+            raise ValueError(f"--ccm: {names[name]} and {text} would both be called {name}; they cannot be told apart")
+        names[name] = text
+
+
+def _cloud(text: str) -> _Cloud:
+    provider, _, platforms = text.partition("=")
+    try:
+        return provider, parse_platforms((platforms or provider).split(","))
+    except PlatformError as error:
+        raise ValueError(f"--ccm={text}: {error}") from error
+
+
+def _controllers(text: str, clouds: Sequence[_Cloud]) -> tuple[_Cloud, set[str]]:
+    whose, separator, listed = text.rpartition("=")
+    names = {name.strip() for name in listed.split(",") if name.strip()}
+    if unknown := sorted(names - set(_NAMES)):
+        raise ValueError(
+            f"--ccm-controllers knows node-route-controller and service-lb-controller, not {', '.join(unknown)}"
+        )
+    cloud = _whose(text, whose, clouds) if separator else _only(text, clouds)
+    if names and cloud[0] in _NODES_ONLY:
+        raise ValueError(f"--ccm-controllers: cloud provider {cloud[0]} has neither routes nor load balancers")
+    return cloud, {_NAMES[name] for name in names}
+
+
+def _only(text: str, clouds: Sequence[_Cloud]) -> _Cloud:
+    if len(clouds) != 1:
+        raise ValueError(f"--ccm-controllers={text}: say whose they are, PROVIDER={text}")
+    return clouds[0]
+
+
+def _whose(text: str, whose: str, clouds: Sequence[_Cloud]) -> _Cloud:
+    """The manager that is meant: by its provider alone, if there is one of it, else as its --ccm has it."""
+    found = [cloud for cloud in clouds if cloud[0] == whose]
+    if len(found) > 1:
+        several = " or ".join(f"{provider}={','.join(sorted(platforms))}" for provider, platforms in found)
+        raise ValueError(f"--ccm-controllers={text}: say which {whose} is meant, {several}")
+    if not found and "=" in whose:
+        found = [cloud for cloud in clouds if cloud == _cloud(whose)]
+    if not found:
+        raise ValueError(f"--ccm-controllers={text}: there is no --ccm {whose}")
+    return found[0]
+
+
+def _check_range(cluster_cidr: str) -> None:
+    try:
+        parse_networks(cluster_cidr)
+    except ValueError as error:
+        raise ValueError(f"the route controller needs --cluster-cidr: {error}") from error

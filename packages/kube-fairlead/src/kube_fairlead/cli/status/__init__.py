@@ -1,0 +1,90 @@
+"""`fairlead status`: what each node is doing, who holds it, what blocks it.
+
+Here belongs asking the API server (`looking`) and showing the answer (`showing`); what there is to tell is decided by
+`lifecycle.overview` and `cloud.ownership`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kube_fairlead.cli import managing, options, values
+from kube_fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from kube_fairlead.client import Client
+
+__all__ = ["command"]
+
+
+def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str:
+    return "" if value is None else values.subdomain(ctx, parameter, value)
+
+
+@click.command("status")
+@click.argument("node", required=False, callback=_node_name)
+@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="How to print it; json and yaml hold everything.",
+)
+@click.option(
+    "--cloud-provider-platforms",
+    "platforms",
+    metavar="NAME,...",
+    default="",
+    callback=managing.listed,
+    help="Also tell what each node is to a cloud controller manager of these platforms: Owned, Foreign or Unknown.",
+)
+@values.discovered_group
+@options.logging
+@click.pass_obj
+def command(invocation: Invocation, /, **flags: Any) -> None:
+    """Show what each node is doing, who holds it, what blocks it.
+
+    Without NODE one line per node; with NODE everything about it. Exit code 1 when there is no such node.
+    """
+    from kube_fairlead.cli.status import looking, showing
+    from kube_fairlead.cloud.ownership import PlatformError, parse_platforms
+
+    try:
+        platforms = parse_platforms(flags["platforms"])
+    except PlatformError as error:
+        raise click.BadParameter(str(error), param_hint="--cloud-provider-platforms") from error
+
+    async def look() -> looking.Sight:
+        async with _connect(invocation, flags) as client:
+            return await looking.look(client, flags["node"], platforms, group=flags["lifecycle_api_group"] or "")
+
+    sight = asyncio.run(look())
+    for note in sight.notes:
+        click.echo(f"Note: {note}", err=True)
+    match flags["output"]:
+        case "json":
+            text = showing.as_json(sight)
+        case "yaml":
+            text = showing.as_yaml(sight)
+        case _ if flags["node"]:
+            text = showing.as_page(sight)
+        case _:
+            text = showing.as_table(sight)
+    click.echo(text, nl=False)
+
+
+def _connect(invocation: Invocation, flags: dict[str, Any]) -> Client:
+    from kube_fairlead import client
+
+    return client.connect(
+        kubeconfig_path=flags["kubeconfig"],
+        context=flags["kube_context"],
+        component="fairlead-status",
+        environment=invocation.environment,
+    )

@@ -1,0 +1,160 @@
+"""`fairlead agent` as a Windows service: being one, and `install-service`, `remove-service`."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kube_fairlead.base import logs
+from kube_fairlead.cli import failures
+from kube_fairlead.cli.invocation import Invocation
+
+if TYPE_CHECKING:
+    from kube_fairlead.agent.windows.service import Service
+
+__all__ = ["IS_WINDOWS", "begun", "data_folder", "install_service", "remove_service"]
+
+IS_WINDOWS = sys.platform == "win32"
+_NAME = "fairlead-agent"
+_RUNTIME = "containerd"
+
+_log = logs.get_logger(__name__)
+
+
+def data_folder(invocation: Invocation) -> pathlib.Path:
+    """Where programs keep what is theirs on Windows."""
+    return pathlib.Path(invocation.environment.get("ProgramData") or r"C:\ProgramData") / "fairlead"
+
+
+@contextlib.contextmanager
+def begun(*, wanted: bool, hears_preshutdown: bool) -> Iterator[Service | None]:
+    """Be a service for the length of the block; None when this process is none. A failure is its exit code."""
+    service = _started(hears_preshutdown=hears_preshutdown) if wanted else None
+    if service is None:
+        yield None
+        return
+    try:
+        yield service
+    except BaseException as failure:
+        _log.error("the agent ends", error=failures.report(failure))
+        service.finish(failures.exit_code(failure))
+        raise
+    finally:
+        service.finish()
+        service.join()
+
+
+def _started(*, hears_preshutdown: bool) -> Service | None:
+    _need_windows("--windows-service")
+    from kube_fairlead.agent.windows.service import NotAService, Service, WindowsCalls
+    from kube_fairlead.base.clock import RealClock
+
+    service = Service(WindowsCalls(), RealClock(), hears_preshutdown=hears_preshutdown)
+    try:
+        service.start()
+    except NotAService:
+        return None
+    return service
+
+
+def _need_windows(what: str) -> None:
+    if not IS_WINDOWS:
+        raise click.UsageError(f"{what} works on Windows only; on Linux the agent is a systemd unit or a pod")
+
+
+@click.command(
+    "install-service",
+    hidden=not IS_WINDOWS,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": True},
+)
+@click.option("--name", default=_NAME, show_default=True, help="The name of the service.")
+@click.option(
+    "--depends-on",
+    multiple=True,
+    metavar="SERVICE",
+    help="A service that the agent needs; it hears of a shutdown before that one [default: containerd, where there is "
+    "such a service].",
+)
+@click.option("--start/--no-start", default=True, show_default=True, help="Start it now.")
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED, metavar="[AGENT FLAGS]...")
+@click.pass_context
+def install_service(
+    ctx: click.Context, /, name: str, depends_on: Sequence[str], flags: Sequence[str], *, start: bool
+) -> None:
+    """Make the agent a Windows service that starts with the machine, with these flags of `fairlead agent`.
+
+    Only a service hears that the machine goes down. Run this as an administrator.
+    """
+    _need_windows("install-service")
+    from kube_fairlead.agent.windows.folders import protect
+    from kube_fairlead.agent.windows.scm import NewService, ServiceManager
+
+    _check_flags(ctx, flags)
+    protect(data_folder(ctx.ensure_object(Invocation)))
+    manager = ServiceManager()
+    if not depends_on and manager.facts(_RUNTIME) is not None:
+        depends_on = [_RUNTIME]
+    command = [sys.executable, "-m", "kube_fairlead.cli", "agent", "--windows-service", *flags]
+    problems = manager.create(
+        NewService(
+            name=name,
+            # No two services may show the same name.
+            display_name="Fairlead node agent" if name == _NAME else f"Fairlead node agent ({name})",
+            description="Sees the pods of this Kubernetes node out, in order and in time, when the machine goes down.",
+            command_line=subprocess.list2cmdline(command),
+            dependencies=depends_on,
+        )
+    )
+    for problem in problems:
+        click.echo(f"Warning: {problem}", err=True)
+    click.echo(f"service {name} made" + (f"; it needs {', '.join(depends_on)}" if depends_on else ""))
+    if start:
+        manager.start(name)
+        click.echo(f"service {name} started")
+
+
+@click.command("remove-service", hidden=not IS_WINDOWS)
+@click.option("--name", default=_NAME, show_default=True, help="The name of the service.")
+def remove_service(name: str) -> None:
+    """Stop the service and remove it. Pods are left alone; what the agent keeps on disk stays."""
+    _need_windows("remove-service")
+    from kube_fairlead.agent.windows.scm import ServiceManager
+
+    manager = ServiceManager()
+    manager.stop(name)
+    manager.delete(name)
+    click.echo(f"service {name} removed")
+
+
+def _check_flags(ctx: click.Context, flags: Sequence[str]) -> None:
+    """A service that cannot start would say so in a log that nobody reads yet: better now."""
+    if ctx.parent is None:
+        raise click.UsageError("install-service belongs to fairlead agent")
+    agent = ctx.parent.command
+    for early in agent.params:
+        if ctx.parent.get_parameter_source(early.name or "") is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{early.opts[0]} must come after install-service, to be a flag of the service")
+    with agent.make_context("agent", list(flags), parent=ctx.parent.parent, obj=ctx.obj) as parsed:
+        if parsed.protected_args or parsed.args:
+            raise click.UsageError(f"fairlead agent takes no argument {(*parsed.protected_args, *parsed.args)[0]!r}")
+        for parameter, value in parsed.params.items():
+            _check_absolute(parameter, value, parsed)
+        if parsed.params["kubeconfig"] is None:
+            click.echo(
+                "Warning: the service runs as LocalSystem; without --kubeconfig it finds a cluster only where "
+                "KUBECONFIG is set for the whole machine",
+                err=True,
+            )
+
+
+def _check_absolute(parameter: str, value: Any, parsed: click.Context) -> None:
+    given = parsed.get_parameter_source(parameter) is click.core.ParameterSource.COMMANDLINE
+    if given and isinstance(value, pathlib.Path) and not value.is_absolute():
+        flag = f"--{parameter.replace('_', '-')}"
+        raise click.UsageError(f"{flag} {value} must be an absolute path: a service runs in a folder of the system")

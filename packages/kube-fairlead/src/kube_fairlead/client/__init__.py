@@ -1,0 +1,42 @@
+"""Talking to any Kubernetes API server.
+
+Here belongs what every component needs to ask, watch and tell an API server: configuration, transport, verbs,
+watches, informers, the work queue, the event recorder. It knows no kind in particular and decides nothing: what
+should happen is `lifecycle`'s, who does it is the components'. Importing it stays cheap, because the node agent pays
+for it on every node: aiohttp and YAML are loaded by whoever really needs them.
+Before: `lifecycle`, `api`. After: `election`, and everything above.
+
+    async with client.connect() as api_server:
+        pods = await api_server.of(core_v1.Pod).list(namespace="shop", label_selector="app=web")
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kube_fairlead.client.access import Access
+    from kube_fairlead.client.client import Client
+    from kube_fairlead.client.connecting import connect, connect_to, find_access
+    from kube_fairlead.client.requests import WriteOptions
+    from kube_fairlead.client.verbs import Api
+
+__all__ = ["Access", "Api", "Client", "WriteOptions", "connect", "connect_to", "find_access"]
+
+_HOMES = {
+    "Access": "access",
+    "Api": "verbs",
+    "Client": "client",
+    "WriteOptions": "requests",
+    "connect": "connecting",
+    "connect_to": "connecting",
+    "find_access": "connecting",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Whoever needs one part only, such as the work queue, does not pay for the others.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

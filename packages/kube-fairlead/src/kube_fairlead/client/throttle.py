@@ -1,0 +1,27 @@
+"""A limit on how fast one client asks. Off unless somebody wants it: the API server has fairness of its own."""
+
+from __future__ import annotations
+
+from kube_fairlead.base.clock import Clock
+
+__all__ = ["Throttle"]
+
+
+class Throttle:
+    """A token bucket: a burst at once, then so many a second. Whoever comes first goes first."""
+
+    def __init__(self, clock: Clock, *, per_second: float, burst: int) -> None:
+        if per_second <= 0 or burst < 1:
+            raise ValueError("per_second must be positive and burst at least 1")
+        self._clock = clock
+        self._per_second = per_second
+        self._burst = burst
+        self._empty_at = clock.monotonic() - burst / per_second
+
+    async def wait_turn(self) -> None:
+        """Wait until one more request is within the limit. Giving up gives the turn back to nobody."""
+        now = self._clock.monotonic()
+        # The bucket is described by the moment at which it was, or will be, empty.
+        self._empty_at = max(self._empty_at, now - self._burst / self._per_second) + 1 / self._per_second
+        if self._empty_at > now:
+            await self._clock.sleep(self._empty_at - now)

@@ -1,0 +1,64 @@
+"""How many nodes there are of which ownership and platform: for the metric, and for people who ask."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator
+
+from kube_fairlead.api.core_v1 import Node
+from kube_fairlead.base.metrics import Metrics
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead.cloud.ownership import Ownership, ownership, platform_of
+
+__all__ = ["Census", "count_nodes"]
+
+Count = dict[tuple[Ownership, str], int]
+
+
+def count_nodes(nodes: Iterable[Node], platforms: Collection[str]) -> Count:
+    """Nodes by ownership and platform; the platform is empty for a node that names none."""
+    counted: Count = {}
+    for node in nodes:
+        entry = (ownership(node, platforms), platform_of(node))
+        counted[entry] = counted.get(entry, 0) + 1
+    return counted
+
+
+class Census:
+    """Keeps `fairlead_cloud_nodes{ownership,platform}` right while nodes come, change and go.
+
+    It is a leader's to say: what it said is taken back when it no longer counts.
+    """
+
+    def __init__(self, metrics: Metrics, platforms: Collection[str]) -> None:
+        self._platforms = platforms
+        self._gauge = metrics.gauge(
+            "fairlead_cloud_nodes",
+            "Nodes by whose they are to this cloud controller manager, and by the platform they name.",
+            ("ownership", "platform"),
+        )
+        self._counted: Count = {}
+
+    @contextlib.contextmanager
+    def of(self, nodes: Informer[Node]) -> Iterator[None]:
+        """Count these, which have not been read yet, for as long as the block lasts."""
+        nodes.add_handler(
+            Handler(
+                on_add=lambda node: self._add(node, 1),
+                on_update=self._replace,
+                on_delete=lambda node: self._add(node, -1),
+            )
+        )
+        try:
+            yield
+        finally:
+            self._gauge.clear()
+
+    def _replace(self, old: Node, new: Node) -> None:
+        self._add(old, -1)
+        self._add(new, 1)
+
+    def _add(self, node: Node, number: int) -> None:
+        whose, platform = entry = (ownership(node, self._platforms), platform_of(node))
+        self._counted[entry] = self._counted.get(entry, 0) + number
+        self._gauge.labels(ownership=whose.value, platform=platform).set(self._counted[entry])

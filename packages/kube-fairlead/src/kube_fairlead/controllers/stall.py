@@ -1,0 +1,136 @@
+"""Tells people what does not get on: events that have been pending, claimed or terminating for too long, and why.
+
+It changes nothing. Each is told of by a Kubernetes Event on the LifecycleEvent, again every few minutes as long as it
+lasts, and counted in a metric that an alert can watch.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.coordination_v1 import Lease
+from kube_fairlead.api.core_v1 import Node
+from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
+from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
+from kube_fairlead.base import logs
+from kube_fairlead.base.workqueue import WorkQueue
+from kube_fairlead.client.informer import Handler, Informer
+from kube_fairlead.lifecycle.stalling import Overdue, Patience, Stage, Surroundings, explain, overdue
+from kube_fairlead.lifecycle.steps import WaitUntil
+from kube_fairlead.manager import Context, Controller
+
+__all__ = ["STALL", "stall"]
+
+STALL = "stall"
+
+_BY_NODE = "node"
+# Often enough that the recorder sees one series and not many Events.
+_REPEAT_SECONDS = 300.0
+
+_T = TypeVar("_T")
+
+_log = logs.get_logger(__name__)
+
+
+def stall(patience: Patience, *, workers: int = 1) -> Controller:
+    """The controller, for a manager to run."""
+
+    async def run(context: Context) -> None:
+        await _StallReporter(context, patience).run()
+
+    return Controller(name=STALL, run=run, workers=workers)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Told:
+    """What people were told about an event, and when they are told again."""
+
+    stage: Stage
+    again_at: float
+
+
+class _StallReporter:
+    """One run of it."""
+
+    def __init__(self, context: Context, patience: Patience) -> None:
+        self._context = context
+        self._patience = patience
+        self._clock = context.client.clock
+        self._queue: WorkQueue[str] = context.queue()
+        self._events = Informer(
+            context.client.of(LifecycleEvent, keep=False), indexes={_BY_NODE: lambda event: (event.spec.binding_node,)}
+        )
+        self._told: dict[str, _Told] = {}
+        metrics = context.metrics
+        self._stuck = metrics.gauge("fairlead_stalled_events", "LifecycleEvents that do not get on.", ["stage"])
+        self._stalls = metrics.counter("fairlead_stalls_total", "How often LifecycleEvents did not get on.", ["stage"])
+
+    async def run(self) -> None:
+        self._events.add_handler(
+            Handler(
+                on_add=lambda event: self._queue.add(event.name),
+                on_update=lambda _old, new: self._queue.add(new.name),
+                on_delete=lambda event: self._queue.add(event.name),
+            )
+        )
+        try:
+            async with self._events.running():
+                # Without all events, one would not be seen to wait for another.
+                if await self._context.wait_synced(self._events):
+                    self._count()
+                    await self._context.reconcile(self._queue, self._handle)
+        finally:
+            # A follower does not know, and what the next leader finds must not be counted twice.
+            self._told.clear()
+            self._count()
+
+    async def _handle(self, name: str) -> float | None:
+        event = self._events.store.get(name)
+        now = self._clock.now()
+        found = None if event is None else overdue(event, self._patience, now)
+        if event is not None and isinstance(found, Overdue):
+            return await self._tell(event, found)
+        if self._told.pop(name, None) is not None:
+            self._count()
+        return max(0.0, (found.moment - now).total_seconds()) if isinstance(found, WaitUntil) else None
+
+    async def _tell(self, event: LifecycleEvent, found: Overdue) -> float:
+        told = self._told.get(event.name)
+        if told is not None and told.stage is found.stage and self._clock.monotonic() < told.again_at:
+            return told.again_at - self._clock.monotonic()  # every step of its progress is no news
+        around = await self._look_around(event)
+        note = explain(event, found, around, self._clock.now())
+        self._context.recorder.event(event, type="Warning", reason="Stalled", note=note, related=around.node)
+        if told is None or told.stage is not found.stage:
+            self._stalls.labels(stage=found.stage).inc()
+            _log.warning("an event does not get on", lifecycle_event=event.name, why=note)
+        self._told[event.name] = _Told(found.stage, self._clock.monotonic() + _REPEAT_SECONDS)
+        self._count()
+        return _REPEAT_SECONDS
+
+    async def _look_around(self, event: LifecycleEvent) -> Surroundings:
+        """Asked of the server when it is needed: this is rare, and following every node's Lease is not."""
+        client, node = self._context.client, event.spec.binding_node
+        others = self._events.store.by_index(_BY_NODE, node)
+        return Surroundings(
+            node=await _found(client.of(Node).get(node)),
+            transition=await _found(client.of(LifecycleTransition).get(event.spec.transition_name)),
+            lease=await _found(client.of(Lease).get(node, namespace=NAMESPACE_NODE_LEASE)),
+            others=tuple(other for other in others if other.name != event.name),
+        )
+
+    def _count(self) -> None:
+        now = Counter(told.stage for told in self._told.values())
+        for stage in Stage:
+            self._stuck.labels(stage=stage).set(now[stage])
+
+
+async def _found(asked: Awaitable[_T]) -> _T | None:
+    try:
+        return await asked
+    except api_errors.NotFound:
+        return None

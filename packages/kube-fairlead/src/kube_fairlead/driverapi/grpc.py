@@ -1,0 +1,103 @@
+"""Calling drivers and plugins over their unix sockets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kube_fairlead.driverapi import codec, contracts, http2
+from kube_fairlead.driverapi.errors import DriverMisbehaved
+from kube_fairlead.driverapi.messages import OfferedTransition, PluginInfo, Progress, Reached, Work
+
+__all__ = ["GrpcDriverChannel", "GrpcRegistrationChannel"]
+
+
+class GrpcDriverChannel:
+    """A `DriverChannel` to the driver that listens on a socket. Holds no connection between calls."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
+        """Which transitions the driver carries out."""
+        answer = await _unary(self.path, contracts.DRIVER_SERVICE, "GetTransitions", {"node_name": node_name})
+        return codec.decode_transitions(answer)
+
+    async def start(self, work: Work, *, timeout_seconds: float | None = None) -> Reached:
+        """Enter the start state."""
+        answer = await _unary(
+            self.path,
+            contracts.DRIVER_SERVICE,
+            "StartLifecycleTransition",
+            {"work": codec.encode_work(work)},
+            timeout_seconds,
+        )
+        return codec.decode_reached(answer)
+
+    async def end(
+        self, work: Work, on_progress: Callable[[Progress], None], *, timeout_seconds: float | None = None
+    ) -> Reached:
+        """Bring the node to the end state."""
+        request_type, answer_type = contracts.method_types(contracts.DRIVER_SERVICE, "EndLifecycleTransition")
+        request = request_type(work=codec.encode_work(work)).SerializeToString()
+        path = f"/{contracts.DRIVER_SERVICE}/EndLifecycleTransition"
+        messages = http2.call(self.path, path, request, timeout_seconds=timeout_seconds)
+        result: Reached | None = None
+        async with contextlib.aclosing(messages):
+            async for data in messages:
+                if result is not None:
+                    raise DriverMisbehaved("the driver went on after its result")
+                answer = _parse(answer_type, data)
+                match answer.WhichOneof("content"):
+                    case "progress":
+                        on_progress(codec.decode_progress(answer.progress))
+                    case "result":
+                        result = codec.decode_reached(answer.result)
+                    case _:
+                        pass  # something that a later version of the protocol may mean
+        if result is None:
+            raise DriverMisbehaved("the driver ended the stream without a result")
+        return result
+
+
+class GrpcRegistrationChannel:
+    """A `RegistrationChannel` to the plugin that listens on a socket."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    async def get_info(self) -> PluginInfo:
+        """Who it is."""
+        return codec.decode_info(await _unary(self.path, contracts.REGISTRATION_SERVICE, "GetInfo", {}))
+
+    async def notify(self, *, registered: bool, error: str = "") -> None:
+        """Tell it whether it is known now."""
+        fields = {"plugin_registered": registered, "error": error}
+        await _unary(self.path, contracts.REGISTRATION_SERVICE, "NotifyRegistrationStatus", fields)
+
+
+async def _unary(
+    path: str, service: str, method: str, fields: dict[str, Any], timeout_seconds: float | None = None
+) -> Any:
+    request_type, answer_type = contracts.method_types(service, method)
+    request = request_type(**fields).SerializeToString()
+    messages = http2.call(path, f"/{service}/{method}", request, timeout_seconds=timeout_seconds)
+    answers: list[bytes] = []
+    async with contextlib.aclosing(messages):
+        async for data in messages:
+            if answers:
+                raise DriverMisbehaved(f"{method} was answered twice")
+            answers.append(data)
+    if not answers:
+        raise DriverMisbehaved(f"{method} was answered with nothing")
+    return _parse(answer_type, answers[0])
+
+
+def _parse(message_type: Any, data: bytes) -> Any:
+    from google.protobuf.message import DecodeError
+
+    try:
+        return message_type.FromString(data)
+    except DecodeError as error:
+        raise DriverMisbehaved(f"the driver sent a malformed {message_type.DESCRIPTOR.name}") from error

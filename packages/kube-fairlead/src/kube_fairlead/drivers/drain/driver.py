@@ -1,0 +1,135 @@
+"""The driver itself: what DrainStarted, DrainComplete, Uncordoning and MaintenanceComplete take."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.reserved import DRIVER_DRAIN, NODE_DRAIN, NODE_UNCORDON
+from kube_fairlead.base import logs, tasks
+from kube_fairlead.base.metrics import DiscardedMetrics, Metrics
+from kube_fairlead.client import errors as client_errors
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.recorder import EventRecorder
+from kube_fairlead.driverapi.errors import DriverGone
+from kube_fairlead.driverapi.messages import OfferedTransition, Work
+from kube_fairlead.drivers.drain import cordoning, looking
+from kube_fairlead.drivers.drain.draining import Drain
+from kube_fairlead.drivers.drain.metering import Meter
+from kube_fairlead.drivers.sdk.driver import Driver, Refused, Report
+from kube_fairlead.lifecycle.drain import cordons, filters, options
+from kube_fairlead.lifecycle.drain.options import PROFILE, DrainOptions
+
+__all__ = ["DrainDriver"]
+
+_log = logs.get_logger(__name__)
+
+
+class DrainDriver(Driver):
+    """Server-side drain.
+
+    The start of a drain is quick: it refuses what kubectl would refuse, before anything is touched, and cordons. The
+    end takes as long as the pods do. A driver that is told its node refuses all others. Which of the two transitions
+    is meant is told by their states, so that other transitions, such as one with an SLA, may use them too.
+    """
+
+    name = DRIVER_DRAIN
+    transitions = tuple(
+        OfferedTransition(name=transition.name, start=transition.start, end=transition.end)
+        for transition in (NODE_DRAIN, NODE_UNCORDON)
+    )
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        node_name: str = "",
+        profile: DrainOptions = PROFILE,
+        recorder: EventRecorder | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._client = client
+        self._node_name = node_name
+        self._profile = profile
+        self._recorder = recorder
+        self._meter = Meter(metrics or DiscardedMetrics(), client.clock)
+        self._last_acts = tasks.TaskSet("drain", on_failure=_tell_failure)
+
+    async def start(self, work: Work) -> None:
+        """Refuse, or cordon. An uncordon only makes sure that it may."""
+        with _trouble_passes():
+            await self._start(work)
+
+    async def end(self, work: Work, report: Report) -> None:
+        """Drain, or uncordon."""
+        with _trouble_passes():
+            await self._end(work, report)
+
+    async def _start(self, work: Work) -> None:
+        if self._node_name and work.node_name != self._node_name:
+            raise Refused(f"this driver is for node {self._node_name}, not for {work.node_name}")
+        if work.start == NODE_UNCORDON.start:
+            node = await cordoning.read_node(self._client, work.node_name, work.node_uid)
+            if not self._undoes_any(work) and cordons.foreign_cordon(node):
+                raise Refused(cordons.refusal(node))
+            return
+        drain_options = self._options(work)
+        await cordoning.read_node(self._client, work.node_name, work.node_uid)
+        pods = await looking.list_pods(self._client, work.node_name, drain_options)
+        judged = await looking.judge_all(pods, drain_options, looking.DaemonSets(self._client), self._client)
+        if refusals := filters.refusals(judged):
+            raise Refused(refusals)
+        if warned := filters.warnings(judged):
+            _log.warning("drain", event=work.event_name, node=work.node_name, warning=warned)
+        await cordoning.cordon(self._client, work.node_name, work.node_uid, work.event_name)
+
+    async def _end(self, work: Work, report: Report) -> None:
+        if work.start == NODE_UNCORDON.start:
+            await cordoning.uncordon(self._client, work.node_name, work.node_uid, force=self._undoes_any(work))
+            return
+        try:
+            drain = Drain(
+                self._client,
+                work,
+                self._options(work),
+                report,
+                self._recorder,
+                meter=self._meter,
+                last_acts=self._last_acts,
+            )
+            await drain.run()
+        except Refused:
+            await cordoning.forget(self._client, work.node_name, work.node_uid)
+            raise
+
+    def _options(self, work: Work) -> DrainOptions:
+        try:
+            return options.parse(work.options, self._profile)
+        except options.OptionError as error:
+            raise Refused(str(error)) from error
+
+    def _undoes_any(self, work: Work) -> bool:
+        try:
+            return options.parse_uncordon(work.options)
+        except options.OptionError as error:
+            raise Refused(str(error)) from error
+
+
+def _tell_failure(error: BaseException) -> None:
+    _log.error("what was left to do after a drain failed", error=str(error))
+
+
+@contextlib.contextmanager
+def _trouble_passes() -> Iterator[None]:
+    """An API server that is away, busy or broken is no reason to fail an event: the agent is to call again."""
+    try:
+        yield
+    except client_errors.ClientError as error:
+        if not error.is_retryable:
+            raise
+        raise DriverGone(str(error)) from error
+    except api_errors.ApiError as error:
+        if error.code != 429 and error.code < 500:
+            raise
+        raise DriverGone(str(error)) from error

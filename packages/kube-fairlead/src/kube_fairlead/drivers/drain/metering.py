@@ -1,0 +1,84 @@
+"""What the drains of a process come to, in numbers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.metrics import Metrics
+from kube_fairlead.lifecycle.drain.attempts import Cause
+from kube_fairlead.lifecycle.drain.blockers import Blocker
+
+__all__ = ["BlockedPods", "Meter"]
+
+
+class BlockedPods:
+    """Those of one drain."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self.counts: Mapping[Blocker, int] = {}
+
+    def are(self, counts: Mapping[Blocker, int]) -> None:
+        """From now on it is so many, by what blocks them."""
+        self._meter.count()
+        self.counts = counts
+        self._meter.show()
+
+
+class Meter:
+    """Counts evictions, blocked pods and the time that they were blocked, over all drains of the process.
+
+    The time grows while a pod is blocked, and not only when it goes: an alert is for those that do not go.
+    """
+
+    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+        self._clock = clock
+        self._drains: set[BlockedPods] = set()
+        self._counted = clock.monotonic()  # until when the time is counted
+        self._answers = metrics.counter(
+            "fairlead_drain_evictions_total", "Evictions that were asked for, by result.", ["result"]
+        )
+        self._pods = metrics.gauge(
+            "fairlead_drain_blocked_pods", "Pods that something keeps on a node that is drained, by cause.", ["cause"]
+        )
+        self._seconds = metrics.counter(
+            "fairlead_drain_blocked_seconds_total", "Seconds that pods were blocked, by cause.", ["cause"]
+        )
+        # What has not happened yet is 0 and not missing, so that the first time shows as an increase.
+        for result in Cause:
+            if result is not Cause.SENT:
+                self._answers.labels(result=result.value)
+        for cause in Blocker:
+            self._seconds.labels(cause=cause.value)
+        self.show()
+        metrics.before_exposition(self.count)
+
+    def answered(self, result: Cause) -> None:
+        """An eviction was asked for, and this came of it."""
+        self._answers.labels(result=result.value).inc()
+
+    @contextlib.contextmanager
+    def drain(self) -> Iterator[BlockedPods]:
+        """A drain goes on as long as the block lasts; none of its pods is blocked afterwards."""
+        blocked = BlockedPods(self)
+        self._drains.add(blocked)
+        try:
+            yield blocked
+        finally:
+            blocked.are({})
+            self._drains.discard(blocked)
+
+    def count(self) -> None:
+        """Count the time until now."""
+        now = self._clock.monotonic()
+        seconds, self._counted = now - self._counted, now
+        for drain in self._drains:
+            for cause, pods in drain.counts.items():
+                self._seconds.labels(cause=cause.value).inc(pods * seconds)
+
+    def show(self) -> None:
+        """How many are blocked now."""
+        for cause in Blocker:
+            self._pods.labels(cause=cause.value).set(sum(drain.counts.get(cause, 0) for drain in self._drains))

@@ -1,0 +1,64 @@
+"""What a drain would do, without doing it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.core_v1 import Pod
+from kube_fairlead.client import subresources
+from kube_fairlead.client.client import Client
+from kube_fairlead.drivers.drain import looking
+from kube_fairlead.lifecycle.drain import attempts, filters
+from kube_fairlead.lifecycle.drain.filters import Fate
+from kube_fairlead.lifecycle.drain.options import DrainOptions
+
+__all__ = ["Preview", "preview"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Preview:
+    """The pods that would go, what to warn of, and why the drain would be refused, if it would."""
+
+    lines: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    problem: str = ""
+
+
+async def preview(
+    client: Client, node_name: str, options: DrainOptions, *, on_server: bool, chunk_size: int = 500
+) -> Preview:
+    """Judge the pods of a node; with `on_server`, ask the server too whether each may go."""
+    pods = await looking.list_pods(client, node_name, options, chunk_size=chunk_size)
+    judged = await looking.judge_all(pods, options, looking.DaemonSets(client), client)
+    if problem := filters.refusals(judged):
+        return Preview(problem=problem)
+    said = filters.warnings(judged)
+    warnings = [said] if said else []
+    lines = []
+    for one in judged:
+        if one.verdict.fate is not Fate.GOES:
+            continue
+        run = "server dry run" if on_server else "dry run"
+        lines.append(f"{'deleting' if options.disable_eviction else 'evicting'} pod {one.pod.key} ({run})")
+        if on_server and (blocked := await _blocked(client, one.pod, options)):
+            warnings.append(f"pod {one.pod.key} could not go now: {blocked}")
+    return Preview(tuple(lines), tuple(warnings))
+
+
+async def _blocked(client: Client, pod: Pod, options: DrainOptions) -> str:
+    grace = options.grace_seconds
+    try:
+        if options.disable_eviction:
+            await client.of(Pod).delete(
+                pod.name, namespace=pod.namespace, uid=pod.uid, grace_period_seconds=grace, dry_run=True
+            )
+        else:
+            await subresources.evict(
+                client, pod.name, namespace=pod.namespace, uid=pod.uid, grace_period_seconds=grace, dry_run=True
+            )
+    except api_errors.NotFound:
+        return ""
+    except api_errors.ApiError as error:
+        return attempts.explain(error)
+    return ""

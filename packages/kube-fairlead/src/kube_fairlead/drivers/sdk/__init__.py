@@ -1,0 +1,41 @@
+"""Write a lifecycle driver as one small class; everything around it comes from here.
+
+    class Reboot(sdk.Driver):
+        name = "example.com/reboot"
+        transitions = (sdk.Transition(name="reboot", start="Rebooting", end="Rebooted", sla="10m"),)
+
+        async def start(self, work: sdk.Work) -> None: ...
+
+        async def end(self, work: sdk.Work, report: sdk.Report) -> None: ...
+
+    sdk.main(Reboot())
+
+Serving on a socket, registration, idempotence by event uid, cancellation at the deadline, progress, health, probes and
+metrics over TLS, rolling updates and a graceful exit are the SDK's. What a transition means is the driver's, and
+nothing of that belongs here.
+"""
+
+from kube_fairlead.base.metrics import Metrics, PrometheusMetrics
+from kube_fairlead.driverapi.messages import OfferedTransition as Transition
+from kube_fairlead.driverapi.messages import PodReport, Progress, Work
+from kube_fairlead.drivers.sdk.driver import Driver, Refused, Report
+from kube_fairlead.drivers.sdk.pages import pages
+from kube_fairlead.drivers.sdk.program import main
+from kube_fairlead.drivers.sdk.serving import Options, Serving, serving
+
+__all__ = [
+    "Driver",
+    "Metrics",
+    "Options",
+    "PodReport",
+    "Progress",
+    "PrometheusMetrics",
+    "Refused",
+    "Report",
+    "Serving",
+    "Transition",
+    "Work",
+    "main",
+    "pages",
+    "serving",
+]

@@ -1,0 +1,88 @@
+"""Probes and metrics of a driver: /healthz, /livez, /readyz and /metrics over TLS, as every component has them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from kube_fairlead import client as api_client
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.metrics import Metrics
+from kube_fairlead.client.client import Client
+from kube_fairlead.drivers.sdk.driver import Driver
+from kube_fairlead.manager import ALWAYS_ALLOWED, Gatekeeper, HealthChecks, HealthServer, ServingOptions, Verdict
+
+__all__ = ["Registered", "pages", "serving_pages"]
+
+# Opens every page, so that no API server has to be asked.
+_ALL = "*"
+
+
+def pages(
+    port: int,
+    *,
+    bind_address: str = "127.0.0.1",
+    certificate_file: Path | None = None,
+    key_file: Path | None = None,
+    folder: Path | None = None,
+    always_allow: Sequence[str] = ALWAYS_ALLOWED,
+    connect: Callable[[], Client] | None = None,
+) -> ServingOptions:
+    """Serve probes and metrics there: `sdk.Options(pages=sdk.pages(10260))`.
+
+    Args:
+        port: 0 takes a free one.
+        bind_address: the address to listen on, such as the pod's.
+        certificate_file: serve with this certificate; one is made unless it is given.
+        key_file: its key.
+        folder: where a certificate that is made is kept; in memory unless given.
+        always_allow: paths that need no token; `*` opens all of them, and then no API server is asked.
+        connect: a way to the API server that is asked who calls; as kubectl finds it unless given. Its user must be
+            allowed to create TokenReviews and SubjectAccessReviews.
+    """
+    asks = None if _ALL in always_allow else Gatekeeper(connect or api_client.connect, always_allow=always_allow)
+    return ServingOptions(
+        bind_address=bind_address,
+        port=port,
+        certificate_file=certificate_file,
+        key_file=key_file,
+        self_signed=True,
+        folder=folder,
+        gatekeeper=asks,
+    )
+
+
+class Registered(Protocol):
+    """What the agent has said to a driver."""
+
+    registered: bool
+    last_error: str
+
+
+@contextlib.asynccontextmanager
+async def serving_pages(
+    options: ServingOptions | None, driver: Driver, state: Registered, *, metrics: Metrics, clock: Clock
+) -> AsyncIterator[None]:
+    """Serve them as long as the block lasts.
+
+    A driver that is not well is not ready, but lives: to start it again would not make well what it depends on.
+    """
+    if options is None:
+        yield
+        return
+    live, ready = HealthChecks(), HealthChecks()
+    ready.add("driver", lambda: Verdict(is_ok=driver.healthy))
+    ready.add("registration", lambda: _registration(state))
+    async with HealthServer(options, live=live, ready=ready, metrics=metrics, clock=clock).running():
+        yield
+
+
+def _registration(state: Registered) -> Verdict:
+    if state.registered:
+        return Verdict(is_ok=True, note="the agent has registered it")
+    if state.last_error:
+        return Verdict(is_ok=False, note=f"the agent refused the registration: {state.last_error}")
+    # Beside a claimer that does not lead no agent ever comes, and nothing is wrong.
+    return Verdict(is_ok=True, note="no agent has called yet")

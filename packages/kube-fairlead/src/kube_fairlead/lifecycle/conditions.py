@@ -1,0 +1,127 @@
+"""What a Node says about the transition it is in: the proposal's condition, and Kubernetes' well-known ones beside it.
+
+The proposal's condition is always True; the state is its reason. Its reason goes from the start to the end state of a
+transition, once (invariant 2); when the end is not reached it stays, and the message says what happened.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Iterable
+from typing import Final
+
+from kube_fairlead.api.core_v1 import Node, NodeCondition
+from kube_fairlead.api.lifecycle_v1alpha1 import FrozenTransition, LifecycleEvent
+from kube_fairlead.api.meta import ConditionStatus
+from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
+from kube_fairlead.lifecycle import deadlines, meanings
+
+__all__ = ["Wanted", "after_failure", "after_state", "going_down_until", "is_lost", "outstanding", "written"]
+
+_GOING_DOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
+_GOING_DOWN_LASTS: Final = dt.timedelta(hours=1)  # longer than pods of any sane configuration take to end
+_OFF_SOON: Final = dt.timedelta(minutes=2)  # a machine that was let go is off by then
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """A condition as it should be; when it became so is found out when it is written."""
+
+    type: str
+    status: str
+    reason: str
+    message: str
+    # An event has reached the state: that is news, even when the last one failed and left the node in the same state.
+    is_reached: bool = dataclasses.field(default=False, compare=False)
+
+    def is_met_by(self, current: NodeCondition | None) -> bool:
+        """Whether nothing is left to write."""
+        return current is not None and self == Wanted(current.type, current.status, current.reason, current.message)
+
+
+def after_state(transition_name: str, state: str, *, well_known: bool) -> tuple[Wanted, ...]:
+    """What holds when a transition has reached a state."""
+    message = f"Lifecycle Transition '{transition_name}'"
+    wanted = [Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, state, message, is_reached=True)]
+    if well_known:
+        wanted += _well_known(meanings.effects_of_state(state), message)
+    return tuple(wanted)
+
+
+def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tuple[Wanted, ...]:
+    """What holds when an event has ended without reaching its end state.
+
+    A node that was never in any state has no condition whose message could tell; the event alone tells then.
+    """
+    current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
+    if current is None:
+        return ()
+    status = event.status
+    what = f"Lifecycle Transition '{event.spec.transition_name}' {_words(status.claim_status)}"
+    message = f"{what}: {status.message}" if status.message else what
+    wanted = []
+    # A node that is going down says so, and nothing else (invariant 10).
+    if current.reason not in _GOING_DOWN or event.spec.transition_name == NODE_SHUTDOWN.name:
+        wanted.append(Wanted(CONDITION_LIFECYCLE_TRANSITION, ConditionStatus.TRUE, current.reason, message))
+    frozen = status.transition
+    # The node may say that it has started before the event does: an agent writes the one after the other.
+    if well_known and frozen is not None and (status.start_time is not None or current.reason == frozen.start):
+        wanted += _well_known(meanings.effects_of_failure(frozen.start), message)
+    return tuple(wanted)
+
+
+def going_down_until(node: Node) -> dt.datetime | None:
+    """Until when a node is believed that says that its machine is going down; None: it does not say so.
+
+    Not for ever: the word of a shutdown that nobody takes back (its agent was removed, or never came up again) must not
+    keep the node from everybody else.
+    """
+    current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
+    if current is None or current.reason not in _GOING_DOWN or current.last_transition_time is None:
+        return None
+    return current.last_transition_time + (_GOING_DOWN_LASTS if current.reason == NODE_SHUTDOWN.start else _OFF_SOON)
+
+
+def is_lost(frozen: FrozenTransition, node: Node) -> bool:
+    """Whether the node shows nothing of a transition that has started.
+
+    A machine that went down meanwhile said so in this place, and that was taken back when it came up again. The start
+    is then said once more, for the end comes after the start and after nothing else.
+    """
+    current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
+    return current is None or current.reason not in {frozen.start, frozen.end}
+
+
+def outstanding(wanted: Iterable[Wanted], node: Node) -> tuple[Wanted, ...]:
+    """Those that the node does not show yet."""
+    return tuple(condition for condition in wanted if not condition.is_met_by(node.condition(condition.type)))
+
+
+def written(wanted: Wanted, current: NodeCondition | None, now: dt.datetime) -> NodeCondition:
+    """The condition to write over the current one. The state is in the reason, so a new reason is a transition too."""
+    now = deadlines.whole_seconds(now)
+    same = current is not None and (current.status, current.reason) == (wanted.status, wanted.reason)
+    is_news = current is not None and wanted.is_reached and current.message != wanted.message
+    since = current.last_transition_time if current is not None and same and not is_news else now
+    return NodeCondition(
+        type=wanted.type,
+        status=wanted.status,
+        reason=wanted.reason,
+        message=wanted.message,
+        last_heartbeat_time=now,
+        last_transition_time=since,
+    )
+
+
+def _well_known(effects: Iterable[meanings.Effect], message: str) -> list[Wanted]:
+    return [
+        Wanted(
+            effect.condition, ConditionStatus.TRUE if effect.status else ConditionStatus.FALSE, effect.reason, message
+        )
+        for effect in effects
+    ]
+
+
+def _words(claim_status: str) -> str:
+    return {"Failed": "failed", "SlaExpired": "did not end by its deadline"}.get(claim_status, claim_status)

@@ -1,0 +1,170 @@
+"""What holds a drain up, in words and in numbers: which pod, why, and since when."""
+
+from __future__ import annotations
+
+import collections
+import datetime as dt
+import enum
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from kube_fairlead.api import time as api_time
+from kube_fairlead.api.core_v1 import Node, Pod
+from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
+from kube_fairlead.lifecycle.drain.budgets import Budgets, Cover
+from kube_fairlead.lifecycle.drain.filters import Judged
+from kube_fairlead.lifecycle.drain.planning import OVERDUE, Plan
+
+__all__ = ["Blocker", "blocker", "blockers", "blocking", "budget_message", "describe", "failure", "timed_out"]
+
+# More names than this help nobody; the rest is counted.
+_NAMED: Final = 10
+
+
+class Blocker(enum.Enum):
+    """What keeps a pod on the node, as metrics count it."""
+
+    BUDGET = "budget"  # its disruption budget does not allow it now
+    SEVERAL_BUDGETS = "several_budgets"  # more than one covers it, which the server refuses
+    NAMESPACE = "namespace"  # its namespace is being deleted
+    TROUBLE = "trouble"  # a webhook denied it for now, or the server could not answer
+    DENIED = "denied"  # the server answered that it never may
+    FILTER = "filter"  # it arrived during the drain, and the options do not let it go
+    OVERDUE = "overdue"  # it was to be gone by now
+
+
+_BLOCKERS: Final = {
+    Cause.BUDGET: Blocker.BUDGET,
+    Cause.NAMESPACE: Blocker.NAMESPACE,
+    Cause.TROUBLE: Blocker.TROUBLE,
+    Cause.DENIED: Blocker.DENIED,
+}
+
+
+def describe(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, node: Node | None, now: dt.datetime) -> str:
+    """How the drain stands. Says times, not durations, so that it changes only when something does."""
+    blocked: dict[str, list[str]] = {}  # those with one reason are named together
+    requested: dict[str, list[str]] = {}
+    ending: list[str] = []
+    for pod in plan.remaining:
+        attempt = attempts.get(pod.uid)
+        if why := blocking(pod, attempt, budgets, node, now):
+            blocked.setdefault(why, []).append(pod.key)
+        elif pod.deleting:
+            ending.append(pod.key)
+        elif attempt is not None and attempt.cause is Cause.REQUESTED:
+            requested.setdefault(f"since {_clock(attempt.since)}", []).append(pod.key)
+    parts = []
+    if blocked:
+        parts.append("blocked: " + _some([f"{_some(keys, ', ')} {why}" for why, keys in blocked.items()], "; "))
+    if requested:
+        said = [f"{_some(keys, ', ')} {since}" for since, keys in requested.items()]
+        parts.append("left to whoever answers an EvictionRequest: " + _some(said, "; "))
+    if ending:
+        parts.append(f"ending: {_some(ending, ', ')}")
+    if plan.stranded:
+        parts.append(f"cannot go: {_some(_strandings(plan.stranded, attempts), '; ')}")
+    return ". ".join(parts)
+
+
+def blocking(pod: Pod, attempt: Attempt | None, budgets: Budgets, node: Node | None, now: dt.datetime) -> str:
+    """What blocks one pod, and since when; empty when nothing does."""
+    if pod.deleting:
+        return _overdue(pod, node, now)
+    if attempt is None or attempt.cause in {Cause.SENT, Cause.ACCEPTED, Cause.REQUESTED}:
+        return ""
+    return f"{_why(attempt, budgets.covering(pod))} since {_clock(attempt.since)}"
+
+
+def blocker(pod: Pod, attempt: Attempt | None, budgets: Budgets, now: dt.datetime) -> Blocker | None:
+    """What kind of thing blocks one pod; None when nothing does."""
+    if pod.deleting:
+        return Blocker.OVERDUE if _is_overdue(pod, now) else None
+    if attempt is None:
+        return None
+    # A pod that is asked again is blocked until the answer says otherwise.
+    cause = attempt.before if attempt.cause is Cause.SENT else attempt.cause
+    found = _BLOCKERS.get(cause) if cause is not None else None
+    if found is Blocker.TROUBLE and len(budgets.covering(pod).budgets) > 1:
+        return Blocker.SEVERAL_BUDGETS
+    return found
+
+
+def blockers(plan: Plan, attempts: Mapping[str, Attempt], budgets: Budgets, now: dt.datetime) -> dict[Blocker, int]:
+    """How many pods of a drain are blocked, by what."""
+    found = [blocker(pod, attempts.get(pod.uid), budgets, now) for pod in plan.remaining]
+    found += [blocker(one.pod, attempts.get(one.pod.uid), budgets, now) or Blocker.FILTER for one in plan.stranded]
+    return dict(collections.Counter(one for one in found if one is not None))
+
+
+def failure(stranded: Sequence[Judged], attempts: Mapping[str, Attempt]) -> str:
+    """Why a drain that moved everything it could has failed all the same."""
+    return f"pods are left on the node: {_some(_strandings(stranded, attempts), '; ')}"
+
+
+def timed_out(timeout: dt.timedelta, description: str, remaining: Sequence[Pod]) -> str:
+    """Why a drain that took too long has failed."""
+    left = _some([pod.key for pod in remaining], ", ")
+    why = f"; {description}" if description else ""
+    return f"timed out after {api_time.format_duration(timeout)} with {len(remaining)} pods left: {left}{why}"
+
+
+def budget_message(cover: Cover) -> str:
+    """What a single budget's status says, in the server's own words."""
+    budget = cover.single
+    if budget is None:
+        return f"disruption budget {cover.names} has not been counted yet"
+    status = budget.status
+    return (
+        f"The disruption budget {budget.name} needs {status.desired_healthy} healthy pods"
+        f" and has {status.current_healthy} currently"
+    )
+
+
+def _why(attempt: Attempt, cover: Cover) -> str:
+    message = attempt.message.rstrip(".")
+    if attempt.cause is Cause.BUDGET:
+        return f"by budget {cover.names or '(gone)'} ({message})"
+    if len(cover.budgets) > 1:
+        return f"by {len(cover.budgets)} budgets at once, {cover.names} ({message})"
+    if attempt.cause is Cause.NAMESPACE:
+        return f"because its namespace is being deleted ({message})"
+    return f"by an answer that is asked for again ({message})"
+
+
+def _is_overdue(pod: Pod, now: dt.datetime) -> bool:
+    deadline = pod.metadata.deletion_timestamp
+    return deadline is not None and now >= deadline + OVERDUE
+
+
+def _overdue(pod: Pod, node: Node | None, now: dt.datetime) -> str:
+    deadline = pod.metadata.deletion_timestamp
+    if deadline is None or not _is_overdue(pod, now):
+        return ""
+    why = f"was to be gone by {_clock(deadline)}"
+    if pod.metadata.finalizers:
+        why += f"; finalizers {', '.join(pod.metadata.finalizers)}"
+    ready = node.condition("Ready") if node is not None else None
+    if ready is not None and ready.status == "Unknown":
+        since = f" since {_clock(ready.last_transition_time)}" if ready.last_transition_time else ""
+        why += f"; its kubelet is silent{since}"
+    return why
+
+
+def _strandings(stranded: Iterable[Judged], attempts: Mapping[str, Attempt]) -> list[str]:
+    said = []
+    for one in stranded:
+        attempt = attempts.get(one.pod.uid)
+        why = one.verdict.refusal or (attempt.message if attempt is not None else "")
+        said.append(f"{one.pod.key} ({why.rstrip('.')})")
+    return said
+
+
+def _some(texts: Sequence[str], separator: str) -> str:
+    shown = separator.join(texts[:_NAMED])
+    more = len(texts) - _NAMED
+    return f"{shown}{separator}and {more} more" if more > 0 else shown
+
+
+def _clock(moment: dt.datetime) -> str:
+    return api_time.format_time(moment)

@@ -1,0 +1,114 @@
+"""What a claimant knows when it decides: a snapshot of one node, and what its own driver calls have come to."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+from collections.abc import Mapping
+
+from kube_fairlead.api import time as api_time
+from kube_fairlead.api.core_v1 import Node
+from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, PodOutcome, Progress
+from kube_fairlead.lifecycle.claiming import Drivers
+
+__all__ = ["IDLE", "Calling", "Ended", "Facts", "Idle", "Offer", "Refused", "Run", "Settings", "Silence", "Started"]
+
+Offer = tuple[str, str, str]
+"""A driver by name, and the start and end state of one transition that it offers."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Silence:
+    """A driver does not answer: since when, and the last error, empty where the event has it."""
+
+    since: dt.datetime
+    error: str
+
+    def describe(self, driver: str) -> str:
+        """The sentence that users read in the event's message."""
+        return f"driver {driver} unreachable since {api_time.format_time(self.since)}: {self.error}"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Idle:
+    """This process has no call for the event under way and no answer to one."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Calling:
+    """A call to the driver is under way. While the driver is out of reach the call is repeated: since when, and why."""
+
+    silence: Silence | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Started:
+    """The driver's Start returned."""
+
+    at: dt.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """The driver reached the end state."""
+
+    at: dt.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Refused:
+    """The driver gave up, and said why. Asking again is pointless."""
+
+    at: dt.datetime
+    message: str
+
+
+Run = Idle | Calling | Started | Ended | Refused
+IDLE = Idle()
+_LONG_AGO = dt.datetime.min.replace(tzinfo=dt.UTC)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What an administrator may choose."""
+
+    driver_wait: dt.timedelta = dt.timedelta(minutes=5)
+    driver_lost: dt.timedelta = dt.timedelta(minutes=10)  # how long a claim without an SLA waits for a lost driver
+    keep_finished: dt.timedelta = dt.timedelta(0)
+    well_known_conditions: bool = True
+    hold_autoscalers: bool = True
+    leave_to_others: bool = False  # what cannot be claimed here, instead of waiting for it and failing it
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Everything a decision may look at beside the event itself and the time."""
+
+    claimant: str
+    holds_lease: bool
+    node: Node | None
+    events: tuple[LifecycleEvent, ...] = ()  # all that are bound to the node
+    transitions: Mapping[str, LifecycleTransition] = dataclasses.field(default_factory=dict)  # by name
+    drivers: Drivers = dataclasses.field(default_factory=dict)  # without those that do not answer
+    silences: Mapping[str, Silence] = dataclasses.field(default_factory=dict)  # registered, but do not answer, by name
+    unasked: frozenset[Offer] = frozenset()  # must answer a question before an event is claimed for them
+    asked: frozenset[Offer] = frozenset()  # a question is under way
+    # When a driver that is not there may be called missing: drivers of a process that has just begun, and those that
+    # are being replaced, are on their way back.
+    drivers_known_at: dt.datetime = _LONG_AGO
+    returning: Mapping[str, dt.datetime] = dataclasses.field(default_factory=dict)  # the same, of one driver
+    runs: Mapping[str, Run] = dataclasses.field(default_factory=dict)  # by event uid
+    progress: Mapping[str, Progress] = dataclasses.field(default_factory=dict)  # reported, not stored yet, by event uid
+    pods: Mapping[str, tuple[PodOutcome, ...]] = dataclasses.field(default_factory=dict)  # as `progress`
+    recorded: frozenset[str] = frozenset()  # finished events whose entry is in the node's record, by uid
+    refused: frozenset[str] = frozenset()  # events that the server does not let this claimant write, by uid
+    settings: Settings = dataclasses.field(default_factory=Settings)
+    interruption: str = ""  # why nothing may go on here but the shutdown itself, such as "node is shutting down"
+
+    def run_of(self, event: LifecycleEvent) -> Run:
+        """How far this process has come with an event's driver."""
+        return self.runs.get(event.uid, IDLE)
+
+    def is_calling_for_another(self, event: LifecycleEvent) -> bool:
+        """Whether a driver is still at work for another event, though that one may be finished or gone by now."""
+        return any(isinstance(run, Calling) for uid, run in self.runs.items() if uid != event.uid)

@@ -1,0 +1,35 @@
+"""Several locks, several replicas: who should ask whom for which lock. Pure; `group` and `manager` act on it.
+
+No replica knows how many there are. One that holds two locks fewer than another asks for one of the other's, in the
+Lease itself (its preferred holder); the other then steps down in order. Each such move makes the difference smaller,
+so it comes to an end, and a replica that is not well asks for nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from kube_fairlead.election import Record
+
+__all__ = ["lock_to_ask_for"]
+
+
+def lock_to_ask_for(locks: Mapping[str, Record], identity: str) -> str | None:
+    """The lock that this replica should ask for now; None when all is fair, or being made so.
+
+    Args:
+        locks: what each lock's Lease says.
+        identity: this replica's, the same for all locks.
+    """
+    if any(record.preferred_holder for record in locks.values()):
+        return None  # one move at a time: the next is judged by what this one leads to
+    if not all(record.holder for record in locks.values()):
+        return None  # what nobody holds is taken, not asked for
+    held = Counter(record.holder for record in locks.values())
+    mine = held[identity]
+    most = max(held.values())
+    if most - mine < 2:
+        return None
+    # Everyone in need picks the same one, and the API server lets one of them have it.
+    return min(lock for lock, record in locks.items() if held[record.holder] == most)

@@ -1,0 +1,179 @@
+"""The webhook's own certificates: kept in a Secret that its replicas share, and trusted by its registrations.
+
+`rotation` decides what is made anew and when. Here it is stored, one replica at a time by the Secret's version; the
+bundle is written into the registrations, and what is served into a folder, from which the server reads it again.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import dataclasses
+import pathlib
+from typing import Any, Final
+
+from kube_fairlead.api import errors as api_errors
+from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.base import files, logs
+from kube_fairlead.base.backoff import Backoff
+from kube_fairlead.base.certificates import Pair
+from kube_fairlead.client import errors
+from kube_fairlead.client.client import Client
+from kube_fairlead.client.patches import StrategicMergePatch
+from kube_fairlead.webhook import rotation
+
+__all__ = ["CertificateKeeper", "Keeping"]
+
+Json = dict[str, Any]
+
+_SECRETS: Final = GroupVersionResource("", "v1", "secrets")
+_REGISTRATIONS: Final = GroupVersionResource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
+_LOOK_SECONDS: Final = 10.0
+_RETRY: Final = Backoff(initial_seconds=0.2, factor=2.0, cap_seconds=10.0, jitter=0.3)
+
+_log = logs.get_logger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Keeping:
+    """What is kept where."""
+
+    namespace: str
+    secret: str
+    names: tuple[str, ...]  # under which the webhook is called
+    registrations: tuple[str, ...]  # ValidatingWebhookConfigurations; those that are not there are left out
+    folder: pathlib.Path  # for `tls.crt` and `tls.key`
+    lifetimes: rotation.Lifetimes = dataclasses.field(default_factory=rotation.Lifetimes)
+
+    @property
+    def look_seconds(self) -> float:
+        """How often to look: several times in the third of a certificate's life that is left to renew it."""
+        shortest = min(self.lifetimes.leaf, self.lifetimes.spread).total_seconds()
+        return min(_LOOK_SECONDS, shortest / 20)
+
+    @property
+    def certificate(self) -> pathlib.Path:
+        """What is served."""
+        return self.folder / "tls.crt"
+
+    @property
+    def key(self) -> pathlib.Path:
+        """Its key."""
+        return self.folder / "tls.key"
+
+
+class CertificateKeeper:
+    """Keeps certificates valid, API servers trusting them, and the files of this replica up to date."""
+
+    def __init__(self, client: Client, keeping: Keeping) -> None:
+        self._client = client
+        self._keeping = keeping
+        self._written: Pair | None = None
+
+    async def begin(self) -> None:
+        """Have a certificate to serve with, however long the API server is out of reach."""
+        delays = _RETRY.delays(self._client.randomness)
+        while True:
+            try:
+                await self.look()
+            except (api_errors.ApiError, errors.ClientError) as error:
+                _log.warning("the webhook's certificate cannot be kept", error=str(error))
+                if self._written is not None:
+                    return
+                await self._client.clock.sleep(next(delays))
+            else:
+                return
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._client.clock.sleep(self._keeping.look_seconds)
+            try:
+                await self.look()
+            except (api_errors.ApiError, errors.ClientError) as error:
+                _log.warning("the webhook's certificate cannot be kept", error=str(error))
+
+    async def look(self) -> None:
+        """Make anew what is due, and bring registrations and files to what is stored."""
+        stored = await self._stored()
+        # First those who must trust it, then what they must trust.
+        for name in self._keeping.registrations:
+            await self._register(name, stored.bundle)
+        if stored.leaf != self._written:
+            self._keeping.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.write_atomically(self._keeping.key, stored.leaf.key, durable=False)
+            files.write_atomically(self._keeping.certificate, stored.leaf.certificate, durable=False)
+            self._written = stored.leaf
+
+    async def _stored(self) -> rotation.Stored:
+        secrets = self._client.of(_SECRETS)
+        keeping = self._keeping
+        delays = _RETRY.delays(self._client.randomness)
+        while True:
+            try:
+                found: Json | None = await secrets.get(keeping.secret, namespace=keeping.namespace)
+            except api_errors.NotFound:
+                found = None
+            stored = None if found is None else _read(found.get("data") or {})
+            now = self._client.clock.now().replace(microsecond=0)
+            change = rotation.decide(stored, keeping.names, now, keeping.lifetimes)
+            if stored is not None and change is rotation.Change.NOTHING:
+                return stored
+            new = rotation.changed(stored, change, keeping.names, now, keeping.lifetimes)
+            try:
+                if found is None:
+                    await secrets.create(self._secret(new), namespace=keeping.namespace)
+                else:
+                    version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+                    await secrets.update(self._secret(new, version), namespace=keeping.namespace)
+            except (api_errors.AlreadyExists, api_errors.Conflict):
+                # Another replica was faster; what it stored is as good, once it can be read.
+                await self._client.clock.sleep(next(delays))
+                continue
+            _log.info("certificate made", change=change.name.lower(), names=list(keeping.names))
+            return new
+
+    def _secret(self, stored: rotation.Stored, version: Json | None = None) -> Json:
+        metadata = {"name": self._keeping.secret, "namespace": self._keeping.namespace, **(version or {})}
+        data = {name: base64.b64encode(value).decode("ascii") for name, value in _written(stored).items()}
+        return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
+
+    async def _register(self, name: str, bundle: bytes) -> None:
+        api = self._client.of(_REGISTRATIONS)
+        wanted = base64.b64encode(bundle).decode("ascii")
+        try:
+            found: Json = await api.get(name)
+            stale = [one for one in found.get("webhooks") or () if one["clientConfig"].get("caBundle") != wanted]
+            if not stale:
+                return
+            hooks = [{"name": one["name"], "clientConfig": {"caBundle": wanted}} for one in stale]
+            version = {"resourceVersion": found["metadata"]["resourceVersion"]}
+            await api.patch(name, StrategicMergePatch({"metadata": version, "webhooks": hooks}))
+        except (api_errors.NotFound, api_errors.Conflict):
+            return  # it is not there, or another replica writes the same; the next look tells
+
+
+def _written(stored: rotation.Stored) -> dict[str, bytes]:
+    data = {
+        "ca.crt": stored.authority.certificate,
+        "ca.key": stored.authority.key,
+        "tls.crt": stored.leaf.certificate,
+        "tls.key": stored.leaf.key,
+    }
+    if stored.following is not None:
+        data |= {"next-ca.crt": stored.following.certificate, "next-ca.key": stored.following.key}
+    return {**data, "previous-ca.crt": stored.before} if stored.before else data
+
+
+def _read(data: Json) -> rotation.Stored | None:
+    try:
+        raw = {name: base64.b64decode(value, validate=True) for name, value in data.items()}
+        following = Pair(raw["next-ca.crt"], raw["next-ca.key"]) if "next-ca.crt" in raw else None
+        return rotation.Stored(
+            authority=Pair(raw["ca.crt"], raw["ca.key"]),
+            leaf=Pair(raw["tls.crt"], raw["tls.key"]),
+            following=following,
+            before=raw.get("previous-ca.crt", b""),
+        )
+    except (KeyError, binascii.Error):
+        return None

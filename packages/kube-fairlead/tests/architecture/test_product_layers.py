@@ -1,0 +1,168 @@
+"""Imports point downward only, and packages on one line never import each other."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+import pytest
+
+from tests.architecture.imports import imported
+from tests.architecture.source import ROOT, Source, assert_clean, modules_of, snippet
+
+# The one table in code; ARCHITECTURE.md shows the same to people. From the top down.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("cli",),
+    ("doctor",),
+    ("agent", "controllers", "cloud", "drivers", "webhook"),
+    ("claimant",),
+    ("manager", "driverapi", "grace"),
+    ("election",),
+    ("client",),
+    ("lifecycle",),
+    ("api",),
+    ("base",),
+)
+RANK = {package: rank for rank, line in enumerate(reversed(LAYERS)) for package in line}
+
+# Their commands arrive by entry point.
+OTHERS = frozenset({"kube_fairlead_apiserver", "kube_fairlead_lab"})
+
+# Libraries that only the embedded API server needs: the agent and the managers must not pay for them.
+SERVER_LIBRARIES = frozenset({"apsw", "cryptography", "httptools", "re2", "uvloop"})
+# Making a certificate is for every component that serves; the library is loaded when one is made, and only there.
+MAKES_CERTIFICATES = "kube_fairlead.base.certificates"
+# Libraries that cost so much to import that a module may only load them when it needs them.
+LAZY_LIBRARIES = frozenset({"prometheus_client", "rich"})
+
+
+def upward_imports(source: Source) -> list[str]:
+    findings = []
+    if source.package and source.package not in RANK:
+        findings.append(source.finding(1, f"package {source.package} is not in the layer table"))
+        return findings
+    for line, module in imported(source):
+        distribution, _, inner = module.partition(".")
+        if distribution in OTHERS:
+            findings.append(source.finding(line, f"the product imports {distribution}"))
+        package = inner.partition(".")[0]
+        if distribution != "kube_fairlead" or package not in RANK or package == source.package:
+            continue
+        if not source.package or RANK[package] >= RANK[source.package]:
+            findings.append(source.finding(line, f"{source.package or 'kube_fairlead'} imports {package}"))
+    return findings
+
+
+def misplaced_libraries(source: Source) -> list[str]:
+    return [
+        source.finding(line, f"{module.split('.')[0]} is a library of the API server")
+        for line, module in imported(source)
+        if module.split(".")[0] in SERVER_LIBRARIES - _allowed(source, line)
+    ]
+
+
+def _allowed(source: Source, line: int) -> set[str]:
+    eager = [node.lineno for node in source.tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {"cryptography"} if source.name == MAKES_CERTIFICATES and line not in eager else set()
+
+
+def eager_libraries(source: Source) -> list[str]:
+    return [
+        source.finding(node.lineno, f"{name} is heavy: import it where it is used")
+        for node in source.tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for name in (
+            [alias.name.split(".")[0] for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [(node.module or "").split(".")[0]]
+        )
+        if name in LAZY_LIBRARIES
+    ]
+
+
+def test_imports_point_downward() -> None:
+    assert_clean(modules_of("kube_fairlead"), upward_imports)
+
+
+def test_server_libraries_stay_in_the_server() -> None:
+    assert_clean(modules_of("kube_fairlead"), misplaced_libraries)
+
+
+def test_heavy_libraries_are_loaded_late() -> None:
+    assert_clean(modules_of("kube_fairlead"), eager_libraries)
+
+
+def test_architecture_page_shows_the_same_table() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    section = page.partition("## Layers")[2].partition("\n##")[0]
+    lines = re.findall(r"^    (\S.*)$", section, re.MULTILINE)
+    assert tuple(tuple(name.strip() for name in line.split("|")) for line in lines) == LAYERS
+
+
+def test_architecture_page_tours_every_package() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    tour = page.partition("## Tour")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^\| `(\w+)` \|", tour, re.MULTILINE)) == sorted(RANK)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("kube_fairlead.api.x", "from kube_fairlead.client import requests"),
+        ("kube_fairlead.api.x", "import kube_fairlead.client.requests"),
+        ("kube_fairlead.api.x", "from kube_fairlead import client"),
+        ("kube_fairlead.api.x", "from ..client import requests"),
+        ("kube_fairlead.api.x", "from .. import client"),
+        ("kube_fairlead.agent.x", "from kube_fairlead_apiserver import routing"),
+        ("kube_fairlead.cli.x", "import kube_fairlead_lab.sim"),
+        ("kube_fairlead.agent.x", "def f():\n    from kube_fairlead_apiserver import routing"),
+        ("kube_fairlead.agent.x", "import importlib\nimportlib.import_module('kube_fairlead.cloud.ownership')"),
+        ("kube_fairlead.agent.shutdown.x", "from ...drivers import drain"),
+        ("kube_fairlead.surprise.x", ""),
+        ("kube_fairlead", "from kube_fairlead.base import clock"),
+    ],
+)
+def test_it_bites(name: str, text: str) -> None:
+    assert upward_imports(snippet(text, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "kube_fairlead.agent.x",
+            "from kube_fairlead.base import clock\nfrom kube_fairlead.client import watch\nimport asyncio",
+        ),
+        ("kube_fairlead.agent.x", "from kube_fairlead.agent import claims\nfrom . import claims"),
+        ("kube_fairlead.agent.shutdown.x", "from .. import claims"),
+        ("kube_fairlead.agent.x", "from fairlead import __version__"),
+        ("kube_fairlead.cli.x", "from kube_fairlead.agent import claims"),
+    ],
+)
+def test_it_lets_pass(name: str, text: str) -> None:
+    assert upward_imports(snippet(text, name)) == []
+
+
+def test_a_package_resolves_its_own_relative_imports() -> None:
+    assert upward_imports(snippet("from .claims import x", "kube_fairlead.agent", is_package=True)) == []
+    assert upward_imports(snippet("from ..cli import x", "kube_fairlead.agent", is_package=True))
+
+
+@pytest.mark.parametrize("text", ["import apsw", "from cryptography import x509", "def f():\n    import re2"])
+def test_server_library_rule_bites(text: str) -> None:
+    assert misplaced_libraries(snippet(text, "kube_fairlead.agent.x"))
+    assert misplaced_libraries(snippet(text, "kube_fairlead.client.x"))
+
+
+def test_certificates_are_made_in_one_place_and_their_library_is_loaded_late() -> None:
+    lazy = "def f():\n    from cryptography import x509"
+    assert misplaced_libraries(snippet(lazy, MAKES_CERTIFICATES)) == []
+    assert misplaced_libraries(snippet("from cryptography import x509", MAKES_CERTIFICATES))
+    assert misplaced_libraries(snippet("def f():\n    import apsw", MAKES_CERTIFICATES))
+    assert misplaced_libraries(snippet(lazy, "kube_fairlead.base.x"))
+
+
+def test_lazy_library_rule_bites() -> None:
+    assert eager_libraries(snippet("import prometheus_client"))
+    assert eager_libraries(snippet("from rich.table import Table"))
+    assert eager_libraries(snippet("def f():\n    from rich.table import Table")) == []

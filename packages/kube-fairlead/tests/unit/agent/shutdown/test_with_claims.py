@@ -1,0 +1,162 @@
+"""A shutdown beside the claims of the same node: one at a time, whatever is under way (invariant 1)."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.unit.agent.shutdown.world import NodeWorld
+
+from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from kube_fairlead.client.transport import Request, Response
+
+
+async def test_an_event_under_way_fails_before_the_shutdown_is_claimed(here: NodeWorld) -> None:
+    await here.pod("low", needs=10)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(1)
+    here.api.driver.hold["end"].clear()
+    await here.api.create("reboot")
+    await here.clock.advance(2)
+    assert (await here.api.events.get("reboot")).claim_status is ClaimStatus.CLAIMED
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    claimed: set[str] = set()
+    for name, what in here.api.history:
+        claimed = claimed | {name} if what == "Claimed" else claimed - {name}
+        assert len(claimed) <= 1
+    assert here.api.seen("reboot")[:3] == ["Pending", "Claimed", "Failed"]
+    (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
+    assert here.api.seen(shutdown)[-1] == "Claimed"
+    await here.api.create("later")
+    await here.clock.advance(5)
+    assert here.api.seen("later") == ["Pending"]
+
+
+async def test_a_claim_on_its_way_is_waited_for(here: NodeWorld) -> None:
+    await here.pod("low", needs=10)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(2)
+    is_sent, send = asyncio.Event(), agent.transport.send
+
+    async def slowly(request: Request) -> Response:
+        if request.path.endswith("/late/status") and not is_sent.is_set():
+            is_sent.set()
+            await here.clock.sleep(1)
+        return await send(request)
+
+    agent.transport.send = slowly  # type: ignore[method-assign]  # the one request that a busy server is slow with
+    await here.api.create("late")
+    await here.wait(is_sent.is_set)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    await here.clock.advance(5)
+    claimed: set[str] = set()
+    for name, what in here.api.history:
+        claimed = claimed | {name} if what == "Claimed" else claimed - {name}
+        assert len(claimed) <= 1
+    assert here.api.seen("late")[:3] == ["Pending", "Claimed", "Failed"]
+    assert any(name.startswith("shutdown-") for name in claimed)
+
+
+async def test_after_the_reboot_the_event_is_finished_and_the_next_has_its_turn(here: NodeWorld) -> None:
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    await here.api.create("later")
+    await here.clock.advance(1)
+    await agent.kill()
+    await life.kill()
+    here.machine.reboot()
+    await here.clock.advance(60)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(120)
+    (shutdown,) = {name for name, _ in here.api.history if name.startswith("shutdown-")}
+    assert here.api.seen(shutdown)[-3:] == ["Claimed", "Succeeded", "gone"]
+    assert "Succeeded" in here.api.seen("later")
+
+
+async def test_a_shutdown_that_is_called_off_lets_the_waiting_go_on(here: NodeWorld) -> None:
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.clock.advance(3)
+    await here.api.create("later")
+    await here.clock.advance(1)
+    assert here.api.seen("later") == ["Pending"]
+    here.machine.call_off()
+    await here.clock.advance(10)
+    assert "Succeeded" in here.api.seen("later")
+
+
+async def test_the_end_is_told_although_the_event_cannot_be_claimed(here: NodeWorld) -> None:
+    here.is_quiet = lambda: False
+    here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    assert (await here.conditions())["LifecycleTransition"] == ("True", "shutdown-drain-complete")
+
+
+async def test_nothing_that_was_under_way_is_said_over_it(here: NodeWorld) -> None:
+    """What the engine decided from an older node must not replace what the shutdown says (invariant 10)."""
+    await here.pod("low", needs=10)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    here.start()
+    await here.clock.advance(2)
+    is_sent, send = asyncio.Event(), agent.transport.send
+
+    async def slowly(request: Request) -> Response:
+        if request.method == "PATCH" and b'"Rebooting"' in request.body and not is_sent.is_set():
+            is_sent.set()
+            await here.clock.sleep(1)
+        return await send(request)
+
+    agent.transport.send = slowly  # type: ignore[method-assign]  # the one request that a busy server is slow with
+    await here.api.create("late")
+    await here.wait(is_sent.is_set)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    await here.clock.advance(5)
+    assert here.api.reasons == ["shutdown-drain-started", "shutdown-drain-complete"]
+
+
+async def test_what_the_next_event_says_is_not_cleared_away(here: NodeWorld) -> None:
+    """After the boot the next event has its turn at once, while what the shutdown said is still being cleared."""
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    life = here.start()
+    await here.clock.advance(1)
+    here.machine.go_down()
+    await here.wait(lambda: not here.machine.is_held)
+    await here.api.create("later")
+    await agent.kill()
+    await life.kill()
+    here.machine.reboot()
+    await here.clock.advance(60)
+    agent = here.api.start_agent()
+    here.beside(agent.agent)
+    life = here.start()
+    is_sent, send = asyncio.Event(), life.transport.send
+
+    async def slowly(request: Request) -> Response:
+        if b'"$patch"' in request.body and not is_sent.is_set():
+            is_sent.set()
+            await here.clock.sleep(5)
+        return await send(request)
+
+    life.transport.send = slowly  # type: ignore[method-assign]  # the one request that a busy server is slow with
+    await here.wait(lambda: here.api.seen("later")[-1:] == ["gone"])
+    await here.clock.advance(5)
+    assert (await here.conditions())["LifecycleTransition"][1] == "Rebooted"

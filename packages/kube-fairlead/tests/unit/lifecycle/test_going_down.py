@@ -1,0 +1,107 @@
+"""A node that says that its machine goes down: nobody else begins anything there, or says otherwise (invariant 10)."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import pytest
+from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
+
+from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from kube_fairlead.api.reserved import NODE_SHUTDOWN
+from kube_fairlead.lifecycle import claiming, phases
+from kube_fairlead.lifecycle import steps as d
+from kube_fairlead.lifecycle.facts import Settings
+
+HOUR = dt.timedelta(hours=1)
+SECOND = dt.timedelta(seconds=1)
+
+
+def world(*, sla: str | None = None) -> World:
+    made = World(Settings(hold_autoscalers=False, well_known_conditions=False))
+    made.offer(transition(sla=sla))
+    made.add(event("e"))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("reason", "believed"), [(NODE_SHUTDOWN.start, HOUR), (NODE_SHUTDOWN.end, dt.timedelta(minutes=2))]
+)
+def test_nothing_is_claimed_there_and_the_event_says_why(reason: str, believed: dt.timedelta) -> None:
+    here = world()
+    here.say_of_shutdown(reason)
+    assert isinstance(here.step("e"), d.MarkSeen)
+    assert here.events["e"].status.message == f"{phases.WAITING}the node is going down"
+    assert here.step("e") == d.WaitUntil(START + believed, "the node is going down")
+    # A word that nobody takes back does not keep the node from everybody for ever.
+    here.now += believed
+    assert isinstance(here.step("e"), d.Claim)
+
+
+def test_when_it_is_taken_back_the_event_goes_on() -> None:
+    here = world()
+    here.say_of_shutdown(NODE_SHUTDOWN.start)
+    here.settle()
+    here.say_of_shutdown("")
+    assert isinstance(here.step("e"), d.Claim)
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+@pytest.mark.parametrize("steps", range(2, 9))
+def test_what_is_under_way_says_nothing_and_begins_nothing(steps: int, is_answered: bool) -> None:
+    """Wherever the event stands: claimed, started, called for the second time, or done and not told."""
+    here = world()
+    for _ in range(steps):
+        here.answer("e")
+        here.step("e")
+    if is_answered:
+        here.answer("e")
+    calls, reasons = list(here.calls), list(here.reasons)
+    here.say_of_shutdown(NODE_SHUTDOWN.start)
+    if here.events["e"].claim_status is ClaimStatus.CLAIMED:
+        here.settle()
+        assert (here.calls, here.reasons) == (calls, reasons)
+    here.say_of_shutdown("")
+    while here.events and here.events["e"].claim_status is ClaimStatus.CLAIMED:
+        here.step("e")
+        here.answer("e")
+    assert here.statuses["uid-e"][-1] is ClaimStatus.SUCCEEDED
+
+
+def test_a_deadline_is_not_prolonged_by_it() -> None:
+    here = world(sla="60s")
+    here.step("e")
+    here.say_of_shutdown(NODE_SHUTDOWN.start)
+    here.settle()
+    decision = here.decide("e")
+    assert isinstance(decision, d.WaitUntil)
+    assert decision.moment == here.events["e"].status.sla
+    here.now = decision.moment + SECOND
+    assert isinstance(here.step("e"), d.Finish)
+    assert here.events["e"].claim_status is ClaimStatus.SLA_EXPIRED
+
+
+def test_whoever_claims_for_many_nodes_leaves_the_lease_to_the_nodes_own_agent() -> None:
+    here = world()
+    here.say_of_shutdown(NODE_SHUTDOWN.start)
+    assert here.node is not None
+    offered = here.transitions["reboot"]
+    drivers = {DRIVER: frozenset({(offered.spec.start, offered.spec.end)})}
+    since = claiming.concerned_from(
+        here.node, here.events.values(), here.transitions, drivers, claimant="claimer/central", keep=HOUR
+    )
+    assert since == START + HOUR
+
+
+def test_a_driver_that_has_kept_its_deadline_is_not_waited_for_by_it() -> None:
+    """The end was reached in time, and cannot be said while the node goes down; the deadline passes meanwhile."""
+    here = world(sla="60s")
+    while not isinstance(here.step("e"), d.EndDriver):
+        here.answer("e")
+    here.answer("e")
+    here.say_of_shutdown(NODE_SHUTDOWN.start)
+    here.now += 61 * SECOND
+    assert here.decide("e") == d.WaitUntil(START + HOUR, "the node is going down")
+    here.say_of_shutdown("")
+    here.settle()
+    assert here.statuses["uid-e"][-1] is ClaimStatus.SUCCEEDED

@@ -1,0 +1,61 @@
+"""A node that no longer shows the transition it is in: it was down meanwhile, or somebody cleared it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.lifecycle.world import DRIVER, World, event, transition
+
+from kube_fairlead.api import wire
+from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
+from kube_fairlead.api.reserved import NODE_SHUTDOWN
+from kube_fairlead.lifecycle import steps as d
+from kube_fairlead.lifecycle.facts import Settings
+
+
+def world(name: str = "reboot") -> World:
+    made = World(Settings(hold_autoscalers=False, well_known_conditions=False))
+    made.transitions[name] = transition(name)
+    made.offer(transition(name))
+    made.add(event("e", name))
+    return made
+
+
+def lose(here: World, reason: str = "") -> None:
+    assert here.node is not None
+    left = (wire.replace(here.node.status.conditions[0], reason=reason),) if reason else ()
+    here.node = wire.replace(here.node, status=wire.replace(here.node.status, conditions=left))
+
+
+@pytest.mark.parametrize("left", ["", "Elsewhere"])
+@pytest.mark.parametrize("when", ["before the second call", "during it", "after it"])
+def test_a_start_that_the_node_has_lost_is_said_again_before_the_end(left: str, when: str) -> None:
+    here = world()
+    for _ in range(3):
+        here.step("e")
+    here.answer("e")
+    for _ in range(2 if when == "before the second call" else 3):
+        here.step("e")
+    if when == "after it":
+        here.answer("e")
+    # The machine went down with nobody to tell the API, and what it said of that was cleared when it came up.
+    lose(here, left)
+    while here.events["e"].claim_status is ClaimStatus.CLAIMED:
+        if isinstance(here.step("e"), d.EndDriver | d.Nothing):
+            here.answer("e")
+    assert here.events["e"].claim_status is ClaimStatus.SUCCEEDED
+    assert here.reasons == [("uid-e", "reboot-a"), ("uid-e", "reboot-a"), ("uid-e", "reboot-z")]
+
+
+def test_what_was_said_of_a_shutdown_is_not_said_again() -> None:
+    """Its keeper has just taken it back, and its event, seen a moment late, is still claimed."""
+    here = world(NODE_SHUTDOWN.name)
+    for _ in range(3):
+        here.step("e")
+    here.answer("e")
+    for _ in range(2):
+        here.step("e")
+    assert here.events["e"].status.start_time is not None
+    lose(here)
+    here.runs.clear()
+    del here.drivers[DRIVER]
+    assert isinstance(here.decide("e"), d.WaitUntil | d.Nothing)
