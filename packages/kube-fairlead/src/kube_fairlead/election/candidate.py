@@ -112,8 +112,7 @@ class Candidate:
             return await self._win()
         except asyncio.CancelledError:
             if self._claiming:
-                await self._read()
-                await self.release(hold_off=False)
+                await self.release(hold_off=False, read_first=True)
             raise
 
     async def _win(self) -> Record:
@@ -174,11 +173,15 @@ class Candidate:
         """Go on renewing, but no longer than the work needs to end."""
         self.candidacy = self.candidacy.asked_to_step_down()
 
-    async def release(self, *, hold_off: bool) -> bool:
+    async def release(self, *, hold_off: bool, read_first: bool = False) -> bool:
         """Give the lease back, so that another may lead at once. The term is over, whether this succeeds or not.
 
         Only our own lease is given back: the write carries the version of our last renewal, and when that is not
-        the current one any more, the Lease is read and whoever holds it now keeps it.
+        the current one any more, the Lease is read and its present holder keeps it.
+
+        Args:
+            hold_off: others get the first chance at the next term.
+            read_first: whether the lease is ours is not known; the read is part of the time that a release may take.
 
         Returns:
             Whether it was given back.
@@ -187,6 +190,8 @@ class Candidate:
         released: Lease | None = None
         try:
             async with self.clock.timeout(min(_RELEASE_SECONDS, self.timing.renew_deadline_seconds)):
+                if read_first:
+                    await self._read()
                 while self.candidacy.holds:
                     released = await self._try_to_release()
                     if released is not None:

@@ -270,6 +270,20 @@ async def test_an_unanswered_claim_that_was_stored_is_taken_up(world: World) -> 
         assert [request.method for request in network.sent if request.method != "GET"] == ["POST", "PUT"]
 
 
+async def test_a_claim_without_an_answer_does_not_delay_the_end_of_a_candidate(world: World) -> None:
+    """The API server falls silent with the claim under way: the lease is left to expire after three seconds."""
+    candidate = a_candidate(world, "a")
+    network = world.networks[-1]
+    async with campaigning(candidate) as winning:
+        network.back = lambda: 3600.0 if any(request.method == "POST" for request in network.sent) else 0.0
+        while not network.back():
+            await world.clock.advance(0.01)
+        winning.cancel()
+        await world.clock.advance(3.1)
+        assert winning.done()
+        network.back = lambda: 0.0
+
+
 async def test_whoever_stops_campaigning_gives_back_what_it_may_have_won(world: World) -> None:
     candidate = a_candidate(world, "a")
     network = world.networks[-1]
