@@ -63,20 +63,20 @@ def _distributions() -> Iterator[tuple[str, pathlib.Path]]:
     for path in own.rglob("*"):
         if path.is_file() and "__pycache__" not in path.parts:
             yield str(packages / "kube_fairlead" / path.relative_to(own)), path
-    for name in _needed("kube-fairlead", set()):
+    for name in _needed("kube-fairlead", set(), extra="certs"):
         for file in importlib.metadata.distribution(name).files or ():
             path = pathlib.Path(str(file.locate()))
             if path.is_file() and "__pycache__" not in path.parts and ".." not in file.parts:
                 yield str(packages / str(file)), path
 
 
-def _needed(name: str, known: set[str]) -> set[str]:
+def _needed(name: str, known: set[str], extra: str = "") -> set[str]:
     key = re.sub(r"[-_.]+", "-", name).lower()
     if key not in known:
         known.add(key)
         for text in importlib.metadata.distribution(name).requires or ():
             requirement = Requirement(text)
-            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
                 _needed(requirement.name, known)
     return known
 
