@@ -2,6 +2,9 @@
 
 The order is the list in `Application.__init__`. Each step may answer, refuse by raising an API error, or pass the
 request on.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/server/config.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/filters/cachecontrol.go
 """
 
 from __future__ import annotations

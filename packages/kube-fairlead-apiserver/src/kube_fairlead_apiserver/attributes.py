@@ -1,4 +1,8 @@
-"""Who asks for what: the facts about one request that authorization, admission and audit look at."""
+"""Who asks for what: the facts about one request that authorization, admission and audit look at.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/user/user.go,
+    k8s.io/apiserver@v0.36.4/pkg/authorization/authorizer/interfaces.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What every cluster begins with: namespaces, priorities, default roles, and the server's own service."""
+"""What every cluster begins with: namespaces, priorities, default roles, and the server's own service.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controlplane/controller/systemnamespaces/system_namespaces_controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controlplane/controller/kubernetesservice/controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/scheduling/rest/storage_scheduling.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/rest/storage_rbac.go
+"""
 
 from __future__ import annotations
 

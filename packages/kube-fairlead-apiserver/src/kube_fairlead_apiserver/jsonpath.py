@@ -2,6 +2,11 @@
 
 A dialect of its own: fields, slices, unions, wildcards, recursive descent and filters over plain JSON. Templates
 (text around braces, ``range``) are kubectl's business and not here.
+
+Upstream: k8s.io/client-go@v0.36.4/util/jsonpath/parser.go,
+    k8s.io/client-go@v0.36.4/util/jsonpath/jsonpath.go,
+    k8s.io/client-go@v0.36.4/util/jsonpath/node.go,
+    k8s.io/client-go@v0.36.4/third_party/forked/golang/template/funcs.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The path is read once, here. Authorization, the dispatcher, the audit log and metrics all take the same `RequestInfo`,
 so that none of them can hold a request to be about something else than the others do.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/request/requestinfo.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What an operator can choose. Light, so that a bad choice is refused before anything is loaded or made."""
+"""What an operator can choose. Light, so that a bad choice is refused before anything is loaded or made.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/server/config.go,
+    k8s.io/kubernetes@v1.36.4/cmd/kube-controller-manager/names/controller_names.go
+"""
 
 from __future__ import annotations
 

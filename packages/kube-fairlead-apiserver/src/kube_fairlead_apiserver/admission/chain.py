@@ -1,4 +1,8 @@
-"""The order of admission: every plugin may change the object, then every plugin looks at the result."""
+"""The order of admission: every plugin may change the object, then every plugin looks at the result.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/chain.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/reinvocation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What an admission plugin sees, and what it may do."""
+"""What an admission plugin sees, and what it may do.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/interfaces.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/attributes.go
+"""
 
 from __future__ import annotations
 

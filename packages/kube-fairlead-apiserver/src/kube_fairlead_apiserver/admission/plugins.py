@@ -8,6 +8,9 @@ Kubernetes 1.36 has more of them on by default. Left out here, and why:
 - PodSecurity: no namespace enforces a level unless it is labelled so; the labels are kept, not enforced.
 - RuntimeClass, DefaultIngressClass, PersistentVolumeClaimResize: such kinds are only data here.
 - OwnerReferencesPermissionEnforcement, PodNodeSelector and other plugins that are off by default there too.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubeapiserver/options/plugins.go,
+    k8s.io/apiserver@v0.36.4/pkg/server/plugins.go
 """
 
 from __future__ import annotations

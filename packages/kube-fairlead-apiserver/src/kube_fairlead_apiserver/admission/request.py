@@ -1,4 +1,8 @@
-"""The AdmissionRequest: one write as webhooks and expressions are shown it."""
+"""The AdmissionRequest: one write as webhooks and expressions are shown it.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/request/admissionreview.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/condition.go
+"""
 
 from __future__ import annotations
 

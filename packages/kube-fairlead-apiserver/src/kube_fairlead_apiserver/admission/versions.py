@@ -1,4 +1,7 @@
-"""Objects in another version than the one they were written in, for those who asked for that one."""
+"""Objects in another version than the one they were written in, for those who asked for that one.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/conversion.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""List and map literals."""
+"""List and map literals.
+
+Upstream: github.com/google/cel-go@v0.26.0/interpreter/interpretable.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""Arithmetic with the ranges and roundings of 64-bit machines, and addition of everything that can be added."""
+"""Arithmetic with the ranges and roundings of 64-bit machines, and addition of everything that can be added.
+
+Upstream: github.com/google/cel-go@v0.26.0/common/types/overflow.go,
+    github.com/google/cel-go@v0.26.0/common/types/int.go,
+    github.com/google/cel-go@v0.26.0/common/types/uint.go,
+    github.com/google/cel-go@v0.26.0/common/types/double.go,
+    github.com/google/cel-go@v0.26.0/common/types/duration.go,
+    github.com/google/cel-go@v0.26.0/common/types/timestamp.go,
+    github.com/google/cel-go@v0.26.0/common/types/err.go
+"""
 
 from __future__ import annotations
 

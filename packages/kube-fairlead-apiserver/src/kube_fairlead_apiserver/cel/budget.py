@@ -1,4 +1,8 @@
-"""How much evaluation may cost, in cel-go's units: about one per operation, more where work grows with data."""
+"""How much evaluation may cost, in cel-go's units: about one per operation, more where work grows with data.
+
+Upstream: github.com/google/cel-go@v0.26.0/interpreter/runtimecost.go,
+    k8s.io/apiserver@v0.36.4/pkg/apis/cel/config.go
+"""
 
 from __future__ import annotations
 

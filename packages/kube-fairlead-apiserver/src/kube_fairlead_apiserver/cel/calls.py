@@ -1,4 +1,8 @@
-"""Calls of library functions: straight to the function when static types decide, dispatch on values otherwise."""
+"""Calls of library functions: straight to the function when static types decide, dispatch on values otherwise.
+
+Upstream: github.com/google/cel-go@v0.26.0/interpreter/interpretable.go,
+    github.com/google/cel-go@v0.26.0/common/decls/decls.go
+"""
 
 from __future__ import annotations
 

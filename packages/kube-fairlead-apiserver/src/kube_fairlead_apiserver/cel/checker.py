@@ -1,6 +1,10 @@
 """Gives every node its type and every call its possible overloads, or says what is wrong and where.
 
 Checking is gradual: what is ``dyn`` is left to run time. Messages and their positions are cel-go's.
+
+Upstream: github.com/google/cel-go@v0.26.0/checker/checker.go,
+    github.com/google/cel-go@v0.26.0/checker/errors.go,
+    github.com/google/cel-go@v0.26.0/checker/env.go
 """
 
 from __future__ import annotations

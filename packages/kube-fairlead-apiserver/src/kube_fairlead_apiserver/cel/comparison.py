@@ -1,4 +1,8 @@
-"""``==``, ``!=``, ordering and ``in``, as direct as the static types allow."""
+"""``==``, ``!=``, ordering and ``in``, as direct as the static types allow.
+
+Upstream: github.com/google/cel-go@v0.26.0/common/types/compare.go,
+    github.com/google/cel-go@v0.26.0/interpreter/runtimecost.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 An overload is a signature, what computes it, and what it costs. ``cost`` gets the arguments and is charged before the
 work is done; without one a call costs one unit.
+
+Upstream: github.com/google/cel-go@v0.26.0/common/decls/decls.go
 """
 
 from __future__ import annotations

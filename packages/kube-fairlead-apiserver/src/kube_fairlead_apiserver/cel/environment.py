@@ -1,4 +1,10 @@
-"""The way in: declare variables, compile a source, evaluate the program."""
+"""The way in: declare variables, compile a source, evaluate the program.
+
+Upstream: github.com/google/cel-go@v0.26.0/cel/env.go,
+    github.com/google/cel-go@v0.26.0/cel/program.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/environment/base.go,
+    github.com/google/cel-go@v0.26.0/interpreter/attributes.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,14 @@
 
 Numbers compare across their types by value. Objects compare by their schema: lists that are sets or maps ignore
 order at any depth. Everything else of different types is unequal, never an error.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/common/valuesunstructured.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/common/equality.go,
+    github.com/google/cel-go@v0.26.0/common/types/compare.go,
+    github.com/google/cel-go@v0.26.0/common/types/util.go,
+    github.com/google/cel-go@v0.26.0/common/types/double.go,
+    github.com/google/cel-go@v0.26.0/common/types/int.go,
+    github.com/google/cel-go@v0.26.0/common/types/uint.go
 """
 
 from __future__ import annotations

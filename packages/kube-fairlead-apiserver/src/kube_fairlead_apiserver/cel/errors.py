@@ -8,6 +8,10 @@
     └── CostExceeded       the budget is spent; nothing absorbs it
 
 Texts follow cel-go, because Kubernetes shows them to users word for word.
+
+Upstream: github.com/google/cel-go@v0.26.0/common/errors.go,
+    github.com/google/cel-go@v0.26.0/common/error.go,
+    github.com/google/cel-go@v0.26.0/interpreter/runtimecost.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 ``my-field`` becomes ``my__dash__field``; a reserved word such as ``namespace`` becomes ``__namespace__``.
 Names with other characters have no spelling and are invisible to expressions.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/escaping.go
 """
 
 from __future__ import annotations

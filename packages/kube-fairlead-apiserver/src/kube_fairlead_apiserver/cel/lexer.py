@@ -1,4 +1,7 @@
-"""Source text to tokens, exactly as the CEL grammar cuts it (longest match, ASCII identifiers)."""
+"""Source text to tokens, exactly as the CEL grammar cuts it (longest match, ASCII identifiers).
+
+Upstream: github.com/google/cel-go@v0.26.0/parser/gen/CEL.g4
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The value of a literal token."""
+"""The value of a literal token.
+
+Upstream: github.com/google/cel-go@v0.26.0/parser/unescape.go,
+    github.com/google/cel-go@v0.26.0/parser/parser.go
+"""
 
 from __future__ import annotations
 

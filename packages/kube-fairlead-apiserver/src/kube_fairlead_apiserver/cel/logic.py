@@ -1,6 +1,8 @@
 """Logic: ``&&``, ``||``, ``!`` and ``?:``.
 
 The first two do not care about order: a term that decides the outcome hides errors in the others.
+
+Upstream: github.com/google/cel-go@v0.26.0/interpreter/interpretable.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,12 @@
 
 Each iteration is charged before it runs, so a loop over a huge list stops as soon as the budget is spent.
 The constants are what cel-go's own expansion of each macro costs.
+
+Upstream: github.com/google/cel-go@v0.26.0/interpreter/interpretable.go,
+    github.com/google/cel-go@v0.26.0/interpreter/runtimecost.go,
+    github.com/google/cel-go@v0.26.0/parser/macro.go,
+    github.com/google/cel-go@v0.26.0/common/types/map.go,
+    github.com/google/cel-go@v0.26.0/ext/comprehensions.go
 """
 
 from __future__ import annotations

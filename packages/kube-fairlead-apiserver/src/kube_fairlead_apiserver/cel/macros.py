@@ -1,6 +1,12 @@
 """Macros: calls whose arguments are not values but names and expressions.
 
 They are expanded while parsing, so an iteration variable never has to exist outside its loop.
+
+Upstream: github.com/google/cel-go@v0.26.0/parser/macro.go,
+    github.com/google/cel-go@v0.26.0/cel/library.go,
+    github.com/google/cel-go@v0.26.0/ext/bindings.go,
+    github.com/google/cel-go@v0.26.0/ext/comprehensions.go,
+    github.com/google/cel-go@v0.26.0/ext/lists.go
 """
 
 from __future__ import annotations

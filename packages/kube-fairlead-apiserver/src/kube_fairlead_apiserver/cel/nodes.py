@@ -3,6 +3,8 @@
 Macros are expanded into ``Comprehension``, ``Bind`` and presence tests while parsing, so the later steps never
 see them as calls. ``offset`` is where an issue about the node points to, which is cel-go's choice: the operator of
 an operation, the opening bracket of a call, the dot of a selection.
+
+Upstream: github.com/google/cel-go@v0.26.0/common/ast/expr.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 The first syntax error ends parsing, told in the words of cel-go's parser where its rule is simple enough.
 Nesting and tree depth are bounded, because every later step recurses over the tree.
+
+Upstream: github.com/google/cel-go@v0.26.0/parser/parser.go,
+    github.com/google/cel-go@v0.26.0/parser/errors.go,
+    github.com/google/cel-go@v0.26.0/parser/gen/CEL.g4
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A checked tree to closures."""
+"""A checked tree to closures.
+
+Upstream: github.com/google/cel-go@v0.26.0/interpreter/planner.go
+"""
 
 from __future__ import annotations
 

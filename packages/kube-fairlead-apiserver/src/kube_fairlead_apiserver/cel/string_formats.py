@@ -2,6 +2,13 @@
 
 Several are stricter or laxer than their RFC: the point is to accept exactly what a Kubernetes API server accepts.
 An unknown format is ignored.
+
+Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/strfmt/default.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/strfmt/kubernetes-extensions.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/strfmt/date.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/strfmt/duration.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/strfmt/time.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/validation/formats.go
 """
 
 from __future__ import annotations

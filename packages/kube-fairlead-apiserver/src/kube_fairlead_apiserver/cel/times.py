@@ -1,4 +1,9 @@
-"""Reading and writing timestamps and durations with nanoseconds, which Python's datetime does not have."""
+"""Reading and writing timestamps and durations with nanoseconds, which Python's datetime does not have.
+
+Upstream: github.com/google/cel-go@v0.26.0/common/types/timestamp.go,
+    github.com/google/cel-go@v0.26.0/common/types/duration.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/common/valuesunstructured.go
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 A type is its kind, name and parameters. A type that came from a schema also knows how to read JSON: ``adapter``
 turns what JSON holds (a date-time string) into the value (a timestamp). Objects need no adapter: they stay the JSON
 dict, and their fields are adapted one by one when an expression reads them.
+
+Upstream: github.com/google/cel-go@v0.26.0/common/types/types.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/types.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 ``dyn`` fits everything and everything fits ``dyn``. A type variable takes the first type it meets and may widen to a
 more general one later.
+
+Upstream: github.com/google/cel-go@v0.26.0/checker/types.go,
+    github.com/google/cel-go@v0.26.0/checker/mapping.go
 """
 
 from __future__ import annotations

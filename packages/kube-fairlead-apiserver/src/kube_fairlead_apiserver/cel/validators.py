@@ -2,6 +2,9 @@
 
 Durations, timestamps and patterns given as literals must be valid, lists and maps must not mix types (except what
 ``format`` prints), and a literal format string must fit its arguments.
+
+Upstream: github.com/google/cel-go@v0.26.0/cel/validator.go,
+    github.com/google/cel-go@v0.26.0/ext/formatting.go
 """
 
 from __future__ import annotations

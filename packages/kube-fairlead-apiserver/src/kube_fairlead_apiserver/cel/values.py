@@ -16,6 +16,10 @@ optional           Optional
 type               types.CelType
 anything else      an Opaque
 =================  ==========================================================
+
+Upstream: github.com/google/cel-go@v0.26.0/common/types/types.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/common/valuesunstructured.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/common/maplist.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What one call can cost, function by function: cel-go's operators and Kubernetes' libraries."""
+"""What one call can cost, function by function: cel-go's operators and Kubernetes' libraries.
+
+Upstream: github.com/google/cel-go@v0.26.0/checker/cost.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/library/cost.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The conditions of a CRD, and the finalizer under which its objects go before it does."""
+"""The conditions of a CRD, and the finalizer under which its objects go before it does.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apihelpers/helpers.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/apiapproval/apiapproval_controller.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/finalizer/crd_finalizer.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/nonstructuralschema/nonstructuralschema_controller.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresourcedefinition/etcd.go
+"""
 
 from __future__ import annotations
 

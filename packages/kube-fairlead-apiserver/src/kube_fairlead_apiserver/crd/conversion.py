@@ -2,6 +2,10 @@
 
 A webhook is asked with `conversion_review` and answers with what `read_response` checks; sending it is not done
 here.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/conversion/webhook_converter.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/conversion/nop_converter.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/conversion/converter.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""A CustomResourceDefinition as data, and the kinds it defines, compiled for serving."""
+"""A CustomResourceDefinition as data, and the kinds it defines, compiled for serving.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresourcedefinition/strategy.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/v1/defaults.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_handler.go,
+    k8s.io/apimachinery@v0.36.4/pkg/version/helpers.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/validator.go
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 cel-go's estimator with Kubernetes' functions: it decides which rules a CRD may carry, so its numbers are theirs. Only
 the upper bound matters to anyone, so costs are one number; sizes are a range, because replacing a short text by a
 long one needs both ends.
+
+Upstream: github.com/google/cel-go@v0.26.0/checker/cost.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/library/cost.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A name once accepted stays with its CRD until that gives it up; a later CRD that wants it waits with a condition
 that says so, and gets it when it is free.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/status/naming_controller.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which parts of OpenAPI v3 a CRD may use, and how its extensions must fit together."""
+"""Which parts of OpenAPI v3 a CRD may use, and how its extensions must fit together.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/validation.go
+"""
 
 from __future__ import annotations
 

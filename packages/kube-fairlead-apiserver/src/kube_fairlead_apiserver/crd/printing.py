@@ -1,4 +1,8 @@
-"""additionalPrinterColumns: the columns and cells of a Table of custom resources."""
+"""additionalPrinterColumns: the columns and cells of a Table of custom resources.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/tableconvertor/tableconvertor.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/duration/duration.go
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Reading a schema from a CRD as Go would: null means nothing said, and every field has its JSON type.
 
 Everything behind this module may rely on the shape: a schema is an object, its properties are schemas, and so on.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/v1/types_jsonschema.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/v1/marshal.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""CEL rules of a CRD before any object exists: do they compile, do they fit the schema, what may they cost."""
+"""CEL rules of a CRD before any object exists: do they compile, do they fit the schema, what may they cost.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/cel_validation.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/validation.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/cel/compilation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Defaults inside a CRD's schema: each must itself be valid, pruned and, in metadata, real metadata."""
+"""Defaults inside a CRD's schema: each must itself be valid, pruned and, in metadata, real metadata.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/defaulting/validation.go
+"""
 
 from __future__ import annotations
 

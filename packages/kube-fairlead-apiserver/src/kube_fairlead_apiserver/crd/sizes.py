@@ -1,6 +1,10 @@
 """How large values of a schema can get: the facts that rule costs are estimated from.
 
 The numbers are Kubernetes'. What the schema does not bound is bounded by the largest request, 3 MiB.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/common/schemas.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/limits.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/cel_validation.go
 """
 
 from __future__ import annotations

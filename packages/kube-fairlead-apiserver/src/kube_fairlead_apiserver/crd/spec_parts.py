@@ -1,4 +1,8 @@
-"""Validation of the parts of a CRD's spec besides its schemas: names, subresources, columns, conversion."""
+"""Validation of the parts of a CRD's spec besides its schemas: names, subresources, columns, conversion.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/validation.go,
+    k8s.io/apiserver@v0.36.4/pkg/util/webhook/validation.go
+"""
 
 from __future__ import annotations
 

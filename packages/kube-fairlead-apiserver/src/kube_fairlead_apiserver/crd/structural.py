@@ -2,6 +2,10 @@
 
 The rules of Kubernetes' ValidateStructural over the plain JSON of an OpenAPI schema: the structure (types, fields,
 items) stands outside of allOf, anyOf, oneOf and not, and those only narrow it.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/validation.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/complete.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/convert.go
 """
 
 from __future__ import annotations

@@ -3,6 +3,9 @@
 Kubernetes validates an internal form in which everything that all versions share stands at the top
 (``spec.validation``, ``spec.subresources``, ...); the paths in its errors are those, and so they are here. On update,
 a rule that the stored CRD already broke is not held against the new one.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validation/validation.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresourcedefinition/strategy.go
 """
 
 from __future__ import annotations

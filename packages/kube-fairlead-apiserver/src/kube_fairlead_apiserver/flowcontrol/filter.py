@@ -1,4 +1,8 @@
-"""The filter that carries out what `queues` and `turns` decide: requests wait here, and are refused here."""
+"""The filter that carries out what `queues` and `turns` decide: requests wait here, and are refused here.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/server/filters/maxinflight.go,
+    k8s.io/apiserver@v0.36.4/pkg/server/filters/priority-and-fairness.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Metrics of request budgets, with the names and labels of Kubernetes' priority and fairness where it has them."""
+"""Metrics of request budgets, with the names and labels of Kubernetes' priority and fairness where it has them.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/util/flowcontrol/metrics/metrics.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/metrics/metrics.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The status of PodDisruptionBudgets: how many pods there should be, how many are well, how many may go."""
+"""The status of PodDisruptionBudgets: how many pods there should be, how many are well, how many may go.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/disruption/disruption.go
+"""
 
 from __future__ import annotations
 

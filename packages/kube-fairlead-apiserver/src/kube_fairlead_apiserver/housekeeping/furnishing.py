@@ -1,4 +1,8 @@
-"""What every namespace is given: a default service account, and the CA to trust this server by."""
+"""What every namespace is given: a default service account, and the CA to trust this server by.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/serviceaccount/serviceaccounts_controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/certificates/rootcacertpublisher/publisher.go
+"""
 
 from __future__ import annotations
 

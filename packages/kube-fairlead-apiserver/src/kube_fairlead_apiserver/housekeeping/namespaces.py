@@ -1,4 +1,9 @@
-"""The end of a namespace: it is emptied first, and gone when nothing is left."""
+"""The end of a namespace: it is emptied first, and gone when nothing is left.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/namespace/namespace_controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/namespace/deletion/status_condition_utils.go
+"""
 
 from __future__ import annotations
 

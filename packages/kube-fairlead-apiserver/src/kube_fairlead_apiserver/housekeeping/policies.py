@@ -1,4 +1,7 @@
-"""The status of admission policies: what their expressions would get wrong with the kinds that their rules name."""
+"""The status of admission policies: what their expressions would get wrong with the kinds that their rules name.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/validatingadmissionpolicystatus/controller.go
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Written here rather than taken from a server framework because this is where most of a small request's time goes, and
 where a watch's life is decided (docs/decisions/http-server.md). `Flow` decides when to read and what to hold; this
 class reports to it what happens, and carries out what follows.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/server/secure_serving.go
 """
 
 from __future__ import annotations

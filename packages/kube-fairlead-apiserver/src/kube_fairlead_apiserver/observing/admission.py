@@ -1,4 +1,7 @@
-"""Metrics of admission, with the names and labels of the Kubernetes API server."""
+"""Metrics of admission, with the names and labels of the Kubernetes API server.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/metrics/metrics.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The audit log: one JSON line per request, at the Metadata level of Kubernetes' audit.k8s.io/v1 Event."""
+"""The audit log: one JSON line per request, at the Metadata level of Kubernetes' audit.k8s.io/v1 Event.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/audit/request.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/filters/audit.go,
+    k8s.io/apiserver@v0.36.4/pkg/apis/audit/v1/types.go
+"""
 
 from __future__ import annotations
 

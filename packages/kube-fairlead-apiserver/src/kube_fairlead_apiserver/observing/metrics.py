@@ -1,4 +1,7 @@
-"""Request metrics, with the names and labels of the Kubernetes API server."""
+"""Request metrics, with the names and labels of the Kubernetes API server.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/metrics/metrics.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Schemas of kinds that are not Kubernetes' own, as clients see them: completed by what every object has."""
+"""Schemas of kinds that are not Kubernetes' own, as clients see them: completed by what every object has.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/builder/builder.go
+"""
 
 from __future__ import annotations
 

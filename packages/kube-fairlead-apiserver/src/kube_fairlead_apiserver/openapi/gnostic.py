@@ -1,6 +1,8 @@
 """The v2 document in the protobuf encoding that Go clients ask for (the messages of gnostic's OpenAPIv2.proto).
 
 Each message is a table from JSON key to field number and kind; one small encoder walks them.
+
+Upstream: github.com/google/gnostic-models@v0.7.0/openapiv2/OpenAPIv2.proto
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Query and path parameters, each written once. The descriptions are ours; the names are Kubernetes'."""
+"""Query and path parameters, each written once. The descriptions are ours; the names are Kubernetes'.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/types.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/installer.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The operations of one resource, path by path."""
+"""The operations of one resource, path by path.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/installer.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/openapi/openapi.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/builder/builder.go
+"""
 
 from __future__ import annotations
 

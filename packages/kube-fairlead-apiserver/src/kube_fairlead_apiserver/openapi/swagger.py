@@ -1,6 +1,9 @@
 """OpenAPI v2 (Swagger 2.0), made from the v3 documents: for clients and libraries that know nothing newer.
 
 v2 has fewer words. What it cannot say (nullable, alternatives) is left out, so it allows more than v3, never less.
+
+Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/builder/openapi.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/v2/conversion.go
 """
 
 from __future__ import annotations

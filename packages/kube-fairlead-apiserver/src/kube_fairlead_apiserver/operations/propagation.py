@@ -1,4 +1,8 @@
-"""What a delete says about dependents, as the two finalizers through which the garbage collector hears of it."""
+"""What a delete says about dependents, as the two finalizers through which the garbage collector hears of it.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/validation/validation.go
+"""
 
 from __future__ import annotations
 

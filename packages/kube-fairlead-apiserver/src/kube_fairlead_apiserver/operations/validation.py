@@ -1,4 +1,8 @@
-"""Validation of a write: the metadata that all objects share, then the kind's own rules."""
+"""Validation of a write: the metadata that all objects share, then the kind's own rules.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/rest/create.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/rest/update.go
+"""
 
 from __future__ import annotations
 

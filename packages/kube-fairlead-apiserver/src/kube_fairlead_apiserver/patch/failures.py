@@ -1,4 +1,8 @@
-"""The ways a patch can fail, with the code, reason and words of the Kubernetes API server."""
+"""The ways a patch can fail, with the code, reason and words of the Kubernetes API server.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/patch.go,
+    sigs.k8s.io/json@v0.0.0-20250730193827-2d320260d730/internal/golang/encoding/json/decode.go
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,10 @@ Kubernetes is more lenient than the RFC in four ways, and clients rely on it: `r
 adds it, an array index may be negative and counts from the end, the part of a pointer before its first slash is
 ignored, and a `test` against null passes where nothing is. It is stricter in one: `add` cannot replace the whole
 document.
+
+Upstream: gopkg.in/evanphx/json-patch.v4@v4.13.0/patch.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/patch.go,
+    gopkg.in/evanphx/json-patch.v4@v4.13.0/errors.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""JSON merge patch, RFC 7386."""
+"""JSON merge patch, RFC 7386.
+
+Upstream: gopkg.in/evanphx/json-patch.v4@v4.13.0/merge.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/patch.go
+"""
 
 from __future__ import annotations
 

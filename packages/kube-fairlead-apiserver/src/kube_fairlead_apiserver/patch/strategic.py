@@ -5,6 +5,11 @@ The schema says how a field merges (`patch_strategies`, `patch_merge_key`); dire
 `$deleteFromPrimitiveList/<field>` and `$setElementOrder/<field>` for lists.
 
 Kubernetes answers some malformed patches with 500; here every malformed patch is the client's error.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/strategicpatch/patch.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/strategicpatch/meta.go,
+    k8s.io/apimachinery@v0.36.4/third_party/forked/golang/json/fields.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/mergepatch/errors.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The targets of an autoscaler: current value over wanted value, metric by metric."""
+"""The targets of an autoscaler: current value over wanted value, metric by metric.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
+"""
 
 from __future__ import annotations
 

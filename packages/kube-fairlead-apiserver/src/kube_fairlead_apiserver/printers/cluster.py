@@ -1,4 +1,7 @@
-"""What a cluster is made of: nodes, namespaces, configuration, events, leases and classes."""
+"""What a cluster is made of: nodes, namespaces, configuration, events, leases and classes.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
+"""
 
 from __future__ import annotations
 

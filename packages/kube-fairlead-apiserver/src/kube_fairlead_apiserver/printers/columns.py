@@ -1,4 +1,8 @@
-"""What every printer is made of: column definitions, and the small texts that cells share."""
+"""What every printer is made of: column definitions, and the small texts that cells share.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/duration/duration.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Services and what is behind them, ingresses, network policies and addresses."""
+"""Services and what is behind them, ingresses, network policies and addresses.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
+"""
 
 from __future__ import annotations
 

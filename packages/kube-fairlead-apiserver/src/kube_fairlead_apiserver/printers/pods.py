@@ -1,4 +1,7 @@
-"""Pods: what `kubectl get pods` makes of a pod's many states."""
+"""Pods: what `kubectl get pods` makes of a pod's many states.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Volumes, claims, and the classes and drivers behind them."""
+"""Volumes, claims, and the classes and drivers behind them.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
+"""
 
 from __future__ import annotations
 

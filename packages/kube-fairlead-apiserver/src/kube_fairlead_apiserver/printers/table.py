@@ -1,4 +1,9 @@
-"""A `meta.k8s.io` Table of any kind: the columns of its printer, a row per object."""
+"""A `meta.k8s.io` Table of any kind: the columns of its printer, a row per object.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/tablegenerator.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/rest/table.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/response.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What runs pods: deployments and their like, jobs, autoscalers, disruption budgets."""
+"""What runs pods: deployments and their like, jobs, autoscalers, disruption budgets.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
+"""
 
 from __future__ import annotations
 

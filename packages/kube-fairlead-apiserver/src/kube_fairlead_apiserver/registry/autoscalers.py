@@ -2,6 +2,11 @@
 
 What v1 has no field for, it carries in annotations, as Kubernetes does, so that whoever reads and writes through v1
 loses nothing. They are in v1 only: the stored form has nothing that they could disagree with.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v1/conversion.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/annotations.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/helpers.go
 """
 
 from __future__ import annotations

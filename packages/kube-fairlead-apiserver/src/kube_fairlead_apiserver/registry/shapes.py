@@ -5,6 +5,9 @@ are gone and with the defaults that are new, and in another version with that ve
 written for that: as in Kubernetes, only the next write of an object stores it anew.
 
 Nearly every object was written by the very schema that it is read by, and is shown as the bytes that are stored.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_handler.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/conversion/converter.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The rules of one kind: what the server does to an object before it stores it. Pure; objects are plain JSON."""
+"""The rules of one kind: what the server does to an object before it stores it. Pure; objects are plain JSON.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/rest/create.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/rest/update.go
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,9 @@
 Kubernetes decodes built-in kinds into Go structs. So a string where a number belongs is a bad request, not an invalid
 object; a null says nothing, and nor does an empty value in most fields that are optional; and quantities and times
 come back in their canonical spelling.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/json/json.go,
+    sigs.k8s.io/json@v0.0.0-20250730193827-2d320260d730/internal/golang/encoding/json/decode.go
 """
 
 from __future__ import annotations

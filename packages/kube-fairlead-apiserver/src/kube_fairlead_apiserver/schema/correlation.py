@@ -2,6 +2,9 @@
 
 Ratcheting and transition rules both ask "what was here before?". Fields pair by name, items of a list by their map
 keys; items of any other list pair with nothing.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/common/equality.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/validation/ratcheting.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 As Kubernetes does it: a null where null is not allowed counts as nothing said. Without a default it is removed,
 with one it is replaced.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/defaulting/algorithm.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/defaulting/prunenulls.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A decoder keeps the last of two equal keys and says nothing. Nearly no body has any, so counting comes first: only
 when a body may hold more keys than its decoded value is it read again with every pair kept.
+
+Upstream: sigs.k8s.io/json@v0.0.0-20250730193827-2d320260d730/internal/golang/encoding/json/kubernetes_patch.go
 """
 
 from __future__ import annotations

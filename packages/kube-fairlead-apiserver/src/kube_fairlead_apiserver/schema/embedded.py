@@ -1,4 +1,9 @@
-"""Resources embedded in a resource (``x-kubernetes-embedded-resource``): their type and metadata."""
+"""Resources embedded in a resource (``x-kubernetes-embedded-resource``): their type and metadata.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/objectmeta/algorithm.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/objectmeta/validation.go,
+    k8s.io/apimachinery@v0.36.4/pkg/runtime/schema/group_version.go
+"""
 
 from __future__ import annotations
 

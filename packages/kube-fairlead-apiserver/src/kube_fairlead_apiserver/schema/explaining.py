@@ -3,6 +3,17 @@
 The errors, their order, their texts and the choice among failed alternatives follow kube-openapi, which Kubernetes
 validates custom resources with. Each step counts what matched, because of several failed alternatives of an anyOf
 or oneOf the one that matched most explains itself.
+
+Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/schema.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/schema_props.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/object_validator.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/slice_validator.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/type.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/validator.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/values.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/errors/schema.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/validation/validation.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/schema_messages.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 What has no schema (x-kubernetes-preserve-unknown-fields, a list without items) is invisible inside an object; asked
 for by itself it is ``dyn``. An int-or-string is ``dyn`` everywhere.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/common/schemas.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/common/adaptor.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/cel/model/schemas.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/common/valuesunstructured.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Paths into a schema, as written in ``fieldPath`` of a rule and in ``selectableFields``: ``.spec.foo['b.r']``."""
+"""Paths into a schema, as written in ``fieldPath`` of a rule and in ``selectableFields``: ``.spec.foo['b.r']``.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/cel/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """JSON as Go reads it: bytes that are no UTF-8, and halves of surrogate pairs, are U+FFFD instead of an error.
 
 What is well-formed is read once and pays nothing for that.
+
+Upstream: sigs.k8s.io/json@v0.0.0-20250730193827-2d320260d730/internal/golang/encoding/json/decode.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Uniqueness in lists of type set (whole items) and map (their keys)."""
+"""Uniqueness in lists of type set (whole items) and map (their keys).
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/listtype/validation.go
+"""
 
 from __future__ import annotations
 

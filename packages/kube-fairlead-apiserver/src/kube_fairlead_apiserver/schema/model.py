@@ -3,6 +3,9 @@
 Both come as OpenAPI v3 with the ``x-kubernetes-*`` extensions (a CRD brings its own, the built-in kinds are
 generated data). Pruning, defaulting, validation, strategic merge, server-side apply and field validation all
 walk this tree, so a rule about lists or maps is written once.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/structural.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/convert.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 Go keeps an integer literal that fits 64 bits as int64 and everything else as float64; msgspec keeps integers of any
 size. Rules about types and bounds depend on which of the two a number is.
+
+Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/values.go,
+    sigs.k8s.io/json@v0.0.0-20250730193827-2d320260d730/internal/golang/encoding/json/kubernetes_patch.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,11 @@
 
 Only for resources embedded in other resources and for the metadata of custom resources, whose schema never says
 anything about it; the metadata rules of a write belong to the registry.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/objectmeta/coerce.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/objectmeta/validation.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/validation/validation.go,
+    k8s.io/apimachinery@v0.36.4/pkg/api/validation/objectmeta.go
 """
 
 from __future__ import annotations

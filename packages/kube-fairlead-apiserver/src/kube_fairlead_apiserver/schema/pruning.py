@@ -2,6 +2,8 @@
 
 As Kubernetes does it for custom resources: ``x-kubernetes-preserve-unknown-fields`` keeps a subtree, an embedded
 resource and the root of an object keep apiVersion, kind and metadata whatever the schema says.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/pruning/algorithm.go
 """
 
 from __future__ import annotations

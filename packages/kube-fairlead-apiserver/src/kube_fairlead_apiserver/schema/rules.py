@@ -3,6 +3,9 @@
 A rule sees the value as ``self``. A rule that reads ``oldSelf`` is a transition rule: it runs only where an old value
 can be paired with the new one, or always with ``optionalOldSelf``. On update, a failure that the update did not cause
 becomes a warning (ratcheting), except for transition rules.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/cel/compilation.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/schema/cel/validation.go
 """
 
 from __future__ import annotations

@@ -3,6 +3,10 @@
 Nearly every object is valid, so a compiled yes-or-no check answers first (`checking`); only after a no is the value
 walked again for the exact errors (`explaining`). On update, what was wrong before and has not changed is excused
 (ratcheting): a schema that became stricter must not block unrelated changes.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/validation/validation.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/validation/ratcheting.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/strategy.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""What a caller may do: authorizers asked in order, the first that allows decides; nobody forbids."""
+"""What a caller may do: authorizers asked in order, the first that allows decides; nobody forbids.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/authorization/union/union.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/responsewriters/errors.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A rule stands for every combination of its groups, resources, verbs and names, which can be millions in a few
 kilobytes. They are not listed to decide: the values of one field that the same held rules have are taken together.
+
+Upstream: k8s.io/component-helpers@v0.36.4/auth/rbac/validation/policy_comparator.go
 """
 
 from __future__ import annotations

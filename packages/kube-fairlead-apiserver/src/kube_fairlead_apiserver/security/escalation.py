@@ -1,6 +1,13 @@
 """Nobody grants what they do not hold: checks on writes of roles and bindings.
 
 Who may `escalate` a role or `bind` it is excepted, as are members of `system:masters`.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/escalation_check.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/role/policybased/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/clusterrole/policybased/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/rolebinding/policybased/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/clusterrolebinding/policybased/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/validation/rule.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Acting as somebody else: the `Impersonate-*` headers, each of which needs the right to impersonate."""
+"""Acting as somebody else: the `Impersonate-*` headers, each of which needs the right to impersonate.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/filters/impersonation/impersonation.go
+"""
 
 from __future__ import annotations
 

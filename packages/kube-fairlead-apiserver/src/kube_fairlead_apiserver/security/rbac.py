@@ -2,6 +2,10 @@
 
 A question never scans all bindings: they are kept by subject, and the rules of a subject in a namespace are arranged
 once and kept until any role or binding changes.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/rbac/rbac.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/validation/rule.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/clusterroleaggregation/clusterroleaggregation_controller.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Policy rules: what they allow. Pure; a rule is the JSON of a PolicyRule."""
+"""Policy rules: what they allow. Pure; a rule is the JSON of a PolicyRule.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/rbac/v1/evaluation_helpers.go,
+    k8s.io/component-helpers@v0.36.4/auth/rbac/validation/policy_comparator.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""TokenRequest: a client asks for a token of a service account. TokenReview: a client asks whether a token is good."""
+"""TokenRequest: a client asks for a token of a service account. TokenReview: a client asks whether a token is good.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/serviceaccount/storage/token.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/authentication/tokenreview/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/authentication/validation/validation.go
+"""
 
 from __future__ import annotations
 

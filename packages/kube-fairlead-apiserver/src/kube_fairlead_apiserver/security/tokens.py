@@ -2,6 +2,10 @@
 
 A token is good as long as its signature, time and audience are, and as long as the service account and the pod, node
 or secret it is bound to exist with the same UID. Nothing about a token is stored.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/serviceaccount/claims.go,
+    k8s.io/kubernetes@v1.36.4/pkg/serviceaccount/jwt.go,
+    k8s.io/apiserver@v0.36.4/pkg/authentication/serviceaccount/util.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Admission of what is posted to a subresource: an object of a kind of its own, about another object."""
+"""Admission of what is posted to a subresource: an object of a kind of its own, about another object.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/create.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""pods/binding: what a scheduler posts to put a pod on a node."""
+"""pods/binding: what a scheduler posts to put a pod on a node.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 Three writes belong together: the budget is charged, the pod marked, the pod deleted. All of them are taken on a full
 disk, as a deletion is. When one of the later ones fails, the charge is given back; when the process dies between them,
 the budget's controller drops the charge at the next start.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/eviction.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""namespaces/finalize: the only way to change what holds a namespace (spec.finalizers)."""
+"""namespaces/finalize: the only way to change what holds a namespace (spec.finalizers).
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/namespace/storage/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/namespace/strategy.go
+"""
 
 from __future__ import annotations
 

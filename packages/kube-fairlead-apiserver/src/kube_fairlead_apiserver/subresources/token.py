@@ -1,4 +1,7 @@
-"""serviceaccounts/token: a token for an account, bound to what it lives and dies with."""
+"""serviceaccounts/token: a token for an account, bound to what it lives and dies with.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/serviceaccount/storage/token.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""The types whose JSON is not an object of their fields: times, quantities, raw JSON and their like."""
+"""The types whose JSON is not an object of their fields: times, quantities, raw JSON and their like.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/time.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/micro_time.go,
+    k8s.io/apimachinery@v0.36.4/pkg/api/resource/quantity.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/intstr/intstr.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/fieldsv1.go
+"""
 
 from __future__ import annotations
 

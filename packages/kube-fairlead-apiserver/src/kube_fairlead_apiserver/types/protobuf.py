@@ -3,6 +3,10 @@
 kubectl and every typed client-go client send built-in kinds this way. A body is a magic number and an envelope (kind,
 version, content); the content is decoded by the field tables of `types.fields`. The result is what Go would write as
 JSON, except that a null (an unset time, a list that is not there) is left out.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/protobuf/protobuf.go,
+    k8s.io/apimachinery@v0.36.4/pkg/runtime/types_proto.go,
+    k8s.io/apimachinery@v0.36.4/pkg/runtime/error.go
 """
 
 from __future__ import annotations

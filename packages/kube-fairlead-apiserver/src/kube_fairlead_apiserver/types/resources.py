@@ -1,4 +1,7 @@
-"""The table of built-in resources: what discovery says about each of them."""
+"""The table of built-in resources: what discovery says about each of them.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/storageversionhash.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The protobuf wire format: varints, tags and fields over a byte string. Knows nothing of messages."""
+"""The protobuf wire format: varints, tags and fields over a byte string. Knows nothing of messages.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/api/resource/quantity_proto.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Request bodies: from bytes in one of the accepted media types to an object of the resource's kind."""
+"""Request bodies: from bytes in one of the accepted media types to an object of the resource's kind.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/rest.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/create.go,
+    k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/json/json.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/negotiation/negotiate.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""One request for a resource, read and authorised: what every verb is given."""
+"""One request for a resource, read and authorised: what every verb is given.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/rest.go
+"""
 
 from __future__ import annotations
 

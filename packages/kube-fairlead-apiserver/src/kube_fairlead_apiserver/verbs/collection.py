@@ -3,6 +3,9 @@
 A list that fits into one piece is answered whole. Of a larger one the server holds a few items at a time, whichever
 form it takes: a client that does not read its answer keeps the moment that it shows, and no copy of it. Objects that
 are shown as they are stored are not copied before they are sent.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/json/collections.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/response.go
 """
 
 from __future__ import annotations

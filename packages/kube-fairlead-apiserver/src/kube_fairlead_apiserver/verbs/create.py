@@ -1,4 +1,8 @@
-"""POST: create an object. Also what PUT and apply do about one that is not there."""
+"""POST: create an object. Also what PUT and apply do about one that is not there.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/create.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_handler.go
+"""
 
 from __future__ import annotations
 

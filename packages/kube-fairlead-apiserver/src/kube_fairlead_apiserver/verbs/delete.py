@@ -1,4 +1,8 @@
-"""DELETE an object, or a collection of them."""
+"""DELETE an object, or a collection of them.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/delete.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""GET one object."""
+"""GET one object.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/get.go
+"""
 
 from __future__ import annotations
 

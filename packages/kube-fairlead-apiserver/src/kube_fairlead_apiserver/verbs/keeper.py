@@ -1,4 +1,8 @@
-"""Looking after open watches: when they end, and when they are told how far they have come."""
+"""Looking after open watches: when they end, and when they are told how far they have come.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/get.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/cacher/cache_watcher.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Options in the query: refused as one object, with every field that is wrong."""
+"""Options in the query: refused as one object, with every field that is wrong.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/validation/validation.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/internalversion/validation/validation.go
+"""
 
 from __future__ import annotations
 

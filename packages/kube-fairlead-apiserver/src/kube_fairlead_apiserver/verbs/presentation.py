@@ -1,4 +1,8 @@
-"""The form an answer takes: the object itself, its metadata only, or a table for people to read."""
+"""The form an answer takes: the object itself, its metadata only, or a table for people to read.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/response.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/negotiation/negotiate.go
+"""
 
 from __future__ import annotations
 

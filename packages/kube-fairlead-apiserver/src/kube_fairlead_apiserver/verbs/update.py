@@ -1,4 +1,7 @@
-"""PUT: replace an object."""
+"""PUT: replace an object.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/update.go
+"""
 
 from __future__ import annotations
 

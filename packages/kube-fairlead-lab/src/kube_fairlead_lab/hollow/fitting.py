@@ -1,4 +1,11 @@
-"""Whether a pod may be put on a node, and if not, why. Pure."""
+"""Whether a pod may be put on a node, and if not, why. Pure.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go,
+    k8s.io/kubernetes@v1.36.4/pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go,
+    k8s.io/component-helpers@v0.36.4/scheduling/corev1/helpers.go,
+    k8s.io/kubernetes@v1.36.4/pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go,
+    k8s.io/kubernetes@v1.36.4/pkg/scheduler/framework/types.go
+"""
 
 from __future__ import annotations
 

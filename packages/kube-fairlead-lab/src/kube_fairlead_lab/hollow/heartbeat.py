@@ -1,4 +1,8 @@
-"""How a hollow node is seen to be there: its Node object, its Lease, its status."""
+"""How a hollow node is seen to be there: its Node object, its Lease, its status.
+
+Upstream: k8s.io/component-helpers@v0.36.4/apimachinery/lease/controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/kubelet/kubelet_node_status.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What the control plane makes of nodes: taints for what their conditions say, silence noticed, pods sent away."""
+"""What the control plane makes of nodes: taints for what their conditions say, silence noticed, pods sent away.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/nodelifecycle/node_lifecycle_controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/tainteviction/taint_eviction.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""What kubelets write into the status of nodes and pods. Pure: patches as plain JSON."""
+"""What kubelets write into the status of nodes and pods. Pure: patches as plain JSON.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodestatus/setters.go,
+    k8s.io/kubernetes@v1.36.4/pkg/kubelet/status/generate.go
+"""
 
 from __future__ import annotations
 

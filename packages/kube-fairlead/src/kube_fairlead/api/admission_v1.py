@@ -1,4 +1,7 @@
-"""admission.k8s.io/v1: what an API server asks a webhook, and what the webhook answers."""
+"""admission.k8s.io/v1: what an API server asks a webhook, and what the webhook answers.
+
+Upstream: k8s.io/api@v0.36.4/admission/v1/types.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""apiextensions.k8s.io/v1: definitions of custom resources. Schemas stay plain JSON."""
+"""apiextensions.k8s.io/v1: definitions of custom resources. Schemas stay plain JSON.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/v1/types.go
+"""
 
 from __future__ import annotations
 

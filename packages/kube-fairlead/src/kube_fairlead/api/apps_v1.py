@@ -1,4 +1,7 @@
-"""apps/v1: the controllers that keep pods running."""
+"""apps/v1: the controllers that keep pods running.
+
+Upstream: k8s.io/api@v0.36.4/apps/v1/types.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""authentication.k8s.io/v1: asking for tokens, and asking whose a token is."""
+"""authentication.k8s.io/v1: asking for tokens, and asking whose a token is.
+
+Upstream: k8s.io/api@v0.36.4/authentication/v1/types.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""coordination.k8s.io/v1: Leases, by which processes agree on who leads."""
+"""coordination.k8s.io/v1: Leases, by which processes agree on who leads.
+
+Upstream: k8s.io/api@v0.36.4/coordination/v1/types.go
+"""
 
 from __future__ import annotations
 

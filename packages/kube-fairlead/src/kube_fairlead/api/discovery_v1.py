@@ -1,4 +1,7 @@
-"""discovery.k8s.io/v1: EndpointSlices, which say where a service's pods are."""
+"""discovery.k8s.io/v1: EndpointSlices, which say where a service's pods are.
+
+Upstream: k8s.io/api@v0.36.4/discovery/v1/types.go
+"""
 
 from __future__ import annotations
 

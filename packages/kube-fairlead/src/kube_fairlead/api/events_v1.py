@@ -1,4 +1,7 @@
-"""events.k8s.io/v1: the newer form of Events."""
+"""events.k8s.io/v1: the newer form of Events.
+
+Upstream: k8s.io/api@v0.36.4/events/v1/types.go
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Field errors: which field is wrong, why, and what would be right, in Kubernetes' words.
 
 A validator returns a list of `FieldError`; `kube_fairlead.api.errors.invalid` turns the list into the 422 answer.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/validation/field/errors.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/validation/field/path.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The coordinates of kinds and resources: group, version, and kind or plural resource name."""
+"""The coordinates of kinds and resources: group, version, and kind or plural resource name.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/runtime/schema/group_version.go
+"""
 
 from __future__ import annotations
 

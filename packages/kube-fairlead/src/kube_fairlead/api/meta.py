@@ -1,4 +1,7 @@
-"""metav1: what all kinds have in common, and the objects of the API's own conversation."""
+"""metav1: what all kinds have in common, and the objects of the API's own conversation.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/types.go
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,13 @@
 """Kubernetes' rules for names, label and annotation keys, and other short strings.
 
 Every validator returns a list of messages, empty when the value is fine; the messages are Kubernetes' own.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/validation/validation.go,
+    k8s.io/apimachinery@v0.36.4/pkg/api/validation/generic.go,
+    k8s.io/apimachinery@v0.36.4/pkg/api/validate/content/kube.go,
+    k8s.io/apimachinery@v0.36.4/pkg/api/validate/content/dns.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/validation/ip.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/validation/validation.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which nodes a NodeSelector means, as the scheduler reads it."""
+"""Which nodes a NodeSelector means, as the scheduler reads it.
+
+Upstream: k8s.io/component-helpers@v0.36.4/scheduling/corev1/nodeaffinity/nodeaffinity.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""policy/v1: disruption budgets, and evictions that respect them."""
+"""policy/v1: disruption budgets, and evictions that respect them.
+
+Upstream: k8s.io/api@v0.36.4/policy/v1/types.go
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,10 @@ away from zero. The suffix's family is remembered and used again when the quanti
 Three deliberate differences from Go, none within reach of a real resource. A decimal amount of 1000E and more is
 written with the suffix `E`, where Go forgets the suffix and so writes another number. Whole values never overflow.
 Numbers of thousands of digits are refused, since they only serve to keep a server busy.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/api/resource/quantity.go,
+    k8s.io/apimachinery@v0.36.4/pkg/api/resource/suffix.go,
+    k8s.io/apimachinery@v0.36.4/pkg/api/resource/amount.go
 """
 
 from __future__ import annotations

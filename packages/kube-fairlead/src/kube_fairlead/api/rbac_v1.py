@@ -1,4 +1,7 @@
-"""rbac.authorization.k8s.io/v1: who may do what."""
+"""rbac.authorization.k8s.io/v1: who may do what.
+
+Upstream: k8s.io/api@v0.36.4/rbac/v1/types.go
+"""
 
 from __future__ import annotations
 

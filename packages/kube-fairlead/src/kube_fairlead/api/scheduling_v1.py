@@ -1,4 +1,7 @@
-"""scheduling.k8s.io/v1: the order in which pods matter."""
+"""scheduling.k8s.io/v1: the order in which pods matter.
+
+Upstream: k8s.io/api@v0.36.4/scheduling/v1/types.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""storage.k8s.io/v1: volumes attached to nodes."""
+"""storage.k8s.io/v1: volumes attached to nodes.
+
+Upstream: k8s.io/api@v0.36.4/storage/v1/types.go
+"""
 
 from __future__ import annotations
 

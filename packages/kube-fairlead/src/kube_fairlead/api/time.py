@@ -2,6 +2,10 @@
 
 A duration has nanoseconds in Go and microseconds in Python, so there are two pairs of functions: `parse_duration` and
 `format_duration` for arithmetic with datetimes, the `_nanoseconds` ones where nothing may be lost.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/time.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/micro_time.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/duration.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Feature gates: what a proposal adds can be switched off, and then the behaviour is the one before it."""
+"""Feature gates: what a proposal adds can be switched off, and then the behaviour is the one before it.
+
+Upstream: k8s.io/component-base@v0.36.4/featuregate/feature_gate.go
+"""
 
 from __future__ import annotations
 

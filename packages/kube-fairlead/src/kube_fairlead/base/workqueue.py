@@ -1,4 +1,9 @@
-"""A queue of keys to work on: each at most once in it, never by two workers at once, later when it failed."""
+"""A queue of keys to work on: each at most once in it, never by two workers at once, later when it failed.
+
+Upstream: k8s.io/client-go@v0.36.4/util/workqueue/queue.go,
+    k8s.io/client-go@v0.36.4/util/workqueue/delaying_queue.go,
+    k8s.io/client-go@v0.36.4/util/workqueue/default_rate_limiters.go
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ A socket file is not a driver: a process that was killed leaves its socket behin
 connections accepted by the kernel. So a driver is asked before an event is claimed for it (`Contact.ask`), and one that
 does not answer is asked again until it does (`Contact.run`). The question is GetTransitions: every driver has it, and
 it changes nothing.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The folder is read again and again; inotify, where there is one, only says when that is worthwhile. So nothing is
 missed where inotify cannot see, and nothing but a delay of a second is lost where it does not exist.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/pluginmanager/pluginwatcher/plugin_watcher.go,
+    k8s.io/kubernetes@v1.36.4/pkg/kubelet/pluginmanager/plugin_manager.go
 """
 
 from __future__ import annotations

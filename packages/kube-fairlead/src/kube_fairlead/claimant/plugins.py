@@ -3,6 +3,10 @@
 For each socket in the folder, one task: dial and GetInfo, validate, ask for the transitions and publish them, register,
 notify. A failure is told to the plugin and tried again, later each time. A socket that goes, or is created anew, takes
 its registration with it; a process that dies without removing its socket does not.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go,
+    k8s.io/kubernetes@v1.36.4/pkg/kubelet/pluginmanager/operationexecutor/operation_executor.go,
+    k8s.io/kubernetes@v1.36.4/pkg/kubelet/pluginmanager/reconciler/reconciler.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Changing an object that others change too."""
+"""Changing an object that others change too.
+
+Upstream: k8s.io/client-go@v0.36.4/util/retry/util.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""From flags, files or a pod's own account to a client."""
+"""From flags, files or a pod's own account to a client.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/clientcmd/merged_client_builder.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a request proves itself with, and how it is renewed."""
+"""What a request proves itself with, and how it is renewed.
+
+Upstream: k8s.io/client-go@v0.36.4/transport/token_source.go
+"""
 
 from __future__ import annotations
 

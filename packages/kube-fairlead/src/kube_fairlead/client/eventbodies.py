@@ -1,4 +1,8 @@
-"""An Event on the wire, in its two forms."""
+"""An Event on the wire, in its two forms.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/events/event_recorder.go,
+    k8s.io/client-go@v0.36.4/tools/record/event.go
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,9 @@
 """Which occurrences are the same Event again, which are too many to tell apart, and which are spam. Pure.
 
 The numbers are those of client-go's recorder.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/record/events_cache.go,
+    k8s.io/client-go@v0.36.4/tools/events/event_broadcaster.go
 """
 
 from __future__ import annotations

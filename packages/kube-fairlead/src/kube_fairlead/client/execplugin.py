@@ -1,4 +1,7 @@
-"""Credentials from a program: the `exec` entry of a kubeconfig (client.authentication.k8s.io)."""
+"""Credentials from a program: the `exec` entry of a kubeconfig (client.authentication.k8s.io).
+
+Upstream: k8s.io/client-go@v0.36.4/plugin/pkg/client/auth/exec/exec.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A watch that survives its connections."""
+"""A watch that survives its connections.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/watch/retrywatcher.go
+"""
 
 from __future__ import annotations
 

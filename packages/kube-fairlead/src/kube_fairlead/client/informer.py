@@ -1,4 +1,8 @@
-"""List, then watch, for ever: a local copy of a resource that tells about every change."""
+"""List, then watch, for ever: a local copy of a resource that tells about every change.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/cache/reflector.go,
+    k8s.io/client-go@v0.36.4/tools/cache/shared_informer.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""From kubeconfig files to an Access: which files, which context, which certificates and credentials."""
+"""From kubeconfig files to an Access: which files, which context, which certificates and credentials.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/clientcmd/client_config.go,
+    k8s.io/client-go@v0.36.4/tools/clientcmd/loader.go,
+    k8s.io/client-go@v0.36.4/rest/url_utils.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The kubeconfig file format, and how several files become one."""
+"""The kubeconfig file format, and how several files become one.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/clientcmd/loader.go,
+    k8s.io/client-go@v0.36.4/tools/clientcmd/api/types.go,
+    k8s.io/client-go@v0.36.4/tools/clientcmd/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a list or a watch event means for what is already known. Pure: the informer does the talking."""
+"""What a list or a watch event means for what is already known. Pure: the informer does the talking.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/cache/delta_fifo.go
+"""
 
 from __future__ import annotations
 

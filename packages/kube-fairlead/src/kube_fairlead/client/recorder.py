@@ -1,4 +1,8 @@
-"""Telling people what happened: Kubernetes Events, written in the background."""
+"""Telling people what happened: Kubernetes Events, written in the background.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/events/event_broadcaster.go,
+    k8s.io/client-go@v0.36.4/tools/events/event_recorder.go
+"""
 
 from __future__ import annotations
 

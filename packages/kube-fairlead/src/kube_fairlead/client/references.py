@@ -1,4 +1,7 @@
-"""Pointing at objects."""
+"""Pointing at objects.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/reference/ref.go
+"""
 
 from __future__ import annotations
 

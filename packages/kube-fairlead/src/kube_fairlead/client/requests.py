@@ -1,4 +1,7 @@
-"""Paths, queries and bodies of the Kubernetes API. Pure: builds requests, sends none."""
+"""Paths, queries and bodies of the Kubernetes API. Pure: builds requests, sends none.
+
+Upstream: k8s.io/client-go@v0.36.4/rest/request.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 A request is repeated only where that is safe: when it certainly had no effect (it never reached the server, or the
 server said to come back later), or when it only reads. The server's own word (Retry-After) always comes first.
+
+Upstream: k8s.io/client-go@v0.36.4/rest/with_retry.go
 """
 
 from __future__ import annotations

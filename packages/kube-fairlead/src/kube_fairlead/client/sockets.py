@@ -1,4 +1,7 @@
-"""Sockets that notice a dead peer. A watch may be silent for minutes, and silence must not look like a partition."""
+"""Sockets that notice a dead peer. A watch may be silent for minutes, and silence must not look like a partition.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/net/http.go
+"""
 
 from __future__ import annotations
 

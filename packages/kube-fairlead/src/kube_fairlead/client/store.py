@@ -1,4 +1,7 @@
-"""The objects an informer knows, by key and by index."""
+"""The objects an informer knows, by key and by index.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/cache/thread_safe_store.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A limit on how fast one client asks. Off unless somebody wants it: the API server has fairness of its own."""
+"""A limit on how fast one client asks. Off unless somebody wants it: the API server has fairness of its own.
+
+Upstream: k8s.io/client-go@v0.36.4/util/flowcontrol/throttle.go
+"""
 
 from __future__ import annotations
 

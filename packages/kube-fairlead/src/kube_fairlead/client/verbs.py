@@ -1,4 +1,7 @@
-"""The verbs of one resource."""
+"""The verbs of one resource.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/pager/pager.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A watch stream: frames out of chunks, events out of frames, and how it ended."""
+"""A watch stream: frames out of chunks, events out of frames, and how it ended.
+
+Upstream: k8s.io/client-go@v0.36.4/rest/watch/decoder.go,
+    k8s.io/apimachinery@v0.36.4/pkg/watch/streamwatcher.go
+"""
 
 from __future__ import annotations
 

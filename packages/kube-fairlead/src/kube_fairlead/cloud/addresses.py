@@ -1,4 +1,8 @@
-"""Which addresses a node gets from its cloud. Pure."""
+"""Which addresses a node gets from its cloud. Pure.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/node/helpers/address.go,
+    k8s.io/cloud-provider@v0.36.4/controllers/node/node_controller.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Putting a cloud controller manager together: which controllers run, with what, sharing which watches."""
+"""Putting a cloud controller manager together: which controllers run, with what, sharing which watches.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/app/controllermanager.go,
+    k8s.io/cloud-provider@v0.36.4/names/controller_names.go
+"""
 
 from __future__ import annotations
 

@@ -12,6 +12,8 @@ arguments of its protocol is refused at the start (`checked`).
 
 The protocols carry what cloud-provider's InstancesV2, LoadBalancer and Routes carry: the Node, the Service, the name of
 the cluster, and in `running` a read-only view of the cluster.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/cloud.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The names that Kubernetes and others gave to what a cloud controller manager reads and writes."""
+"""The names that Kubernetes and others gave to what a cloud controller manager reads and writes.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/api/well_known_annotations.go,
+    k8s.io/cloud-provider@v0.36.4/api/well_known_taints.go
+"""
 
 from __future__ import annotations
 

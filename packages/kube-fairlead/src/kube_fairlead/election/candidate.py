@@ -2,6 +2,8 @@
 
 Followers watch the Lease instead of asking every few seconds, so a release or an expiry is acted on at once; a little
 chance keeps many followers apart. Where watching is not possible, the candidate asks as client-go does.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/leaderelection.go
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A requested end is gentle: the work is asked to stop, the lease is renewed until the work has returned, then it is
 released. A lost lease is not: the work is cancelled at once and must be gone before the lease can have expired for
 anybody else. Work that is not gone then is named, and the process ends, because a second loop is worse than none.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/leaderelection.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Leading in one call, for whoever needs no more than that."""
+"""Leading in one call, for whoever needs no more than that.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/leaderelection.go
+"""
 
 from __future__ import annotations
 

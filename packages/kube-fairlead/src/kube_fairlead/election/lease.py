@@ -14,6 +14,8 @@ Invariants, and why never two lead at once (design, invariant 7):
 6. A lease under our own name that this candidate did not write is another's: two processes were given one name. It is
    claimed as another's is, and a leader that finds one has lost. Only `succeeds` says that the writer has ended.
 7. A leader yields to a preferred holder that has answered; one that does not answer costs no time without a leader.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/leaderelection.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""One Lease on an API server: reading, writing and watching it, each call once and within its time."""
+"""One Lease on an API server: reading, writing and watching it, each call once and within its time.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/resourcelock/leaselock.go
+"""
 
 from __future__ import annotations
 

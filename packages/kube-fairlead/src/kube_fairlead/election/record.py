@@ -1,4 +1,9 @@
-"""What a Lease says, as plain data, and how long its promises last. Fields and defaults are client-go's."""
+"""What a Lease says, as plain data, and how long its promises last. Fields and defaults are client-go's.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/resourcelock/interface.go,
+    k8s.io/client-go@v0.36.4/tools/leaderelection/resourcelock/leaselock.go,
+    k8s.io/component-base@v0.36.4/config/v1alpha1/defaults.go
+"""
 
 from __future__ import annotations
 

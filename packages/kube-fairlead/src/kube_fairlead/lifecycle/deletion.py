@@ -8,6 +8,10 @@ Three rules, by kind:
 
 In all of them the deletion deadline is ``deletionTimestamp``: request time plus grace. Invariant 9: a deadline only
 ever moves earlier, and an object without finalizers is not kept by a grace period that nobody would enforce.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/rest/delete.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/strategy.go
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ well-known, so that an autoscaler or a person need not know Fairlead to understa
 MaintenancePlanned, MaintenanceInProgress and MaintenanceComplete may be the start or the end of anybody's transition,
 in any order. Admission refuses misuse: the states of a shutdown belong to node-shutdown alone; the names node-drain and
 node-uncordon belong to these states; DrainStarted and Uncordoning are only started with, DrainComplete only ended with.
+
+Upstream: k8s.io/api@v0.37.1/core/v1/types.go
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@
 
 The kubelet does not look into the list. Here its contents are checked too: a duplicate priority would make the order of
 two groups a matter of chance, and a negative period would make the others longer than the machine waits.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/apis/config/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager.go
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ Guarantees, whatever happens in between:
    once, while the API is being updated.
 6. A pod that no process lived to ask has all its time from when it is asked, within guarantee 3: the time without an
    agent is not taken from it.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager.go
 """
 
 from __future__ import annotations

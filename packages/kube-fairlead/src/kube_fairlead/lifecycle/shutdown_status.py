@@ -2,6 +2,9 @@
 
 A pod goes through two writes. Before its containers are stopped it is told to be a target and not ready, so that
 traffic leaves it first (kubernetes#116965). When they have ended, it gets what the kubelet would write last.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager.go,
+    k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 A bearer token is shown to the API server (TokenReview), and whether its user may `get` the path is asked there too
 (SubjectAccessReview), so that rights are given by RBAC: a ClusterRole with `nonResourceURLs: [/metrics]`.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/authenticatorfactory/delegating.go,
+    k8s.io/apiserver@v0.36.4/pkg/authorization/authorizerfactory/delegating.go
 """
 
 from __future__ import annotations

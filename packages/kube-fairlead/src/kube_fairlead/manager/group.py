@@ -1,4 +1,8 @@
-"""One lock and its controllers in this process: campaigns, leads, and tells about it."""
+"""One lock and its controllers in this process: campaigns, leads, and tells about it.
+
+Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/healthzadaptor.go,
+    k8s.io/client-go@v0.36.4/tools/leaderelection/leaderelection.go
+"""
 
 from __future__ import annotations
 

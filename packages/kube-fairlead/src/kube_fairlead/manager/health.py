@@ -1,4 +1,7 @@
-"""Health checks that come and go, and the pages that tell of them, worded as Kubernetes' own."""
+"""Health checks that come and go, and the pages that tell of them, worded as Kubernetes' own.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/server/healthz/healthz.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which controllers run, and under which lock: what `--controllers` and `--leader-elect-groups` say."""
+"""Which controllers run, and under which lock: what `--controllers` and `--leader-elect-groups` say.
+
+Upstream: k8s.io/controller-manager@v0.36.4/app/helper.go,
+    k8s.io/controller-manager@v0.36.4/options/generic.go
+"""
 
 from __future__ import annotations
 

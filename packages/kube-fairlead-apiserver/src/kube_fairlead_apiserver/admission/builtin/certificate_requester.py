@@ -1,4 +1,7 @@
-"""Who asks for a certificate: the server says so, not the request."""
+"""Who asks for a certificate: the server says so, not the request.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/certificates/certificates/strategy.go
+"""
 
 from __future__ import annotations
 

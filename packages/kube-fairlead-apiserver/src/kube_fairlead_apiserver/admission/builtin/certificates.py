@@ -2,6 +2,11 @@
 
 The right to write `certificatesigningrequests/approval` alone says nothing about a signer: without these plugins it
 would be a right to every certificate, those of `system:masters` too.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/approval/admission.go,
+    k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/signing/admission.go,
+    k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/subjectrestriction/admission.go,
+    k8s.io/kubernetes@v1.36.4/pkg/certauthorization/certauthorization.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""DefaultStorageClass: a claim that names no class gets the default one."""
+"""DefaultStorageClass: a claim that names no class gets the default one.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/storage/storageclass/setdefault/admission.go,
+    k8s.io/kubernetes@v1.36.4/pkg/volume/util/storageclass.go
+"""
 
 from __future__ import annotations
 

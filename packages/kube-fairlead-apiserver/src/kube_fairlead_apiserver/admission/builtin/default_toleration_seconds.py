@@ -1,4 +1,7 @@
-"""DefaultTolerationSeconds: pods stay five minutes on a node that is not ready or cannot be reached."""
+"""DefaultTolerationSeconds: pods stay five minutes on a node that is not ready or cannot be reached.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/defaulttolerationseconds/admission.go
+"""
 
 from __future__ import annotations
 

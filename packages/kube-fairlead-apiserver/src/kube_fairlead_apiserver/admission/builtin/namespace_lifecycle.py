@@ -1,4 +1,7 @@
-"""NamespaceLifecycle: nothing is made in a namespace that is not there or is going away."""
+"""NamespaceLifecycle: nothing is made in a namespace that is not there or is going away.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/namespace/lifecycle/admission.go
+"""
 
 from __future__ import annotations
 

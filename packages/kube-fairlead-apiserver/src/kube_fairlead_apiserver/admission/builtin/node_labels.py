@@ -1,4 +1,8 @@
-"""Which labels a kubelet may set on its own node. Pure."""
+"""Which labels a kubelet may set on its own node. Pure.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/noderestriction/admission.go,
+    k8s.io/kubelet@v0.36.4/pkg/apis/well_known_labels.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which other API objects a pod's spec names. Pure."""
+"""Which other API objects a pod's spec names. Pure.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/api/pod/util.go,
+    k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/noderestriction/admission.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Priority: a pod's priority and preemption policy follow from its priority class."""
+"""Priority: a pod's priority and preemption policy follow from its priority class.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/priority/admission.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/scheduling/v1/helpers.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ServiceAccount: every pod runs as an account that exists, and finds a token to prove it."""
+"""ServiceAccount: every pod runs as an account that exists, and finds a token to prove it.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/serviceaccount/admission.go
+"""
 
 from __future__ import annotations
 

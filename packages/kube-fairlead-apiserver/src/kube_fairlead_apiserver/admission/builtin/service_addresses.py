@@ -1,4 +1,10 @@
-"""Addresses and ports of services: given once, from the cluster's range, to one service each."""
+"""Addresses and ports of services: given once, from the cluster's range, to one service each.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/storage/alloc.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/storage/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/ipallocator/interfaces.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/ipallocator/ipallocator.go
+"""
 
 from __future__ import annotations
 

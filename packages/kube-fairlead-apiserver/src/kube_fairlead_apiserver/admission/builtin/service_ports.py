@@ -1,4 +1,9 @@
-"""Node ports of services: which each port of a service gets, as kube-apiserver gives them."""
+"""Node ports of services: which each port of a service gets, as kube-apiserver gives them.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/storage/alloc.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/portallocator/operation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/portallocator/allocator.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""TaintNodesByCondition: a new node takes no pods before it was seen ready."""
+"""TaintNodesByCondition: a new node takes no pods before it was seen ready.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/nodetaint/admission.go
+"""
 
 from __future__ import annotations
 

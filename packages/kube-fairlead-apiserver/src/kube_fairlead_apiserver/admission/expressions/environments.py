@@ -1,4 +1,8 @@
-"""The variables that admission expressions may use, and their types."""
+"""The variables that admission expressions may use, and their types.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/compile.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/environment/base.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Policies and bindings, read and compiled once per change."""
+"""Policies and bindings, read and compiled once per change.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/plugin.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/accessor.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""One policy asked about one write: which of its validations are violated, and what goes into the audit log."""
+"""One policy asked about one write: which of its validations are violated, and what goes into the audit log.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/validator.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/message.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The objects that a binding gives to its policy as `params`."""
+"""The objects that a binding gives to its policy as `params`.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/generic/policy_dispatcher.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/generic/policy_source.go
+"""
 
 from __future__ import annotations
 

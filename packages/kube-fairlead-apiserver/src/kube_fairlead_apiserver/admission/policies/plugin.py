@@ -1,4 +1,10 @@
-"""ValidatingAdmissionPolicy: asks every policy that is bound to a write, and refuses, warns or notes what they say."""
+"""ValidatingAdmissionPolicy: asks every policy that is bound to a write, and refuses, warns or notes what they say.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/dispatcher.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/policy_decision.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/generic/policy_dispatcher.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/generic/policy_matcher.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 An expression compiles when it could be right for some object. Checked against the schemas of the kinds that the rules
 name, a misspelt field shows.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/typechecking.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""ValidatingAdmissionPolicy and ValidatingAdmissionPolicyBinding."""
+"""ValidatingAdmissionPolicy and ValidatingAdmissionPolicyBinding.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/admissionregistration/validation/validation.go
+"""
 
 from __future__ import annotations
 

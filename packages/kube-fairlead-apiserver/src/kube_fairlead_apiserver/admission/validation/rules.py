@@ -1,4 +1,7 @@
-"""What webhooks, policies and bindings have in common: rules, selectors, match conditions."""
+"""What webhooks, policies and bindings have in common: rules, selectors, match conditions.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/admissionregistration/validation/validation.go
+"""
 
 from __future__ import annotations
 

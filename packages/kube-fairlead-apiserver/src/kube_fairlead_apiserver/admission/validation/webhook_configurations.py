@@ -1,4 +1,8 @@
-"""ValidatingWebhookConfiguration and MutatingWebhookConfiguration."""
+"""ValidatingWebhookConfiguration and MutatingWebhookConfiguration.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/admissionregistration/validation/validation.go,
+    k8s.io/apiserver@v0.36.4/pkg/util/webhook/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Webhook configurations, read once per change: what to call, when, and what a failure means."""
+"""Webhook configurations, read once per change: what to call, when, and what a failure means.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/accessors.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/configuration/mutating_webhook_manager.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/configuration/validating_webhook_manager.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Webhooks over HTTPS, with aiohttp."""
+"""Webhooks over HTTPS, with aiohttp.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/util/webhook/client.go
+"""
 
 from __future__ import annotations
 

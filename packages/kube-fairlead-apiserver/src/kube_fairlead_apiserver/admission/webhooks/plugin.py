@@ -1,4 +1,7 @@
-"""What the two kinds of webhooks have in common: which they are, how one is asked, and what a failure means."""
+"""What the two kinds of webhooks have in common: which they are, how one is asked, and what a failure means.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/generic/webhook.go
+"""
 
 from __future__ import annotations
 

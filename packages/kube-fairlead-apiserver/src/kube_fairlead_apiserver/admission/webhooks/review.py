@@ -1,4 +1,8 @@
-"""AdmissionReviews: what a webhook is asked, and what its answer says. Pure."""
+"""AdmissionReviews: what a webhook is asked, and what its answer says. Pure.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/request/admissionreview.go,
+    k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/json/meta.go
+"""
 
 from __future__ import annotations
 

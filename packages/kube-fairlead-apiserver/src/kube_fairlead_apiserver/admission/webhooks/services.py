@@ -1,4 +1,8 @@
-"""Where a webhook's service listens: its ready endpoints, else its cluster address."""
+"""Where a webhook's service listens: its ready endpoints, else its cluster address.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/util/proxy/proxy.go,
+    k8s.io/apiserver@v0.36.4/pkg/util/proxy/endpointslice.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ValidatingAdmissionWebhook: every webhook that cares is asked, all at once; one refusal is enough."""
+"""ValidatingAdmissionWebhook: every webhook that cares is asked, all at once; one refusal is enough.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/validating/dispatcher.go
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,10 @@
 A library declares names, signatures, costs and plain Python functions; it never touches syntax trees or frames.
 ``STANDARD`` is the language itself, ``KUBERNETES`` exactly what Kubernetes 1.36 offers, ``EXTENDED`` adds what else
 cel-go has.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/environment/base.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/library/libraries.go,
+    github.com/google/cel-go@v0.26.0/ext/comprehensions.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 The answer comes from a callable that whoever evaluates the expression puts into the ``authorizer`` variable. Selectors
 are accepted, as Kubernetes accepts them, but the authorizer does not see them: RBAC cannot use them.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/authz.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/library/cost.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Parts of timestamps and durations: ``getFullYear()`` and its kin, in UTC or a given zone."""
+"""Parts of timestamps and durations: ``getFullYear()`` and its kin, in UTC or a given zone.
+
+Upstream: github.com/google/cel-go@v0.26.0/common/types/timestamp.go,
+    github.com/google/cel-go@v0.26.0/common/types/duration.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,15 @@
-"""Conversions between types: ``int('1')``, ``string(x)``, ``timestamp('...')``."""
+"""Conversions between types: ``int('1')``, ``string(x)``, ``timestamp('...')``.
+
+Upstream: github.com/google/cel-go@v0.26.0/common/stdlib/standard.go,
+    github.com/google/cel-go@v0.26.0/common/types/string.go,
+    github.com/google/cel-go@v0.26.0/common/types/int.go,
+    github.com/google/cel-go@v0.26.0/common/types/uint.go,
+    github.com/google/cel-go@v0.26.0/common/types/double.go,
+    github.com/google/cel-go@v0.26.0/common/types/timestamp.go,
+    github.com/google/cel-go@v0.26.0/common/types/duration.go,
+    github.com/google/cel-go@v0.26.0/common/types/bytes.go,
+    github.com/google/cel-go@v0.26.0/common/types/err.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Named string formats: ``format.dns1123Label().validate(name)`` gives none, or the list of complaints."""
+"""Named string formats: ``format.dns1123Label().validate(name)`` gives none, or the list of complaints.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/format.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/format.go
+"""
 
 from __future__ import annotations
 

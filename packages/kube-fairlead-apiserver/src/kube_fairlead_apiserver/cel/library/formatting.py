@@ -2,6 +2,8 @@
 
 Kubernetes uses the first version of cel-go's formatting, which prints %f and %e the American way: digits in groups of
 three, and a power of ten instead of an exponent.
+
+Upstream: github.com/google/cel-go@v0.26.0/ext/formatting.go
 """
 
 from __future__ import annotations

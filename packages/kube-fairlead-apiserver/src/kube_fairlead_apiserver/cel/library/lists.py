@@ -1,4 +1,8 @@
-"""Lists: Kubernetes' own functions and cel-go's lists extension."""
+"""Lists: Kubernetes' own functions and cel-go's lists extension.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/lists.go,
+    github.com/google/cel-go@v0.26.0/ext/lists.go
+"""
 
 from __future__ import annotations
 

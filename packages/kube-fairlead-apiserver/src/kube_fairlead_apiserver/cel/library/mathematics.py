@@ -1,4 +1,7 @@
-"""cel-go's math extension. Kubernetes does not enable it; other users of this package may."""
+"""cel-go's math extension. Kubernetes does not enable it; other users of this package may.
+
+Upstream: github.com/google/cel-go@v0.26.0/ext/math.go
+"""
 
 from __future__ import annotations
 

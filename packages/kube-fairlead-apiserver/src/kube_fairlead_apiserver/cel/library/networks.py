@@ -1,4 +1,10 @@
-"""IP addresses and networks: ``ip('10.0.0.1')``, ``cidr('10.0.0.0/8').containsIP(...)``."""
+"""IP addresses and networks: ``ip('10.0.0.1')``, ``cidr('10.0.0.0/8').containsIP(...)``.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/ip.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/library/cidr.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/ip.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/cidr.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Signatures of the operators. Most of them the planner knows by heart; these functions serve dynamic values."""
+"""Signatures of the operators. Most of them the planner knows by heart; these functions serve dynamic values.
+
+Upstream: github.com/google/cel-go@v0.26.0/common/stdlib/standard.go
+"""
 
 from __future__ import annotations
 

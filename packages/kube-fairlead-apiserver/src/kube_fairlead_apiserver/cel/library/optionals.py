@@ -1,4 +1,8 @@
-"""Optional values: making them, looking inside."""
+"""Optional values: making them, looking inside.
+
+Upstream: github.com/google/cel-go@v0.26.0/cel/library.go,
+    github.com/google/cel-go@v0.26.0/common/types/optional.go
+"""
 
 from __future__ import annotations
 

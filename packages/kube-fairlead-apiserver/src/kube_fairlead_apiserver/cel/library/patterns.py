@@ -1,4 +1,9 @@
-"""Regular expressions: ``matches``, and Kubernetes' ``find`` and ``findAll``."""
+"""Regular expressions: ``matches``, and Kubernetes' ``find`` and ``findAll``.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/regex.go,
+    github.com/google/cel-go@v0.26.0/interpreter/optimizations.go,
+    github.com/google/cel-go@v0.26.0/common/stdlib/standard.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Kubernetes resource quantities: ``quantity('1.5Gi').isGreaterThan(quantity('1G'))``."""
+"""Kubernetes resource quantities: ``quantity('1.5Gi').isGreaterThan(quantity('1G'))``.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/quantity.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/quantity.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Semantic versions: ``semver('1.2.3').isLessThan(semver('2.0.0'))``."""
+"""Semantic versions: ``semver('1.2.3').isLessThan(semver('2.0.0'))``.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/semverlib.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/semver.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Lists taken as sets: cel-go's sets extension."""
+"""Lists taken as sets: cel-go's sets extension.
+
+Upstream: github.com/google/cel-go@v0.26.0/ext/sets.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Strings: the standard tests and cel-go's strings extension, counting code points."""
+"""Strings: the standard tests and cel-go's strings extension, counting code points.
+
+Upstream: github.com/google/cel-go@v0.26.0/ext/strings.go,
+    github.com/google/cel-go@v0.26.0/common/stdlib/standard.go
+"""
 
 from __future__ import annotations
 

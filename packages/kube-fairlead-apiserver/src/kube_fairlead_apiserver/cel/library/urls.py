@@ -1,4 +1,8 @@
-"""URLs as Go's net/url reads them: ``url('https://example.com:80/a b').getHost()``."""
+"""URLs as Go's net/url reads them: ``url('https://example.com:80/a b').getHost()``.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/urls.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/url.go
+"""
 
 from __future__ import annotations
 

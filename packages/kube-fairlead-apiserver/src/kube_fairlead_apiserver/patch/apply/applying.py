@@ -3,6 +3,10 @@
 live + applied --merge--> merged --prune--> result      prune: what the manager applied before, no longer applies
                                                         and nobody else owns is removed
 result vs. live: fields that change and belong to others are conflicts, unless the client forces
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/update.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/structuredmerge.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/versioncheck.go
 """
 
 from __future__ import annotations

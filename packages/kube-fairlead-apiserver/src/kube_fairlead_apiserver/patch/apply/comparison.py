@@ -2,6 +2,8 @@
 
 Only what differs is walked. Equal parts are found by comparing whole values, which for parts that two versions of an
 object share is one comparison of identity, so the cost follows the change and not the object.
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/compare.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Fields that an apply would change although others own them."""
+"""Fields that an apply would change although others own them.
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/conflict.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/conflict.go
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,11 @@
 `f:<name>` is a field, `k:{...}` an item of a list by its keys, `v:<json>` an item of a set, `i:<n>` an item by
 position, and `.` stands for the object itself. They are strings in one canonical form, so equal steps are equal
 strings.
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/fieldpath/element.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/fieldpath/serialize-pe.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/fieldpath/path.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/fieldpath/serialize.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""The set of fields of a value: all of them when it is new, or those an applied configuration speaks of."""
+"""The set of fields of a value: all of them when it is new, or those an applied configuration speaks of.
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/tofieldset.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/typed.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/reconcile_schema.go
+"""
 
 from __future__ import annotations
 

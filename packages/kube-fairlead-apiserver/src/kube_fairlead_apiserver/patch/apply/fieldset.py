@@ -7,6 +7,9 @@ member only if it has the key `.`; its other keys lead to members below. The emp
 
 Invariants: (1) no node without members, (2) `.` never stands alone (that is a leaf), (3) elements are canonical,
 (4) a set is never changed once made, so sets share their parts. `parse` establishes them, all operations keep them.
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/fieldpath/set.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/fieldpath/serialize.go
 """
 
 from __future__ import annotations

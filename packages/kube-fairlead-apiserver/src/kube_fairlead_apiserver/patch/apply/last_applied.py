@@ -2,6 +2,10 @@
 
 It serves only the manager `kubectl`, which is what kubectl's server-side apply calls itself. Who wants to opt out
 takes another name.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/lastappliedmanager.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/lastappliedupdater.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/lastapplied.go
 """
 
 from __future__ import annotations

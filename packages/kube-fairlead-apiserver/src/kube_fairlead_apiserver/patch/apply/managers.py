@@ -1,4 +1,10 @@
-"""The entries of `metadata.managedFields`: who they belong to, how they are read, ordered and kept few."""
+"""The entries of `metadata.managedFields`: who they belong to, how they are read, ordered and kept few.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/managedfields.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/capmanagers.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/buildmanagerinfo.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/fieldpath/managers.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Laying an applied configuration over an object, and taking fields out of one."""
+"""Laying an applied configuration over an object, and taking fields out of one.
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/merge.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/remove.go
+"""
 
 from __future__ import annotations
 

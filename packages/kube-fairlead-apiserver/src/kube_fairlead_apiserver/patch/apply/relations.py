@@ -2,6 +2,12 @@
 
 A map is atomic or granular; a list is atomic, a set, or a map by keys. Where there is no schema, types are deduced
 from the value: maps are granular and lists atomic.
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/schema/elements.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/helpers.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/parser.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/schemaconv/smd.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/schemaconv/openapi.go
 """
 
 from __future__ import annotations

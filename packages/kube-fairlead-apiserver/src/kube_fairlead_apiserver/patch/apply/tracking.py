@@ -1,4 +1,9 @@
-"""Who owns what after a write that is no apply: create, update and the other patches."""
+"""Who owns what after a write that is no apply: create, update and the other patches.
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/update.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/structuredmerge.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/stripmeta.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Whether an applied configuration fits its schema, as far as ownership needs it: kinds, keys and declared fields."""
+"""Whether an applied configuration fits its schema, as far as ownership needs it: kinds, keys and declared fields.
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/validate.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/typed/helpers.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""IP addresses and ranges of them, as fields of objects."""
+"""IP addresses and ranges of them, as fields of objects.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/validation/ip.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

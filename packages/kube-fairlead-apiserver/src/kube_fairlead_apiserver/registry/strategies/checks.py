@@ -1,4 +1,8 @@
-"""The questions that the rules of many kinds ask of their fields, answered in Kubernetes' words."""
+"""The questions that the rules of many kinds ask of their fields, answered in Kubernetes' words.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""PersistentVolumeClaims, by themselves and as templates inside other kinds."""
+"""PersistentVolumeClaims, by themselves and as templates inside other kinds.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/persistentvolumeclaim/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/api/persistentvolumeclaim/util.go
+"""
 
 from __future__ import annotations
 

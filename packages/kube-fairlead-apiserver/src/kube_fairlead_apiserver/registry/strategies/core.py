@@ -1,4 +1,13 @@
-"""The core kinds that are not workloads: namespaces, nodes, configuration, accounts."""
+"""The core kinds that are not workloads: namespaces, nodes, configuration, accounts.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/namespace/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/node/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/configmap/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/secret/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/serviceaccount/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
+"""
 
 from __future__ import annotations
 

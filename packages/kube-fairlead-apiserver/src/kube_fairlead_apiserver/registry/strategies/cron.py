@@ -1,4 +1,8 @@
-"""Schedules in crontab's notation: whether one can be read, and if not, why."""
+"""Schedules in crontab's notation: whether one can be read, and if not, why.
+
+Upstream: github.com/robfig/cron/v3@v3.0.1/parser.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """CustomResourceDefinitions themselves.
 
 Their validation is imported when it is first needed: it brings in CEL, which a server without any never needs.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresourcedefinition/strategy.go
 """
 
 from __future__ import annotations

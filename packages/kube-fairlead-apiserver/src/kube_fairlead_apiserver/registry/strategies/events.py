@@ -1,4 +1,8 @@
-"""Events: what happened to an object. Stored once, served under two groups, of which the newer asks for more."""
+"""Events: what happened to an object. Stored once, served under two groups, of which the newer asks for more.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/events.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/event/strategy.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A job's podFailurePolicy: which failures of its pods count, and for what."""
+"""A job's podFailurePolicy: which failures of its pods count, and for what.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/batch/v1/defaults.go
+"""
 
 from __future__ import annotations
 

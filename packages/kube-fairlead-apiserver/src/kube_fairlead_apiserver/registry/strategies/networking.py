@@ -1,4 +1,12 @@
-"""Who may talk to whom, and what comes in from outside: network policies, ingresses and their classes."""
+"""Who may talk to whom, and what comes in from outside: network policies, ingresses and their classes.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/networking/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/networking/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/networking/networkpolicy/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/networking/ingress/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/networking/ingressclass/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/networking/v1/zz_generated.validations.go
+"""
 
 from __future__ import annotations
 

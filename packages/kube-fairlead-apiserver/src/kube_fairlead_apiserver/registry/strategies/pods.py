@@ -1,4 +1,10 @@
-"""Pods: graceful deletion, what can still change once they run, and how they are selected."""
+"""Pods: graceful deletion, what can still change once they run, and how they are selected.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/helper/qos/qos.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Defaults of a pod's spec, wherever one stands: in a pod, or in the template of a workload."""
+"""Defaults of a pod's spec, wherever one stands: in a pod, or in the template of a workload.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
+"""
 
 from __future__ import annotations
 

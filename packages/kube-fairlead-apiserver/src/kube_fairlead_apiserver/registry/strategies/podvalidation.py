@@ -1,4 +1,7 @@
-"""Validation of a pod's spec: what Kubernetes refuses and clients count on being refused."""
+"""Validation of a pod's spec: what Kubernetes refuses and clients count on being refused.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

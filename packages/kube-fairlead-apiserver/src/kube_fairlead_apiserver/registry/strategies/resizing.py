@@ -1,4 +1,9 @@
-"""pods/resize: the resources of containers change, and nothing else does."""
+"""pods/resize: the resources of containers change, and nothing else does.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What a secret must hold to be of one of Kubernetes' own types."""
+"""What a secret must hold to be of one of Kubernetes' own types.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Services: types, ports and addresses."""
+"""Services: types, ports and addresses.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/storage/storage.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A job's successPolicy: which of its indexes must have succeeded for the whole to have."""
+"""A job's successPolicy: which of its indexes must have succeeded for the whole to have.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go
+"""
 
 from __future__ import annotations
 

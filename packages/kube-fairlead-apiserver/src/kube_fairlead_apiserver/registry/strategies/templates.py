@@ -1,4 +1,9 @@
-"""Pod templates: what Kubernetes asks of one, whatever workload it is part of, and the kind that is nothing else."""
+"""Pod templates: what Kubernetes asks of one, whatever workload it is part of, and the kind that is nothing else.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/podtemplate/strategy.go
+"""
 
 from __future__ import annotations
 

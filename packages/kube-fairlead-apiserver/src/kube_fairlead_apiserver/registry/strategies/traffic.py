@@ -1,4 +1,9 @@
-"""How a service is reached: affinity, the ways in from outside, load balancers and how they find healthy nodes."""
+"""How a service is reached: affinity, the ways in from outside, load balancers and how they find healthy nodes.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/strategy.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Volumes: where the files come from, in pods and in PersistentVolumes; and the classes of those."""
+"""Volumes: where the files come from, in pods and in PersistentVolumes; and the classes of those.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/persistentvolume/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/storage/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/storage/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/storage/storageclass/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/storage/v1/zz_generated.validations.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,14 @@
-"""Workloads: what Kubernetes fills in for their owners, and what they may not change later."""
+"""Workloads: what Kubernetes fills in for their owners, and what they may not change later.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/apps/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/apps/deployment/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/apps/replicaset/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/apps/statefulset/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/apps/daemonset/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/replicationcontroller/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/zz_generated.validations.go
+"""
 
 from __future__ import annotations
 

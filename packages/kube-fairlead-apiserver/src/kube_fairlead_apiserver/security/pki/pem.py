@@ -1,6 +1,8 @@
 """PEM as Go reads it, and what is wrong with certificates in it.
 
 Go takes the last BEGIN line before each END line, passes over text around blocks, and over blocks that it cannot read.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/validation/validation.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Requests for certificates, as their signers read them."""
+"""Requests for certificates, as their signers read them.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/helpers.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The key that signs service account tokens, in the terms of JOSE: ES256, or RS256 if the folder has an RSA key."""
+"""The key that signs service account tokens, in the terms of JOSE: ES256, or RS256 if the folder has an RSA key.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/serviceaccount/jwt.go
+"""
 
 from __future__ import annotations
 

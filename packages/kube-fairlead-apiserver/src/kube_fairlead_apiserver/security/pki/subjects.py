@@ -1,4 +1,7 @@
-"""Who a client certificate is for."""
+"""Who a client certificate is for.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/request/x509/x509.go
+"""
 
 from __future__ import annotations
 

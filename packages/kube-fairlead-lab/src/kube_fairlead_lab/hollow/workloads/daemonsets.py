@@ -1,4 +1,8 @@
-"""DaemonSets: one pod on every node that takes it."""
+"""DaemonSets: one pod on every node that takes it.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/daemon/daemon_controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/daemon/util/daemonset_util.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Deployments: a ReplicaSet per template, and an orderly move from the old ones to the new."""
+"""Deployments: a ReplicaSet per template, and an orderly move from the old ones to the new.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/deployment/rolling.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/deployment/recreate.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/deployment/sync.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/deployment/util/deployment_util.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""EndpointSlices: which pods are behind a service, and whether they take traffic."""
+"""EndpointSlices: which pods are behind a service, and whether they take traffic.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/endpointslice/endpointslice_controller.go,
+    k8s.io/endpointslice@v0.36.4/reconciler.go,
+    k8s.io/endpointslice@v0.36.4/utils.go
+"""
 
 from __future__ import annotations
 

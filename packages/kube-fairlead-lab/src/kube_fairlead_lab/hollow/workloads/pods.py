@@ -1,4 +1,8 @@
-"""What the workload controllers share: the pods of an owner, those just made included, and how to make or end one."""
+"""What the workload controllers share: the pods of an owner, those just made included, and how to make or end one.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/controller_utils.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/controller_ref_manager.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""ReplicaSets: so many pods, whichever."""
+"""ReplicaSets: so many pods, whichever.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/replicaset/replica_set.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/controller_utils.go
+"""
 
 from __future__ import annotations
 

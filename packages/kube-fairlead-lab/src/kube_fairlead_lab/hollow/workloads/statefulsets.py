@@ -1,4 +1,8 @@
-"""StatefulSets: pods with names of their own, made in order, ended in reverse, and never two of one name."""
+"""StatefulSets: pods with names of their own, made in order, ended in reverse, and never two of one name.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/statefulset/stateful_set_control.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/statefulset/stateful_set_utils.go
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@
 
 What to make of what a starting keeper finds is decided by `lifecycle.shutdown_recovery`; the order and the times of
 ending by `lifecycle.shutdown_plan`. Whatever is written on the way can be done again by the next process.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go
 """
 
 from __future__ import annotations

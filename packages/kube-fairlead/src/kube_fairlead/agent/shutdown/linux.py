@@ -4,6 +4,9 @@ A delay lock makes logind wait, for `InhibitDelayMaxSec` at most; where that is 
 lock comes first, so that there is no moment without one, and is asked for until it is had.
 The signal PrepareForShutdown tells of the beginning and of a cancellation. The property PreparingForShutdown tells the
 same to whoever comes later, and is read at every connection: a signal that nobody was there to hear is not lost.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go,
+    k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/systemd/inhibit_linux.go
 """
 
 from __future__ import annotations

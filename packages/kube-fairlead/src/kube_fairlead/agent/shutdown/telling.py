@@ -1,4 +1,7 @@
-"""Telling people and machines about a shutdown: Kubernetes Events in the kubelet's words, and metrics."""
+"""Telling people and machines about a shutdown: Kubernetes Events in the kubelet's words, and metrics.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_linux.go
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 The machine waits for a service that asked to hear it until that has stopped, for its preshutdown timeout at most;
 where that is too short it is raised, and read again. In the list of services that hear it in order we come before those
 that we need. There is no cancellation: a machine that has said it goes down does.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go
 """
 
 from __future__ import annotations

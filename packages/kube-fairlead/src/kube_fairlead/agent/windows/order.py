@@ -4,6 +4,8 @@ Windows notifies the services on the list one after the other, each when the one
 service afterwards. A service that needs another to do its work, as the agent needs the container runtime, must hear it
 before that one stops. A service that waits for another, as the agent waits for a kubelet that ends the pods itself,
 must hear it after that one: a kubelet that comes later is not notified before the agent has stopped.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodeshutdown/nodeshutdown_manager_windows.go
 """
 
 from __future__ import annotations

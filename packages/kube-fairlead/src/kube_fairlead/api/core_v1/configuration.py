@@ -1,4 +1,7 @@
-"""Namespaces and what is configured in them: ConfigMaps, Secrets, ServiceAccounts."""
+"""Namespaces and what is configured in them: ConfigMaps, Secrets, ServiceAccounts.
+
+Upstream: k8s.io/api@v0.36.4/core/v1/types.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Events: what components tell people about objects."""
+"""Events: what components tell people about objects.
+
+Upstream: k8s.io/api@v0.36.4/core/v1/types.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Nodes: the machines, what they promise, and what keeps pods away from them."""
+"""Nodes: the machines, what they promise, and what keeps pods away from them.
+
+Upstream: k8s.io/api@v0.36.4/core/v1/types.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pods: what runs, where, and how it ends."""
+"""Pods: what runs, where, and how it ends.
+
+Upstream: k8s.io/api@v0.36.4/core/v1/types.go
+"""
 
 from __future__ import annotations
 

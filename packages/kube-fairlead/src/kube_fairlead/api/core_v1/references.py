@@ -1,4 +1,7 @@
-"""How objects point at each other."""
+"""How objects point at each other.
+
+Upstream: k8s.io/api@v0.36.4/core/v1/types.go
+"""
 
 from __future__ import annotations
 

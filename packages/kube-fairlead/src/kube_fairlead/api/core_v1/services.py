@@ -1,4 +1,7 @@
-"""Services and Endpoints: how traffic finds pods."""
+"""Services and Endpoints: how traffic finds pods.
+
+Upstream: k8s.io/api@v0.36.4/core/v1/types.go
+"""
 
 from __future__ import annotations
 

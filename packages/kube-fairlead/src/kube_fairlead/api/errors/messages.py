@@ -1,4 +1,8 @@
-"""Errors with Kubernetes' own messages, made from what they are about."""
+"""Errors with Kubernetes' own messages, made from what they are about.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/api/errors/errors.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/negotiation/errors.go
+"""
 
 from __future__ import annotations
 

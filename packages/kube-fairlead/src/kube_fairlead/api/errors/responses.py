@@ -1,4 +1,7 @@
-"""Errors for answers that are no Status, such as a proxy's page."""
+"""Errors for answers that are no Status, such as a proxy's page.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/api/errors/errors.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The classes, and how a Status finds its own."""
+"""The classes, and how a Status finds its own.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/api/errors/errors.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Field selectors: which objects are meant, by a few of their fields."""
+"""Field selectors: which objects are meant, by a few of their fields.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/fields/selector.go
+"""
 
 from __future__ import annotations
 

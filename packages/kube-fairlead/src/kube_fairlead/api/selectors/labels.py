@@ -1,4 +1,8 @@
-"""Label selectors: which objects are meant, by their labels."""
+"""Label selectors: which objects are meant, by their labels.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/labels/selector.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/helpers.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The rules for an object's metadata, on plain JSON."""
+"""The rules for an object's metadata, on plain JSON.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/api/validation/objectmeta.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

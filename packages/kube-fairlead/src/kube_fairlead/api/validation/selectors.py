@@ -1,4 +1,8 @@
-"""The rules for selectors inside objects."""
+"""The rules for selectors inside objects.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

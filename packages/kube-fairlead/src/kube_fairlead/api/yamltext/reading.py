@@ -3,6 +3,11 @@
 The parser's events are taken one by one and the value is built on a stack of our own, so no depth exhausts the
 interpreter's. What a document may cost is limited before it is built: how deep it nests, how many values it holds, and
 how many more its aliases stand for.
+
+Upstream: sigs.k8s.io/yaml@v1.6.0/yaml.go,
+    go.yaml.in/yaml/v2@v2.4.3/decode.go,
+    go.yaml.in/yaml/v2@v2.4.3/scannerc.go,
+    go.yaml.in/yaml/v2@v2.4.3/parserc.go
 """
 
 from __future__ import annotations

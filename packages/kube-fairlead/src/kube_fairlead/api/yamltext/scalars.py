@@ -3,6 +3,10 @@
 They are those of YAML 1.1 with the booleans `y`, `yes` and `on`, octal numbers such as `0777`, and underscores in
 numbers, but without numbers of base 60 and without dates: `1:1` and `2026-01-01` are text. Every rule takes time in
 proportion to the length of the text.
+
+Upstream: go.yaml.in/yaml/v2@v2.4.3/resolve.go,
+    go.yaml.in/yaml/v2@v2.4.3/decode.go,
+    sigs.k8s.io/yaml@v1.6.0/yaml.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The library leaves text without quotes that it would itself read as text, such as `y` and `1e3`. For Kubernetes those
 are a boolean and a number.
+
+Upstream: go.yaml.in/yaml/v2@v2.4.3/resolve.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Flags with kubectl's names, meanings, defaults and spelling."""
+"""Flags with kubectl's names, meanings, defaults and spelling.
+
+Upstream: k8s.io/kubectl@v0.36.4/pkg/cmd/drain/drain.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The node controller: initialises new nodes with what their cloud knows, and keeps addresses and labels right."""
+"""The node controller: initialises new nodes with what their cloud knows, and keeps addresses and labels right.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/controllers/node/node_controller.go,
+    k8s.io/cloud-provider@v0.36.4/controllers/node/metrics.go
+"""
 
 from __future__ import annotations
 

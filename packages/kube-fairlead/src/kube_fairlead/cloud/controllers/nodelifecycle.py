@@ -1,4 +1,7 @@
-"""The node lifecycle controller: nodes follow their machines. Shut down: tainted. Gone, for certain: deleted."""
+"""The node lifecycle controller: nodes follow their machines. Shut down: tainted. Gone, for certain: deleted.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/controllers/nodelifecycle/node_lifecycle_controller.go
+"""
 
 from __future__ import annotations
 

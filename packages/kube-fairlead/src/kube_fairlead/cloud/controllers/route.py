@@ -1,4 +1,8 @@
-"""The route controller: the cloud's network leads to the pods of this cloud's nodes."""
+"""The route controller: the cloud's network leads to the pods of this cloud's nodes.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/controllers/route/route_controller.go,
+    k8s.io/cloud-provider@v0.36.4/controllers/route/metrics.go
+"""
 
 from __future__ import annotations
 

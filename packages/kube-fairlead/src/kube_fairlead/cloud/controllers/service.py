@@ -1,4 +1,7 @@
-"""The service controller: Services of type LoadBalancer get one of this cloud's, which leads to this cloud's nodes."""
+"""The service controller: Services of type LoadBalancer get one of this cloud's, which leads to this cloud's nodes.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/controllers/service/controller.go
+"""
 
 from __future__ import annotations
 

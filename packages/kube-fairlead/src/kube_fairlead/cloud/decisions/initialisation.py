@@ -1,4 +1,8 @@
-"""What the node controller does: initialise what is new, keep labels right, leave the rest alone. Pure."""
+"""What the node controller does: initialise what is new, keep labels right, leave the rest alone. Pure.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/controllers/node/node_controller.go,
+    k8s.io/cloud-provider@v0.36.4/node/helpers/labels.go
+"""
 
 from __future__ import annotations
 

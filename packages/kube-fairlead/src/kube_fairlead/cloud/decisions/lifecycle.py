@@ -7,6 +7,8 @@ Invariants:
 3. When more nodes are missing than may vanish unannounced, none of these is deleted unless an operator confirmed it.
 4. When all nodes of a platform are missing, and one of them was neither announced nor confirmed, that is so for those
    that were announced too: it is the answer that is wrong. When all of them were announced, they go as others do.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/controllers/nodelifecycle/node_lifecycle_controller.go
 """
 
 from __future__ import annotations

@@ -12,6 +12,8 @@ Invariants, with platforms:
 
 Owned means here, too, that the cloud has confirmed the node's providerID (`confirmation`). A node that only claims to
 be this cloud's is treated as another's.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/controllers/route/route_controller.go
 """
 
 from __future__ import annotations

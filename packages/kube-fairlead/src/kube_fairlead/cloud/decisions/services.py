@@ -1,4 +1,8 @@
-"""What the service controller does: which Services get a load balancer here, and to which nodes it leads. Pure."""
+"""What the service controller does: which Services get a load balancer here, and to which nodes it leads. Pure.
+
+Upstream: k8s.io/cloud-provider@v0.36.4/controllers/service/controller.go,
+    k8s.io/cloud-provider@v0.36.4/service/helpers/helper.go
+"""
 
 from __future__ import annotations
 

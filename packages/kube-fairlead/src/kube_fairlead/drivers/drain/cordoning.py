@@ -1,4 +1,7 @@
-"""Writing a cordon: read, decide, write, and read again if somebody else wrote meanwhile."""
+"""Writing a cordon: read, decide, write, and read again if somebody else wrote meanwhile.
+
+Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/cordon.go
+"""
 
 from __future__ import annotations
 

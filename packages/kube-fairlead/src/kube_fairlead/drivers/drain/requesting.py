@@ -4,6 +4,8 @@ Where the API server serves EvictionRequest, a pod is asked to go by one, so tha
 move a virtual machine or a shard first. Kubernetes 1.37 has the kind behind a gate, but nobody in it acts on one. So a
 request that nobody has looked at after a while is worth nothing, and the pod is evicted as ever; so is one whose
 responders failed.
+
+Upstream: k8s.io/api@v0.37.1/lifecycle/v1alpha1/types.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What came of asking a pod to go, and when to ask again."""
+"""What came of asking a pod to go, and when to ask again.
+
+Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/drain.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What holds a drain up, in words and in numbers: which pod, why, and since when."""
+"""What holds a drain up, in words and in numbers: which pod, why, and since when.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/eviction.go
+"""
 
 from __future__ import annotations
 

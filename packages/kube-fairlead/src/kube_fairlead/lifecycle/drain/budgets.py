@@ -2,6 +2,8 @@
 
 The server has the last word. Knowing its answer beforehand spares it requests that it must refuse, and tells when
 asking again makes sense: when the budget's own status says so, not when a timer does.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/eviction.go
 """
 
 from __future__ import annotations

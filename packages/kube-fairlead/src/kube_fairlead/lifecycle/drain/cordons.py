@@ -9,6 +9,8 @@ schedulable, annotated            cordon anew                remove the stale an
 The annotation alone proves nothing: `kubectl uncordon` leaves it behind, and then somebody else may cordon. We set bit
 and annotation in one write, so a cordon is ours when one writer of the node, by the server's own books (managedFields),
 holds both. Whoever lifts a cordon takes the bit from us, and whoever sets it next holds it alone.
+
+Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/cordon.go
 """
 
 from __future__ import annotations

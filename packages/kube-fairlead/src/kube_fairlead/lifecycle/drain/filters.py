@@ -11,6 +11,8 @@
     (none of these)                                         goes
 
 One refused pod, and the drain evicts nothing. All warnings are kept; kubectl shows only the last filter's.
+
+Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/filters.go
 """
 
 from __future__ import annotations

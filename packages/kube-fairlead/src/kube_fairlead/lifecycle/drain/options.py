@@ -1,6 +1,9 @@
 """What a drain is asked to do: the flags of kubectl drain, with its names, meanings and defaults.
 
 On the wire they are text (annotations `drain.fairlead.dev/<flag>` on the event), here they are a value.
+
+Upstream: k8s.io/kubectl@v0.36.4/pkg/cmd/drain/drain.go,
+    k8s.io/kubectl@v0.36.4/pkg/drain/drain.go
 """
 
 from __future__ import annotations

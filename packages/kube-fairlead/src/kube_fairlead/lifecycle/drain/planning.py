@@ -7,6 +7,8 @@ Guarantees, whatever it is given:
 4. With priority groups, no pod is asked before all pods of lower groups are gone.
 5. Unless the drain is over, something is under way, or there is a moment to look again, or only a change can help:
    a pod that ends, a budget that allows. That moment is never in the past: nobody looks in a hot loop.
+
+Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/drain.go
 """
 
 from __future__ import annotations

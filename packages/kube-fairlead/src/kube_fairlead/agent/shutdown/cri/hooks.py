@@ -1,4 +1,7 @@
-"""Running a container's preStop hook: a command in it, a request to it, or a pause."""
+"""Running a container's preStop hook: a command in it, a request to it, or a pause.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/lifecycle/handlers.go
+"""
 
 from __future__ import annotations
 

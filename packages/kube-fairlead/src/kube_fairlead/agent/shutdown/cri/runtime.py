@@ -1,4 +1,8 @@
-"""A `PodRuntime` over CRI: what the kubelet does to end a pod, without the kubelet."""
+"""A `PodRuntime` over CRI: what the kubelet does to end a pod, without the kubelet.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/kuberuntime/kuberuntime_container.go,
+    k8s.io/kubernetes@v1.36.4/pkg/kubelet/kuberuntime/kuberuntime_termination_order.go
+"""
 
 from __future__ import annotations
 
