@@ -110,6 +110,10 @@ lock: $(READY) ## Resolve the development dependencies anew
 types: kube ## Read the built-in kinds anew from the pinned Kubernetes
 	@hack/types/generate.sh
 
+.PHONY: upstream
+upstream: ## List our modules whose upstream files changed (FROM=1.36 TO=1.37; ONLY=text, DIFF=1 for the differences)
+	@$(PYTHON) hack/upstream/worklist.py "$(FROM)" "$(TO)" --only "$(ONLY)" $(if $(DIFF),--diff)
+
 .PHONY: crds
 crds: $(READY) ## Write the CRDs of the lifecycle kinds anew from their types
 	@$(BIN)/python hack/crds/generate.py
