@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from hack.upstream import comparison, gosource, provenance, worklist
 from hack.upstream.comparison import Kind
+from kube_fairlead_lab.testing import require_real
+from tests.architecture.source import ROOT
 
 GO = """// Copyright 2025 The Authors.
 
@@ -157,3 +162,18 @@ def test_a_failed_download_names_the_module(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     with pytest.raises(worklist.SourcesMissing, match=r"k8s\.io/api@v0\.36\.4: not found"):
         worklist.sources("1.36", {"k8s.io/api": "v0.36.4"})
+
+
+@pytest.mark.kube
+def test_every_changed_file_of_the_next_minor_is_worked_through() -> None:
+    """docs/upstream-1.37.md has an entry for each file that `make upstream FROM=1.36 TO=1.37` lists."""
+    require_real("Go", present=shutil.which("go") is not None, remedy="install Go 1.26 or newer")
+    command = [sys.executable, "hack/upstream/worklist.py", "1.36", "1.37"]
+    done = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
+    if done.returncode == 1:
+        require_real("the source of the pinned Kubernetes", present=False, remedy=done.stderr.strip())
+    assert done.returncode == 0, done.stderr
+    listed = {line.split()[-1] for line in done.stdout.splitlines() if line.startswith(("  changed", "  removed"))}
+    assert done.stdout.startswith("Kubernetes 1.36 to 1.37: "), done.stdout
+    page = (ROOT / "docs" / "upstream-1.37.md").read_text(encoding="utf-8")
+    assert [path for path in sorted(listed) if f"`{path}`" not in page] == []
