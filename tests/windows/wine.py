@@ -51,7 +51,8 @@ class Wine:
         binaries = [path for path in (self._parts / "python").iterdir() if path.is_file()]
         for path in [*binaries, self._parts / "built/bcryptprimitives.dll"]:
             (self._python / path.name).symlink_to(path)
-        sources = sorted(REPOSITORY.glob("packages/*/src"))
+        packages = sorted(REPOSITORY.glob("packages/*"))  # beside each one's `src` is its `tests`
+        sources = [folder for package in packages for folder in (package / "src", package)]
         found = [self._parts / "python/Lib", (self._parts / "wheels").resolve(), *sources, REPOSITORY]
         lines = [*(windows_path(path) for path in found), ".", ""]
         (self._python / "python311._pth").write_text("\r\n".join(lines))
