@@ -15,6 +15,8 @@ SIM_FLAGS ?= --shrink
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Each example is a program of its own, so two of them may have modules of the same name.
+EXAMPLES := $(sort $(dir $(wildcard examples/*/*.py)))
 UV_VERSION := 0.13.7
 
 .PHONY: help
@@ -92,6 +94,7 @@ lint: $(READY) ## Check format, lint and types
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@for example in $(EXAMPLES); do MYPYPATH=$$example $(BIN)/mypy --no-error-summary $$example; done
 
 .PHONY: format
 format: $(READY) ## Format and fix what can be fixed

@@ -65,4 +65,4 @@ def test_the_schema_refuses_nobody(cluster: Any) -> None:
     with pytest.raises(client.ApiException) as refused:
         cluster.create_namespaced_custom_object(*GREETINGS, greeting(""))
     assert refused.value.status == 422
-    assert "spec.name in body should be at least 1 chars long" in refused.value.body
+    assert "spec.name in body should be at least 1 chars long" in str(refused.value.body)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import importlib
 import json
 import logging
@@ -93,7 +94,7 @@ class Judge:
             if time.monotonic() > self._until:
                 break
             items = callers[str(mutant.file), mutant.function]
-            outcome = forked(lambda mutant=mutant, items=items: self._tried(mutant, items), TESTS_SECONDS)
+            outcome = forked(functools.partial(self._tried, mutant, items), TESTS_SECONDS)
             self._record.add(mutant, {FOUND: BY_TESTS, MISSED: UNNOTICED}.get(outcome, HOPELESS))
             print(f"{self._record.outcomes[str(mutant)]}: {mutant}", flush=True)
         return True
@@ -227,7 +228,7 @@ def main() -> int:
     importlib.import_module("kube_fairlead_lab.sim.running")  # once, for all children
     for mutant in (one for mutants in groups.values() for one in mutants):
         if record.outcomes.get(str(mutant)) == UNNOTICED and time.monotonic() < until:
-            outcome = forked(lambda mutant=mutant: played(mutant), SEEDS_SECONDS)
+            outcome = forked(functools.partial(played, mutant), SEEDS_SECONDS)
             record.add(mutant, {FOUND: BY_PLAY, MISSED: SURVIVED}.get(outcome, HOPELESS))
             print(f"{record.outcomes[str(mutant)]}: {mutant}", flush=True)
     for target, mutants in groups.items():
