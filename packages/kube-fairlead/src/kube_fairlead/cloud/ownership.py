@@ -1,4 +1,4 @@
-"""Whose node is it? One pure answer for all controllers, for the metric and for people.
+"""Whose node is it? One pure answer for all controllers, for the metric and for people (invariant 8).
 
 A cloud controller manager is told its platforms: names such as `aws`, which are the schemes of the providerIDs it
 answers for. A node says its platform by `spec.providerID`, whose scheme is compared whole, or, as long as it has none,

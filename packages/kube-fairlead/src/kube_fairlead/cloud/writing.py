@@ -1,12 +1,12 @@
-"""Writing to nodes: the only door. Every write is bound to the state that was judged.
+"""Writing to nodes: the only door. Every write is bound to the state that was judged (invariant 8).
 
-Invariants:
+Rules:
 1. A write carries the resource version of the node that the decision was about; a node that has changed since, and so
    might be somebody else's by now, is not written.
 2. A node that is Foreign is refused here once more, whoever asks; one that is Unknown, or Owned by an annotation alone,
    may only be initialised.
 
-A refusal, by the API server or by invariant 2, concerns one node: controllers go on to the next (`NOT_WRITTEN`).
+A refusal, by the API server or by rule 2, concerns one node: controllers go on to the next (`NOT_WRITTEN`).
 """
 
 from __future__ import annotations

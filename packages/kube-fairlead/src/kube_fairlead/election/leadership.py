@@ -57,7 +57,7 @@ def end_process(overrun: TermOverrun) -> NoReturn:
 class Leadership:
     """Runs the work of one lock in terms.
 
-    Invariants (design, invariant 7):
+    Rules (invariant 7):
     1. Work runs only between winning the lease and its release or loss, and never that of two terms at once.
     2. A release comes after the work has ended.
     3. Work that does not end in time ends the process (`on_overrun`).

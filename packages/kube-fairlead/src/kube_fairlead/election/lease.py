@@ -3,7 +3,7 @@
 A candidate tells what it sees (`seen`), what it did (`sent`, `stored`) and asks what to do (`next_step`). Time is
 always the candidate's own monotonic clock: a moment in a Lease, written by another machine, decides nothing.
 
-Invariants, and why never two lead at once (design, invariant 7):
+Rules, and why never two lead at once (invariant 7):
 1. A lease that another holds is not claimed before it has looked the same, here, for as long as it says it lasts. The
    exception is a holder that is known to have ended: a leader knows that of the leader before it (`succeeds`).
 2. A claim carries the resource version whose expiry was watched: any renewal meanwhile, seen here or not, defeats it.

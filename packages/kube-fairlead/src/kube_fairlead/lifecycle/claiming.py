@@ -1,4 +1,4 @@
-"""Whose turn it is: which event of a node may be claimed, and who may resume which claim.
+"""Whose turn it is: which event of a node may be claimed, and which claimant resumes which claim (invariant 5).
 
 1. At most one event of a node is Claimed (invariant 1), and the next is claimed only when the last one of this
    claimant is wound up, so that its conditions are never written over those of a later one.

@@ -1,7 +1,7 @@
 """What becomes of events that nobody on a node looks after any more: decided here, done by the collector elsewhere.
 
 A claimant settles its own events and deletes them. What is left are events of nodes that are gone, and finished ones
-that their claimant never came back to.
+that their claimant never came back to (invariant 4).
 """
 
 from __future__ import annotations

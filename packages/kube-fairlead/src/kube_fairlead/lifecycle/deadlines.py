@@ -1,4 +1,4 @@
-"""By when an event must be finished, and how long it may wait for its driver.
+"""By when an event must be finished (invariant 4), and how long it may wait for its driver.
 
 Times in the API are whole seconds. A deadline is rounded up, so that an SLA is never cut short by the rounding.
 """

@@ -6,8 +6,10 @@ what was done is read from the event and its node, never from memory. The steps 
     AskDriver -> Claim -> AddFinalizer -> AnnotateNode -> StartDriver -> Publish(start) -> RecordStart -> EndDriver
     -> Publish(end) -> Finish -> AnnotateNode -> WriteRecord -> RemoveFinalizer -> Delete
 
-The start state is published before `startTime` is recorded, and the end state before the terminal status. So an event
-without a start time has never been past its start state, and one with it never goes back there (invariant 2).
+Claim and finalizer come before the first call of the driver, and the terminal status before the finalizer is removed
+(invariant 3). The start state is published before `startTime` is recorded, and the end state before the terminal
+status. So an event without a start time has never been past its start state, and one with it never goes back there
+(invariant 2).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Pods end in groups of rising priority, the pods of a group together. Time is counted in seconds since the shutdown
 began, so that a process which takes over in the middle counts on from where the last one was.
 
-Guarantees, whatever happens in between:
+Guarantees, whatever happens in between (invariant 10):
 1. A pod is in the group with the highest priority that is not above its own; below all groups it is in the lowest.
 2. No pod gets more than its own grace period, nor more than its group has.
 3. Group i is over by the sum of the periods up to i, however late it began; so the sum of all is never exceeded.

@@ -2,7 +2,8 @@
 
 Four witnesses: the file on the node's disk, the LifecycleEvent and the condition in the API, and the system itself
 (logind's PreparingForShutdown). The file and the event name the boot they speak of. A condition does not, so its time
-is compared with the time of the boot.
+is compared with the time of the boot. So a restart never makes a node that is going down look as if it were not
+(invariant 10).
 
     the system says     of this boot    called off    of an earlier boot    nothing
     going down          GoOn            Begin         Begin                 Begin

@@ -1,8 +1,8 @@
 """What one delete should change in the notes on an object. Pure: the same table as on our own server decides.
 
 Admission runs again whenever the object changed while the delete was under way, and the note itself is such a change.
-So the decision must come to rest: a delete that finds its own note leaves it as it is (invariant 1). Two deletes at
-once come to rest as well, because of two notes the earlier deadline stays (invariant 2).
+So the decision must come to rest: a delete that finds its own note leaves it as it is. Two deletes at once come
+to rest as well, because of two notes the earlier deadline stays (invariant 9).
 
 A review does not say to which request it belongs: kube-apiserver gives every call a uid of its own. A note that asks
 for the same seconds is taken for the request's own; one that asks for others is that of a request at the same moment,

@@ -1,4 +1,4 @@
-"""Asking one pod to go: always the pod of this uid, never another that has its name by now.
+"""Asking one pod to go: always the pod of this uid, never another that has its name by now (invariant 6).
 
 Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/drain.go
 """

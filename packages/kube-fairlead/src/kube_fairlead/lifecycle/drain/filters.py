@@ -1,4 +1,4 @@
-"""Which pods go: kubectl drain's filters, in its order, with its words.
+"""Which pods go: kubectl drain's filters, in its order, with its words (invariant 6).
 
     filter          pod                                     verdict
     too long gone   deleted longer than the limit ago       stays (nobody waits for it)
