@@ -105,6 +105,10 @@ format: $(READY) ## Format and fix what can be fixed
 bench: $(READY) ## Measure: memory, start-up, throughput; beside real Kubernetes where it is built
 	@$(BIN)/python -m bench
 
+.PHONY: dist
+dist: $(READY) ## Build the wheel and the source archive of every distribution into dist
+	@hack/release/build.sh
+
 .PHONY: lock
 lock: $(READY) ## Resolve the development dependencies anew
 	@$(BIN)/uv pip compile -q --upgrade --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --group dev packages/*/pyproject.toml -o requirements-dev.lock
