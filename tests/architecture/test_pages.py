@@ -1,4 +1,4 @@
-"""Links between pages lead somewhere."""
+"""Links between pages lead to a file, and to a heading of it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tests.architecture.source import ROOT
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+HEADING = re.compile(r"^#+ +(.*?) *$", re.MULTILINE)
 
 
 def pages() -> Iterator[Path]:
@@ -27,12 +28,37 @@ def dead_links(page: Path, text: str) -> list[str]:
     ]
 
 
+def anchors(text: str) -> set[str]:
+    """The fragments that GitHub makes of a page's headings."""
+    headings = HEADING.findall(FENCE.sub("", text))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_fragments(page: Path, text: str) -> list[str]:
+    found = []
+    for link in LINK.findall(FENCE.sub("", text)):
+        target, _, fragment = link.partition("#")
+        other = page.parent / target if target else None
+        if not fragment or "://" in link or (other and (other.suffix != ".md" or not other.exists())):
+            continue
+        if fragment not in anchors(other.read_text(encoding="utf-8") if other else text):
+            found.append(f"{page}: {link}")
+    return found
+
+
 def test_links_lead_somewhere() -> None:
     assert [link for page in pages() for link in dead_links(page, page.read_text(encoding="utf-8"))] == []
+
+
+def test_links_lead_to_headings() -> None:
+    assert [link for page in pages() for link in dead_fragments(page, page.read_text(encoding="utf-8"))] == []
 
 
 def test_it_bites() -> None:
     page = ROOT / "docs" / "README.md"
     assert dead_links(page, "[x](nowhere.md)")
     assert dead_links(page, "[x](../nowhere.md#part)")
+    assert dead_fragments(page, "[x](#nowhere)")
+    assert dead_fragments(page, "[x](drain.md#nowhere)")
+    assert dead_fragments(page, "# It's `here`, now\n[x](#its-here-now) [y](../ARCHITECTURE.md#layers)") == []
     assert dead_links(page, "[x](../ARCHITECTURE.md#layers) [y](https://a.b/c) [z](#here)\n```\n[x](code)\n```") == []
