@@ -1,8 +1,8 @@
 """From a LifecycleEvent's creation to its claim, with a thousand nodes and a thousand agents on one machine.
 
-The embedded server is one process, all hollow nodes with their agents another, the one who asks and looks a third. Each
-agent has watches of its own and nobody shares an informer; nodes and agents renew their Leases all the while, as often
-as real ones. Events come at an even pace, each for another node, and are carried out to their end.
+The embedded server is one process, all hollow nodes with their agents another, the client that creates events a third.
+Each agent has its own watches and informers. Nodes and agents renew their Leases as often as real ones. Events are
+created at an even pace, each for another node, and run to their end.
 """
 
 from __future__ import annotations

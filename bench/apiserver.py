@@ -54,7 +54,7 @@ _POD = json.dumps(
                 }
             ],
             "volumes": [{"name": "scratch", "emptyDir": {}}],
-            "automountServiceAccountToken": False,  # the bare kube-apiserver has nobody who makes accounts
+            "automountServiceAccountToken": False,  # kube-apiserver alone creates no service accounts
         },
         labels=_LABELS,
     )

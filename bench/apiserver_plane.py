@@ -83,7 +83,7 @@ class Plane:
     def wait_furnished(self, namespace: str) -> None:
         """Return when pods may be made in a new namespace: the embedded server makes accounts, as a cluster does."""
         if self.name == "kube":
-            return  # nobody beside it does, and nobody asks for one
+            return  # no controller beside it does, and no measurement needs one
 
         async def wait() -> None:
             accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"

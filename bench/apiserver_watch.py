@@ -40,7 +40,7 @@ class WatchJob:
 class Delivery:
     """From a write to the arrival of its event, over all watchers and writes.
 
-    Counted from the acknowledgement, where a server that tells its watchers first has a delay of nothing, and from the
+    Counted from the acknowledgement, where a server that sends to its watchers first has no delay, and from the
     request, where the order does not matter.
     """
 

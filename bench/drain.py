@@ -262,7 +262,7 @@ async def _answers(asked: Awaitable[object]) -> bool:
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not await holds():  # noqa: ASYNC110 - other processes do it and nobody announces it
+        while not await holds():  # noqa: ASYNC110 - other processes do it and send no event
             await asyncio.sleep(0.1)
 
 

@@ -1,4 +1,4 @@
-"""How long nobody leads: from SIGTERM to the next leader's first work, beside the real kube-controller-manager.
+"""How long a handover takes: from SIGTERM to the next leader's first work, beside the real kube-controller-manager.
 
 Both on the same kube-apiserver, with upstream's default timing, kube-controller-manager with its release gate on. Two
 replicas each; the leader is asked to end and started again as a follower, round after round, while there is always
@@ -84,7 +84,7 @@ async def _install(api: RawApi) -> None:
         manifest = yaml.safe_load(path.read_text(encoding="utf-8"))
         (await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", manifest)).expect(201)
     await api.poll(EVENTS, lambda got: got.code == 200)
-    # kube-apiserver holds the first write to a new definition back for two seconds; that is nobody's handover.
+    # kube-apiserver delays the first write to a new definition by two seconds; that is not part of a handover.
     await _make_event(api)
 
 

@@ -137,7 +137,7 @@ def _rows(one: Benchmark, *, must_run: bool) -> Iterator[tuple[str, bool]]:
             yield _describe(one.name, measurement), not measurement.missed
     except BenchmarkSkipped as reason:
         yield _row(one.name, "", "", "", "FAILED" if must_run else "skipped", str(reason)), not must_run
-    except Exception as failure:  # noqa: BLE001 - the others still have something to tell
+    except Exception as failure:  # noqa: BLE001 - the other measurements still run
         yield _row(one.name, "", "", "", "FAILED", f"{type(failure).__name__}: {failure}"), False
 
 

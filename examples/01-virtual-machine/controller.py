@@ -1,8 +1,8 @@
 """A controller of virtual machines that honours the grace period of a deletion.
 
-Deleting a VirtualMachine presses the power button of its machine (SIGTERM to the process that runs it) and waits for
-the machine to shut down: as long as whoever deletes it has granted, or `spec.shutdownSeconds` when nobody said. At the
-deadline the power is cut (SIGKILL). A later delete with less time, or with `--force`, is obeyed at once.
+When a VirtualMachine is deleted, the controller presses the power button of its machine (SIGTERM to its
+process) and waits for the shutdown: for the grace period of the deletion, or `spec.shutdownSeconds` without one. At the
+deadline it cuts the power (SIGKILL). It obeys a later delete with less time, or with `--force`, at once.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Machine:
             self._deletion_asked.set()
 
     def gone(self) -> None:
-        """The object is not there any more. Usually that is our own doing; else somebody took the finalizer away."""
+        """The object is gone: this controller removed the finalizer, or another client did."""
         self._countdown.gone()
         self._deletion_asked.set()
 

@@ -1,12 +1,12 @@
 """A controller of databases, written with kopf, that honours the grace period of a deletion.
 
-Run it with `kopf run controller.py`. Deleting a Database drains its connections for as long as was granted:
+Run it with `kopf run controller.py`. Deleting a Database drains its connections within the grace period:
 
-- `--grace-period=600`, maintenance: transactions finish, however long they take within ten minutes;
-- `--grace-period=10`, an emergency: the same, but clients are told to hurry;
+- `--grace-period=600`, maintenance: transactions may take up to ten minutes;
+- `--grace-period=10`, an emergency: the same, and clients are asked to finish soon;
 - `--grace-period=0 --force`: connections are cut at once.
 
-A later delete with less time is obeyed while the handler runs: `grace.follow` hears of it, kopf would only tell the
+The running handler obeys a later delete with less time: `grace.follow` watches for it, because kopf notifies only the
 next handler.
 """
 
@@ -22,7 +22,7 @@ from kube_fairlead.api.gvk import GroupVersionResource
 
 DATABASES = GroupVersionResource("db.example.com", "v1", "databases")
 KIND = (DATABASES.group, DATABASES.version, DATABASES.resource)
-# Whoever grants less than this wants it over soon.
+# Below this grace period, clients are asked to finish soon.
 HURRY_SECONDS = 30
 
 

@@ -1,8 +1,8 @@
 """A stand-in for a database: clients connect, begin, commit, and leave. All of its state is its connections.
 
-The protocol is lines of text. A client says `begin` and `commit` and is answered `ok`. When the database drains, it
-says `draining` to everybody: who is idle is sent away, who is in a transaction may finish it. `hurry` means that there
-is little time to.
+The protocol is lines of text. A client sends `begin` and `commit` and the answer is `ok`. When the database drains, it
+sends `draining` to all clients, disconnects the idle ones, and lets the others finish their transaction. `hurry` means
+that there is little time left.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Database:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def drain(self, *, hurry: bool) -> None:
-        """Accept nobody new, send away who is idle, and wait until the last one has left."""
+        """Accept no new client, disconnect idle ones, and wait until the last one has disconnected."""
         self._stop_accepting()
         self._draining = True
         for connection in list(self._connections):

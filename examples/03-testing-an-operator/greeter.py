@@ -14,5 +14,5 @@ def login(**context: Any) -> Any:
 @kopf.on.create("example.com", "v1", "greetings")
 @kopf.on.update("example.com", "v1", "greetings")
 def greet(spec: kopf.Spec, patch: kopf.Patch, **_: Any) -> None:
-    """Greet whoever is named."""
+    """Write a greeting for the name in the spec."""
     patch.status["text"] = f"Hello, {spec['name']}!"

@@ -35,7 +35,7 @@ def wait_for(cluster: Any, text: str) -> dict[str, Any]:
         found: dict[str, Any] = event["object"]
         if found.get("status", {}).get("text") == text:
             return found
-    raise AssertionError(f"nobody said {text!r}")
+    raise AssertionError(f"no line contains {text!r}")
 
 
 def greeting(name: str) -> dict[str, Any]:
