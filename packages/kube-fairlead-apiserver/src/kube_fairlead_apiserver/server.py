@@ -22,18 +22,18 @@ from kube_fairlead_apiserver.admission.webhooks.http import HttpSender
 from kube_fairlead_apiserver.app import Application, Observer, PathHandler
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.bootstrap import bootstrap
+from kube_fairlead_apiserver.controllers.custom_resource_definitions import DefinitionController
+from kube_fairlead_apiserver.controllers.disruption import DisruptionController
+from kube_fairlead_apiserver.controllers.garbage_collector import GarbageCollector
+from kube_fairlead_apiserver.controllers.loop import Controller, ControllerLoop
+from kube_fairlead_apiserver.controllers.namespace_defaults import default_account, root_ca
+from kube_fairlead_apiserver.controllers.namespaces import NamespaceController
+from kube_fairlead_apiserver.controllers.policy_status import PolicyStatusController
+from kube_fairlead_apiserver.controllers.stale_disruption import StaleDisruptionController
 from kube_fairlead_apiserver.discovery import Discovery
 from kube_fairlead_apiserver.dispatch import Dispatcher, Handlers
 from kube_fairlead_apiserver.flowcontrol.filter import Budgets, FlowControl
 from kube_fairlead_apiserver.guard import Guard
-from kube_fairlead_apiserver.housekeeping.definitions import DefinitionKeeper
-from kube_fairlead_apiserver.housekeeping.disruption import DisruptionKeeper
-from kube_fairlead_apiserver.housekeeping.disruption_marks import DisruptionMarkKeeper
-from kube_fairlead_apiserver.housekeeping.furnishing import default_account, root_ca
-from kube_fairlead_apiserver.housekeeping.garbage import GarbageCollector
-from kube_fairlead_apiserver.housekeeping.loop import Housekeeper, HousekeepingLoop
-from kube_fairlead_apiserver.housekeeping.namespaces import NamespaceKeeper
-from kube_fairlead_apiserver.housekeeping.policies import PolicyKeeper
 from kube_fairlead_apiserver.http.asgi import AsgiApp
 from kube_fairlead_apiserver.http.messages import Request, Response
 from kube_fairlead_apiserver.observing.admission import AdmissionMetrics
@@ -109,12 +109,12 @@ class ApiServer:
         )
         self.core.admission = Chain([*chain.plugins, *self._guard.plugins], self._admission_metrics)
         self._keeper = WatchKeeper(self.store, world.clock, world.randomness)
-        self._definitions = DefinitionKeeper(self.core, self._reindex)
+        self._definitions = DefinitionController(self.core, self._reindex)
         self._compaction_seconds = compaction_seconds
         self._loops = [
-            HousekeepingLoop(housekeeper, world.clock, world.randomness)
-            for housekeeper in self._housekeepers()
-            if housekeeper is self._definitions or controllers(housekeeper.name)
+            ControllerLoop(controller, world.clock, world.randomness)
+            for controller in self._controllers()
+            if controller is self._definitions or controllers(controller.name)
         ]
         self._ready = asyncio.Event()
         self._requests = RequestMetrics(world.clock, self.catalog)
@@ -123,16 +123,16 @@ class ApiServer:
         self.handle = self._application().handle
         self.app = AsgiApp(self.handle)  # for clients in this process
 
-    def _housekeepers(self) -> list[Housekeeper]:
+    def _controllers(self) -> list[Controller]:
         return [
             self._definitions,
-            NamespaceKeeper(self.core),
+            NamespaceController(self.core),
             default_account(self.core),
             root_ca(self.core, self._guard.root_ca),
             GarbageCollector(self.core),
-            DisruptionKeeper(self.core),
-            DisruptionMarkKeeper(self.core),
-            PolicyKeeper(self.core),
+            DisruptionController(self.core),
+            StaleDisruptionController(self.core),
+            PolicyStatusController(self.core),
         ]
 
     def _application(self) -> Application:

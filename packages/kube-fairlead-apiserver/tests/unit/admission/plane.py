@@ -110,7 +110,7 @@ class Plane:
         )
 
     async def namespace(self, name: str, **labels: str) -> Json:
-        """A namespace with its default account, as the housekeeping would furnish it."""
+        """A namespace with its default account, as the controllers would create it."""
         made = await self.create(
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": dict(labels)}}
         )

@@ -21,13 +21,13 @@ from kube_fairlead_apiserver.registry.resource import Resource, split_key
 from kube_fairlead_apiserver.registry.strategies.custom import custom_resources
 from kube_fairlead_apiserver.storage.records import Change
 
-__all__ = ["DefinitionKeeper"]
+__all__ = ["DefinitionController"]
 
 _TABLE = "customresourcedefinitions.apiextensions.k8s.io"
 
 
-class DefinitionKeeper:
-    """Housekeeper of definitions. Its keys are their names, which are also the names of their objects' tables."""
+class DefinitionController:
+    """Controller of definitions. Its keys are their names, which are also the names of their objects' tables."""
 
     name = "definitions"
 
@@ -63,7 +63,7 @@ class DefinitionKeeper:
             return (change.last.key,)
         return (table,) if table in self._ending else ()
 
-    async def put_right(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> float | None:
         """Settle one definition."""
         resource = self._resource()
         crd = self._inside.newest(resource, "", key)

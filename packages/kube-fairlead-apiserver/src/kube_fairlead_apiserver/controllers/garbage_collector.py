@@ -64,7 +64,7 @@ _decoder = msgspec.json.Decoder(_Object)
 
 
 class GarbageCollector:
-    """Housekeeper of ownership. Its keys are places: a table and a key in it."""
+    """Controller of ownership. Its keys are places: a table and a key in it."""
 
     name = "garbage-collector-controller"
 
@@ -134,7 +134,7 @@ class GarbageCollector:
 
     # ---- putting right
 
-    async def put_right(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> float | None:
         """Finish an owner that waits for its dependents; then see whether the object itself has lost its owners."""
         node = self._by_place.get(key)
         if node is None:

@@ -23,7 +23,7 @@ from kube_fairlead_apiserver.registry.resource import Resource, split_key
 from kube_fairlead_apiserver.storage.records import Change
 from kube_fairlead_apiserver.storage.selection import Selection
 
-__all__ = ["NamespaceKeeper"]
+__all__ = ["NamespaceController"]
 
 _HOLDER = "kubernetes"
 _DELETIONS_AT_ONCE = 32  # so that they share commits
@@ -68,8 +68,8 @@ def _condition(kind: str, detail: str, reason: str, message: str) -> Json:
     return {"type": kind, "status": "True" if detail else "False", "reason": reason, "message": message + detail}
 
 
-class NamespaceKeeper:
-    """Housekeeper of namespaces. Its keys are their names."""
+class NamespaceController:
+    """Controller of namespaces. Its keys are their names."""
 
     name = "namespace-controller"
 
@@ -92,7 +92,7 @@ class NamespaceKeeper:
                 return (namespace,)
         return ()
 
-    async def put_right(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> float | None:
         """Empty a namespace that ends."""
         namespaces = self._inside.resource("", "v1", "namespaces")
         namespace = self._inside.get(namespaces, "", key)

@@ -20,7 +20,7 @@ from kube_fairlead_apiserver.registry.resource import split_key
 from kube_fairlead_apiserver.storage.records import Change
 from kube_fairlead_apiserver.storage.selection import Selection
 
-__all__ = ["DisruptionKeeper"]
+__all__ = ["DisruptionController"]
 
 _BUDGETS = "poddisruptionbudgets.policy"
 # An eviction that is not seen to happen within this time is taken not to have happened.
@@ -37,8 +37,8 @@ class _Count(msgspec.Struct, frozen=True):
     desired: int
 
 
-class DisruptionKeeper:
-    """Housekeeper of budgets. Its keys are those of the budgets."""
+class DisruptionController:
+    """Controller of budgets. Its keys are those of the budgets."""
 
     name = "disruption-controller"
 
@@ -69,7 +69,7 @@ class DisruptionKeeper:
         namespace, _ = split_key(change.last.key)
         return [entry.key for entry in budgets.page(Selection(namespace=namespace))]
 
-    async def put_right(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> float | None:
         """Write the budget's status as it should be."""
         namespace, name = split_key(key)
         budgets = self._inside.resource("policy", "v1", "poddisruptionbudgets")

@@ -15,10 +15,10 @@ from kube_fairlead_apiserver.operations.internal import Inside
 from kube_fairlead_apiserver.registry.resource import split_key
 from kube_fairlead_apiserver.storage.records import Change
 
-__all__ = ["FurnishingKeeper", "default_account", "root_ca"]
+__all__ = ["NamespaceDefaults", "default_account", "root_ca"]
 
 
-class FurnishingKeeper:
+class NamespaceDefaults:
     """Keeps one object in every living namespace. Its keys are names of namespaces."""
 
     def __init__(self, core: Core, name: str, table: str, make: Callable[[], Json]) -> None:
@@ -42,7 +42,7 @@ class FurnishingKeeper:
             return (namespace,) if name == self._kept else ()
         return ()
 
-    async def put_right(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> float | None:
         """Create what is missing."""
         namespaces = self._inside.resource("", "v1", "namespaces")
         namespace = self._inside.newest(namespaces, "", key)
@@ -56,16 +56,16 @@ class FurnishingKeeper:
         return None
 
 
-def default_account(core: Core) -> FurnishingKeeper:
+def default_account(core: Core) -> NamespaceDefaults:
     """The service account that pods use unless they name another."""
 
     def make() -> Json:
         return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
 
-    return FurnishingKeeper(core, "serviceaccount-controller", "serviceaccounts", make)
+    return NamespaceDefaults(core, "serviceaccount-controller", "serviceaccounts", make)
 
 
-def root_ca(core: Core, pem: str) -> FurnishingKeeper:
+def root_ca(core: Core, pem: str) -> NamespaceDefaults:
     """The CA that pods trust the API server by."""
 
     def make() -> Json:
@@ -75,4 +75,4 @@ def root_ca(core: Core, pem: str) -> FurnishingKeeper:
         }
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"ca.crt": pem}}
 
-    return FurnishingKeeper(core, "root-ca-certificate-publisher-controller", "configmaps", make)
+    return NamespaceDefaults(core, "root-ca-certificate-publisher-controller", "configmaps", make)

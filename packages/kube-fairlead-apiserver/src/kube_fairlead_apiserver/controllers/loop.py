@@ -1,4 +1,4 @@
-"""The loop of every housekeeper: changes become keys, keys are put right one at a time, failures are tried again."""
+"""The loop of every controller: changes become keys, keys are reconciled, failed keys are retried."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kube_fairlead_apiserver.storage.interface import DiskFull
 from kube_fairlead_apiserver.storage.records import Change
 from kube_fairlead_apiserver.storage.store import StoreStopped
 
-__all__ = ["Housekeeper", "HousekeepingLoop"]
+__all__ = ["Controller", "ControllerLoop"]
 
 _log = logs.get_logger(__name__)
 _WORKERS = 8
 
 
-class Housekeeper(Protocol):
-    """Puts one kind of thing right."""
+class Controller(Protocol):
+    """Reconciles one kind of object."""
 
     name: str
 
@@ -34,27 +34,27 @@ class Housekeeper(Protocol):
         """What to look at because of a change. Called for every change, so it must be quick."""
         ...
 
-    async def put_right(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> float | None:
         """Look at one thing and do what is due; in how many seconds to look again, or None."""
         ...
 
 
-class HousekeepingLoop:
-    """Runs one housekeeper; never one key twice at once. A key that comes up while it is worked on is done again."""
+class ControllerLoop:
+    """Runs one controller; never one key twice at once. A key that comes up while it is worked on is done again."""
 
-    def __init__(self, housekeeper: Housekeeper, clock: Clock, randomness: Randomness) -> None:
-        self.name = housekeeper.name
-        self._housekeeper = housekeeper
+    def __init__(self, controller: Controller, clock: Clock, randomness: Randomness) -> None:
+        self.name = controller.name
+        self._controller = controller
         self._queue: WorkQueue[str] = WorkQueue(clock, randomness)
 
     def observe(self, table: str, change: Change) -> None:
         """Hear of a change."""
-        for key in self._housekeeper.affected(table, change):
+        for key in self._controller.affected(table, change):
             self._queue.add(key)
 
     async def run(self) -> None:
-        """Put things right until cancelled. Several keys at once, so that their writes share commits."""
-        for key in self._housekeeper.initial():
+        """Reconcile until cancelled. Several keys at once, so that their writes share commits."""
+        for key in self._controller.initial():
             self._queue.add(key)
         async with TaskScope(self.name) as scope:
             for number in range(_WORKERS):
@@ -63,17 +63,17 @@ class HousekeepingLoop:
     async def _work(self) -> None:
         while True:
             async with self._queue.take() as key:
-                await self._put_right(key)
+                await self._reconcile(key)
 
-    async def _put_right(self, key: str) -> None:
+    async def _reconcile(self, key: str) -> None:
         try:
-            again = await self._housekeeper.put_right(key)
+            again = await self._controller.reconcile(key)
         except (errors.ApiError, StoreStopped, DiskFull) as error:
-            _log.debug("housekeeping is tried again", housekeeper=self.name, key=key, why=str(error))
+            _log.debug("retrying reconcile", controller=self.name, key=key, why=str(error))
             self._queue.add_rate_limited(key)
             return
-        except Exception:  # noqa: BLE001 - a bug in one housekeeper must not end the server; the key waits
-            _log.exception("housekeeping failed", housekeeper=self.name, key=key)
+        except Exception:  # noqa: BLE001 - a bug in one controller must not end the server; the key waits
+            _log.exception("reconcile failed", controller=self.name, key=key)
             self._queue.add_rate_limited(key)
             return
         self._queue.forget(key)

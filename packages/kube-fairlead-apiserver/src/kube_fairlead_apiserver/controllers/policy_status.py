@@ -13,14 +13,14 @@ from kube_fairlead_apiserver.operations.core import Core, Json
 from kube_fairlead_apiserver.operations.internal import Inside
 from kube_fairlead_apiserver.storage.records import Change
 
-__all__ = ["PolicyKeeper"]
+__all__ = ["PolicyStatusController"]
 
 _GROUP = "admissionregistration.k8s.io"
 _PLURAL = "validatingadmissionpolicies"
 _TABLE = f"{_PLURAL}.{_GROUP}"
 
 
-class PolicyKeeper:
+class PolicyStatusController:
     """Checks each generation of a policy once. Its keys are names of policies."""
 
     name = "validatingadmissionpolicy-status-controller"
@@ -37,7 +37,7 @@ class PolicyKeeper:
         """A policy that was made or changed."""
         return (change.last.key,) if table == _TABLE and change.after is not None else ()
 
-    async def put_right(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> float | None:
         """Write what there is to warn of, unless this generation has been looked at."""
         resource = self._inside.resource(_GROUP, "v1", _PLURAL)
         policy = self._inside.newest(resource, "", key)

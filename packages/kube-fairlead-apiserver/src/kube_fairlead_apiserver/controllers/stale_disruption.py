@@ -15,7 +15,7 @@ from kube_fairlead_apiserver.operations.internal import Inside
 from kube_fairlead_apiserver.registry.resource import split_key
 from kube_fairlead_apiserver.storage.records import Change
 
-__all__ = ["DisruptionMarkKeeper", "seconds_until_stale"]
+__all__ = ["StaleDisruptionController", "seconds_until_stale"]
 
 _STALE_SECONDS = 120
 _TYPE = "DisruptionTarget"
@@ -42,8 +42,8 @@ def _mark(pod: Json) -> Json | None:
     return next((one for one in conditions if one.get("type") == _TYPE), None)
 
 
-class DisruptionMarkKeeper:
-    """Housekeeper of these conditions. Its keys are those of pods."""
+class StaleDisruptionController:
+    """Controller of these conditions. Its keys are those of pods."""
 
     name = "disruption-controller"  # there it is one controller with that of the budgets
 
@@ -62,7 +62,7 @@ class DisruptionMarkKeeper:
             return ()
         return (change.after.key,)
 
-    async def put_right(self, key: str) -> float | None:
+    async def reconcile(self, key: str) -> float | None:
         """Take a mark back that has come to nothing."""
         namespace, name = split_key(key)
         pods = self._inside.resource("", "v1", "pods")
