@@ -15,7 +15,7 @@ from kube_fairlead.api import errors
 from kube_fairlead.base.tasks import TaskScope
 from kube_fairlead_apiserver.admission.builtin.priority import SYSTEM_CLASSES
 from kube_fairlead_apiserver.operations.core import Core, Json
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
@@ -32,14 +32,14 @@ def first_objects(policy: Iterable[Json]) -> list[Json]:
 
 async def bootstrap(core: Core, policy: Iterable[Json], *, service_port: int) -> None:
     """Create what is missing; what is there is left as it is, whoever changed it. Safe to run at every start."""
-    inside = Inside(core, "fairlead-apiserver")
+    client = InternalClient(core, "fairlead-apiserver")
     async with TaskScope("bootstrap") as scope:  # all at once, so that they share a commit
         for obj in first_objects(policy):
             if (resource := _missing(core, obj)) is not None:
-                scope.start(_let_be(inside.create_own(resource, obj)), name=obj["metadata"]["name"])
+                scope.start(_let_be(client.create_own(resource, obj)), name=obj["metadata"]["name"])
     service = _service(service_port)
     if (resource := _missing(core, service)) is not None:
-        await _let_be(inside.create(resource, service, namespace=service["metadata"]["namespace"]))
+        await _let_be(client.create(resource, service, namespace=service["metadata"]["namespace"]))
 
 
 def _missing(core: Core, obj: Json) -> Resource | None:

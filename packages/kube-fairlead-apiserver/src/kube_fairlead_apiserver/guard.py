@@ -15,7 +15,7 @@ from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.dispatch import Handlers
 from kube_fairlead_apiserver.http.messages import Json, Request, Response, json_response
 from kube_fairlead_apiserver.operations.core import Core
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.registry.resource import decode_entry, split_key
 from kube_fairlead_apiserver.security.authentication import Authentication
 from kube_fairlead_apiserver.security.authorization import Authorization
@@ -197,10 +197,10 @@ class _Lookup:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._inside = Inside(core, "")
+        self._client = InternalClient(core, "")
 
     def get(self, plural: str, namespace: str, name: str) -> Json | None:
         resource = self._core.catalog.get("", "v1", plural)
         if resource is None:
             resource = next((known for known in self._core.catalog if known.plural == plural), None)
-        return None if resource is None else self._inside.get(resource, namespace, name)
+        return None if resource is None else self._client.get(resource, namespace, name)

@@ -40,7 +40,7 @@ from kube_fairlead_apiserver.observing.admission import AdmissionMetrics
 from kube_fairlead_apiserver.observing.deletions import GracefulDeletions
 from kube_fairlead_apiserver.observing.metrics import RequestMetrics
 from kube_fairlead_apiserver.openapi.endpoints import OpenApiEndpoints
-from kube_fairlead_apiserver.operations import storing
+from kube_fairlead_apiserver.operations import persistence
 from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.registry.builtin import builtin_resources
 from kube_fairlead_apiserver.registry.catalog import Catalog
@@ -179,14 +179,14 @@ class ApiServer:
         self._guard.opened()
 
     def _reindex(self, resource: Resource) -> None:
-        self.store.reindex(resource.table, lambda entry: storing.index(resource, resource.decode(entry)))
+        self.store.reindex(resource.table, lambda entry: persistence.index(resource, resource.decode(entry)))
 
     def _index(self, table: str, stored: Json) -> tuple[Mapping[str, str], Mapping[str, str]]:
         resource = self.catalog.of_table(table)
         if resource is None:
             # A custom resource whose definition is not known yet: taken anew when it is.
             return stored["metadata"].get("labels") or {}, {}
-        return storing.index(resource, stored)
+        return persistence.index(resource, stored)
 
     async def run(self) -> None:
         """Serve until cancelled; then end watches, finish writes and let go of the disk."""

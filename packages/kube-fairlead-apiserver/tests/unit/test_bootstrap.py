@@ -7,7 +7,7 @@ from typing import Any
 
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead_apiserver.bootstrap import first_objects
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.security.bootstrap_policy import bootstrap_policy
 from kube_fairlead_apiserver.server import ApiServer
 from tests.inprocess import serving
@@ -27,16 +27,16 @@ async def _created_as_others_are(server: ApiServer, obj: dict[str, Any]) -> tupl
     """One of the first objects as it was stored at the start, and as admission and validation let it pass."""
     resource = server.catalog.of_kind(obj["apiVersion"], obj["kind"])
     assert resource is not None
-    inside = Inside(server.core, "fairlead-apiserver")
+    client = InternalClient(server.core, "fairlead-apiserver")
     namespace, name = obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
-    at_start = inside.get(resource, namespace, name)
+    at_start = client.get(resource, namespace, name)
     assert at_start is not None, f"{obj['kind']} {name} is missing"
     key = resource.key(namespace, name)
     entry = server.store.read(resource.table, key)
     assert entry is not None
     await server.store.remove(resource.table, key, expected=entry.revision)
-    await inside.create(resource, obj, namespace=namespace)
-    judged = inside.get(resource, namespace, name)
+    await client.create(resource, obj, namespace=namespace)
+    judged = client.get(resource, namespace, name)
     assert judged is not None
     return at_start, judged
 

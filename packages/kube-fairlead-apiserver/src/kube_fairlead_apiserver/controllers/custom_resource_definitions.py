@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.crd import conditions, definition, naming
 from kube_fairlead_apiserver.operations.core import Core, Json
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest
 from kube_fairlead_apiserver.registry.resource import Resource, split_key
 from kube_fairlead_apiserver.registry.strategies.custom import custom_resources
@@ -33,7 +33,7 @@ class DefinitionController:
 
     def __init__(self, core: Core, reindex: Callable[[Resource], None]) -> None:
         self._core = core
-        self._inside = Inside(core, "customresourcedefinitions")
+        self._client = InternalClient(core, "customresourcedefinitions")
         self._reindex = reindex
         self._served: dict[str, list[Resource]] = {}
         self._compiled_from: dict[str, tuple[object, object]] = {}
@@ -42,12 +42,12 @@ class DefinitionController:
     def serve_established(self) -> None:
         """Serve what was established before the server stopped, before the first request comes in."""
         resource = self._resource()
-        for crd in self._inside.list(resource):
+        for crd in self._client.list(resource):
             if conditions.is_established(crd):
                 self._serve(crd)
 
     def _resource(self) -> Resource:
-        return self._inside.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        return self._client.resource("apiextensions.k8s.io", "v1", "customresourcedefinitions")
 
     def initial(self) -> Iterable[str]:
         """Every definition."""
@@ -66,7 +66,7 @@ class DefinitionController:
     async def reconcile(self, key: str) -> float | None:
         """Settle one definition."""
         resource = self._resource()
-        crd = self._inside.newest(resource, "", key)
+        crd = self._client.newest(resource, "", key)
         if crd is None:
             self._ending.pop(key, None)
             self._stop_serving(key)
@@ -84,11 +84,11 @@ class DefinitionController:
         now = self._core.clock.now()
 
         def settle(current: Json) -> None:
-            others = [other for other in self._inside.list(resource) if other["metadata"]["name"] != key]
+            others = [other for other in self._client.list(resource) if other["metadata"]["name"] != key]
             naming.accept_names(current, [*others, *self._builtin_names(current["spec"]["group"])], now)
 
         with contextlib.suppress(errors.NotFound):
-            result = await self._inside.change(resource, "", key, settle, subresource="status")
+            result = await self._client.change(resource, "", key, settle, subresource="status")
             if conditions.is_established(result.obj):
                 self._serve(result.obj)
 
@@ -129,7 +129,7 @@ class DefinitionController:
             for entry in list(self._core.store.table(key).entries.values()):
                 namespace, name = split_key(entry.key)
                 with contextlib.suppress(errors.NotFound, errors.Conflict):
-                    outcome = await self._inside.delete(
+                    outcome = await self._client.delete(
                         served[0], namespace, name, DeleteRequest(propagation="Background")
                     )
                     left += not outcome.removed
@@ -147,9 +147,9 @@ class DefinitionController:
                 metadata.pop("finalizers", None)
 
         with contextlib.suppress(errors.NotFound):
-            await self._inside.change(resource, "", key, advance, subresource="status")
+            await self._client.change(resource, "", key, advance, subresource="status")
             if not left:
-                await self._inside.change(resource, "", key, release)
+                await self._client.change(resource, "", key, release)
 
     def _serve(self, crd: Json) -> None:
         name = crd["metadata"]["name"]

@@ -15,7 +15,7 @@ import msgspec
 from kube_fairlead.api import errors, selectors
 from kube_fairlead.api.time import format_time, parse_time
 from kube_fairlead_apiserver.operations.core import Core, Json
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.registry.resource import split_key
 from kube_fairlead_apiserver.storage.records import Change
 from kube_fairlead_apiserver.storage.selection import Selection
@@ -44,12 +44,12 @@ class DisruptionController:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._inside = Inside(core, "disruption-controller")
+        self._client = InternalClient(core, "disruption-controller")
         self._left_over: dict[str, dict[str, str]] = {}  # by budget: evictions that a former process began
 
     def initial(self) -> Iterable[str]:
         """Every budget. What evictions took out of them before this process began has happened, or never will."""
-        budgets = self._inside.resource("policy", "v1", "poddisruptionbudgets")
+        budgets = self._client.resource("policy", "v1", "poddisruptionbudgets")
         entries = dict(self._core.store.table(_BUDGETS).entries)
         for key, entry in entries.items():
             disrupted = (budgets.decode(entry).get("status") or {}).get("disruptedPods")
@@ -72,8 +72,8 @@ class DisruptionController:
     async def reconcile(self, key: str) -> float | None:
         """Write the budget's status as it should be."""
         namespace, name = split_key(key)
-        budgets = self._inside.resource("policy", "v1", "poddisruptionbudgets")
-        budget = self._inside.newest(budgets, namespace, name)
+        budgets = self._client.resource("policy", "v1", "poddisruptionbudgets")
+        budget = self._client.newest(budgets, namespace, name)
         if budget is None:
             return None
         now = self._core.clock.now()
@@ -85,7 +85,7 @@ class DisruptionController:
             again = self._fill_status(current, pods, now, self._left_over.get(key, {}))
 
         try:
-            await self._inside.change(budgets, namespace, name, bring_up_to_date, subresource="status")
+            await self._client.change(budgets, namespace, name, bring_up_to_date, subresource="status")
         except errors.NotFound:
             return None
         self._left_over.pop(key, None)
@@ -96,8 +96,8 @@ class DisruptionController:
         if selector is None:
             return
         matcher = selectors.CompactLabels(selectors.label_selector_from(selector))
-        pods = self._inside.resource("", "v1", "pods")
-        for pod in self._inside.list(pods, Selection(namespace=namespace, labels=matcher)):
+        pods = self._client.resource("", "v1", "pods")
+        for pod in self._client.list(pods, Selection(namespace=namespace, labels=matcher)):
             if (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}:
                 yield pod
 
@@ -159,7 +159,7 @@ class DisruptionController:
         resource = None if version is None else self._core.catalog.of_kind(version, owner["kind"])
         if resource is None:
             raise ValueError(f"found no controllers for owner {owner['kind']} {owner['name']!r}")
-        found = self._inside.get(resource, namespace, owner["name"])
+        found = self._client.get(resource, namespace, owner["name"])
         if found is None or found["metadata"]["uid"] != owner["uid"]:
             raise ValueError(f"the controller {owner['kind']} {owner['name']!r} is gone")
         above = _controller(found["metadata"])

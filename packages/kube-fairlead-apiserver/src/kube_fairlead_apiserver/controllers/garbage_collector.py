@@ -17,7 +17,7 @@ import msgspec
 
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.operations.core import Core, Json
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.operations.propagation import FOREGROUND, ORPHAN, DeleteRequest
 from kube_fairlead_apiserver.registry.resource import Resource, split_key
 from kube_fairlead_apiserver.storage.records import Change, Entry
@@ -70,7 +70,7 @@ class GarbageCollector:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._inside = Inside(core, "garbage-collector")
+        self._client = InternalClient(core, "garbage-collector")
         self._by_uid: dict[str, _Node] = {}
         self._by_place: dict[str, _Node] = {}
         self._dependents: dict[str, dict[str, None]] = {}  # owner uid -> places
@@ -230,7 +230,7 @@ class GarbageCollector:
         namespace, name = split_key(node.key)
         request = DeleteRequest(uid=node.metadata.uid, propagation=policy)
         try:
-            await self._inside.delete(resource, namespace, name, request)
+            await self._client.delete(resource, namespace, name, request)
         except (errors.NotFound, errors.Conflict):
             return  # it is gone, or another object has its name now
 
@@ -268,6 +268,6 @@ class GarbageCollector:
             mutate(current)
 
         try:
-            await self._inside.change(resource, namespace, name, guarded)
+            await self._client.change(resource, namespace, name, guarded)
         except errors.NotFound:
             return

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.operations.core import Core, Json
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.registry.resource import split_key
 from kube_fairlead_apiserver.storage.records import Change
 
@@ -24,7 +24,7 @@ class NamespaceDefaults:
     def __init__(self, core: Core, name: str, table: str, make: Callable[[], Json]) -> None:
         self.name = name
         self._core = core
-        self._inside = Inside(core, name)
+        self._client = InternalClient(core, name)
         self._table = table
         self._make = make
         self._kept = make()["metadata"]["name"]
@@ -44,15 +44,15 @@ class NamespaceDefaults:
 
     async def reconcile(self, key: str) -> float | None:
         """Create what is missing."""
-        namespaces = self._inside.resource("", "v1", "namespaces")
-        namespace = self._inside.newest(namespaces, "", key)
+        namespaces = self._client.resource("", "v1", "namespaces")
+        namespace = self._client.newest(namespaces, "", key)
         if namespace is None or namespace["metadata"].get("deletionTimestamp"):
             return None
-        resource = self._inside.resource("", "v1", self._table)
-        if self._inside.newest(resource, key, self._kept) is None:
+        resource = self._client.resource("", "v1", self._table)
+        if self._client.newest(resource, key, self._kept) is None:
             # A namespace that began to end meanwhile refuses new objects, and needs none.
             with contextlib.suppress(errors.AlreadyExists, errors.Forbidden, errors.NotFound):
-                await self._inside.create(resource, self._make(), namespace=key)
+                await self._client.create(resource, self._make(), namespace=key)
         return None
 
 

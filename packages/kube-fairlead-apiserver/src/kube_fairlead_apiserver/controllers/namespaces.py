@@ -17,7 +17,7 @@ from kube_fairlead.api import errors
 from kube_fairlead.api.time import format_time
 from kube_fairlead.base.tasks import TaskScope
 from kube_fairlead_apiserver.operations.core import Core, Json
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest
 from kube_fairlead_apiserver.registry.resource import Resource, split_key
 from kube_fairlead_apiserver.storage.records import Change
@@ -75,7 +75,7 @@ class NamespaceController:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._inside = Inside(core, "namespace-controller")
+        self._client = InternalClient(core, "namespace-controller")
         self._ending: dict[str, None] = {}
 
     def initial(self) -> Iterable[str]:
@@ -94,8 +94,8 @@ class NamespaceController:
 
     async def reconcile(self, key: str) -> float | None:
         """Empty a namespace that ends."""
-        namespaces = self._inside.resource("", "v1", "namespaces")
-        namespace = self._inside.get(namespaces, "", key)
+        namespaces = self._client.resource("", "v1", "namespaces")
+        namespace = self._client.get(namespaces, "", key)
         if namespace is None:
             self._ending.pop(key, None)
             return None
@@ -122,7 +122,7 @@ class NamespaceController:
                 resource, name = todo.popleft()
                 request = DeleteRequest(propagation="Background")
                 try:
-                    result = await self._inside.delete(resource, namespace, name, request)
+                    result = await self._client.delete(resource, namespace, name, request)
                 except errors.NotFound:
                     continue
                 except errors.ApiError as error:
@@ -164,12 +164,12 @@ class NamespaceController:
                     known["lastTransitionTime"] = now
                 known.update(told)
 
-        namespaces = self._inside.resource("", "v1", "namespaces")
+        namespaces = self._client.resource("", "v1", "namespaces")
         with contextlib.suppress(errors.NotFound):
-            await self._inside.change(namespaces, "", namespace, report, subresource="status")
+            await self._client.change(namespaces, "", namespace, report, subresource="status")
 
     async def _release(self, namespace: str) -> None:
-        namespaces = self._inside.resource("", "v1", "namespaces")
+        namespaces = self._client.resource("", "v1", "namespaces")
 
         def release(current: Json) -> None:
             kept = [f for f in current.get("spec", {}).get("finalizers") or () if f != _HOLDER]
@@ -180,4 +180,4 @@ class NamespaceController:
                 spec.pop("finalizers", None)
 
         with contextlib.suppress(errors.NotFound):
-            await self._inside.change(namespaces, "", namespace, release, subresource="finalize")
+            await self._client.change(namespaces, "", namespace, release, subresource="finalize")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.operations.core import Core, Json
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.storage.records import Change
 
 __all__ = ["PolicyStatusController"]
@@ -27,7 +27,7 @@ class PolicyStatusController:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._inside = Inside(core, self.name)
+        self._client = InternalClient(core, self.name)
 
     def initial(self) -> Iterable[str]:
         """Every policy."""
@@ -39,8 +39,8 @@ class PolicyStatusController:
 
     async def reconcile(self, key: str) -> float | None:
         """Write what there is to warn of, unless this generation has been looked at."""
-        resource = self._inside.resource(_GROUP, "v1", _PLURAL)
-        policy = self._inside.newest(resource, "", key)
+        resource = self._client.resource(_GROUP, "v1", _PLURAL)
+        policy = self._client.newest(resource, "", key)
         if policy is None or _is_checked(policy):
             return None
         # Here, because a server without policies never needs to read an expression.
@@ -54,7 +54,7 @@ class PolicyStatusController:
                 status["typeChecking"] = {"expressionWarnings": warnings} if warnings else {}
 
         with contextlib.suppress(errors.NotFound):
-            await self._inside.change(resource, "", key, write, subresource="status")
+            await self._client.change(resource, "", key, write, subresource="status")
         return None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from kube_fairlead.api import errors
 from kube_fairlead.api.time import format_time, parse_time
 from kube_fairlead_apiserver.operations.core import Core, Json
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.registry.resource import split_key
 from kube_fairlead_apiserver.storage.records import Change
 
@@ -49,7 +49,7 @@ class StaleDisruptionController:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._inside = Inside(core, "disruption-controller")
+        self._client = InternalClient(core, "disruption-controller")
 
     def initial(self) -> Iterable[str]:
         """Every pod that may be marked."""
@@ -65,8 +65,8 @@ class StaleDisruptionController:
     async def reconcile(self, key: str) -> float | None:
         """Take a mark back that has come to nothing."""
         namespace, name = split_key(key)
-        pods = self._inside.resource("", "v1", "pods")
-        pod = self._inside.newest(pods, namespace, name)
+        pods = self._client.resource("", "v1", "pods")
+        pod = self._client.newest(pods, namespace, name)
         now = self._core.clock.now()
         left = None if pod is None else seconds_until_stale(pod, now)
         if left is None or left > 0:
@@ -80,7 +80,7 @@ class StaleDisruptionController:
                 mark.pop("message", None)
 
         try:
-            await self._inside.change(pods, namespace, name, take_back, subresource="status")
+            await self._client.change(pods, namespace, name, take_back, subresource="status")
         except errors.NotFound:
             return None
         return None

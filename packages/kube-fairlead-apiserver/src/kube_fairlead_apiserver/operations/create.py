@@ -9,7 +9,7 @@ from __future__ import annotations
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.offload import weigh
-from kube_fairlead_apiserver.operations import metadata, ownership, storing, validation
+from kube_fairlead_apiserver.operations import field_ownership, metadata, persistence, validation
 from kube_fairlead_apiserver.operations.core import Core, Json, Outcome, WriteOptions
 from kube_fairlead_apiserver.registry.resource import Resource, decode_entry
 from kube_fairlead_apiserver.schema.defaulting import copy_json
@@ -53,11 +53,11 @@ async def create_own(core: Core, resource: Resource, obj: Json, *, options: Writ
     metadata.begin_create(core, resource, obj, namespace)
     resource.strategy.prepare_create(obj)
     resource.strategy.default(obj)
-    ownership.track(core, resource, None, obj, options, "")
+    field_ownership.track(core, resource, None, obj, options, "")
     resource.strategy.canonicalize(obj)
     name = obj["metadata"]["name"]
     try:
-        entry = await storing.put(core, resource, resource.key(namespace, name), obj, expected=0)
+        entry = await persistence.put(core, resource, resource.key(namespace, name), obj, expected=0)
     except WriteConflict:
         raise errors.already_exists(resource.group_resource, name) from None
     return Outcome(resource, obj, entry, created=True)
@@ -75,7 +75,7 @@ def _prepare(core: Core, resource: Resource, obj: Json, options: WriteOptions, *
     resource.strategy.default(obj)
     if not tracked:
         # Before admission: no manager owns what that adds.
-        ownership.track(core, resource, None, obj, options, "")
+        field_ownership.track(core, resource, None, obj, options, "")
 
 
 def _check(resource: Resource, obj: Json, options: WriteOptions) -> None:
@@ -104,10 +104,10 @@ async def _create_once(
         warnings=options.warnings,
         audit_annotations=options.audit_annotations,
     )
-    managed = ownership.managed_fields(obj)
+    managed = field_ownership.managed_fields(obj)
     await core.admission.admit(operation)
     if operation.patched:
-        ownership.mend(obj, managed, options.warnings)
+        field_ownership.mend(obj, managed, options.warnings)
         strategy.prepare_create(obj)
         strategy.default(obj)
     weigh(resource.strategy.weight(obj))
@@ -122,7 +122,7 @@ async def _create_once(
     if options.dry_run:
         return Outcome(resource, obj, created=True)
     try:
-        entry = await storing.put(core, resource, key, obj, expected=0)
+        entry = await persistence.put(core, resource, key, obj, expected=0)
     except WriteConflict:
         raise errors.already_exists(resource.group_resource, name) from None
     return Outcome(resource, obj, entry, created=True)

@@ -14,7 +14,7 @@ from kube_fairlead.api.gvk import GroupResource
 from kube_fairlead.api.time import format_time, parse_time
 from kube_fairlead.lifecycle import deletion
 from kube_fairlead_apiserver.admission.interface import Operation
-from kube_fairlead_apiserver.operations import storing
+from kube_fairlead_apiserver.operations import persistence
 from kube_fairlead_apiserver.operations.core import Core, Json, Outcome, WriteOptions
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest, finalizers_for
 from kube_fairlead_apiserver.operations.update import became_durable, confirm, remove, settled
@@ -148,7 +148,7 @@ async def _mark(
         metadata.pop("finalizers", None)
     if options.dry_run:
         return Outcome(resource, obj)
-    written = await storing.put(core, resource, entry.key, obj, expected=entry.revision)
+    written = await persistence.put(core, resource, entry.key, obj, expected=entry.revision)
     if mark is not None and mark.grace_seconds is not None and resource.is_custom:
         core.on_graceful_deletion(resource)
     return Outcome(resource, obj, written)

@@ -16,8 +16,8 @@ from kube_fairlead.api import errors
 from kube_fairlead.api.time import format_time
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.offload import weigh
+from kube_fairlead_apiserver.operations import field_ownership, persistence, validation
 from kube_fairlead_apiserver.operations import metadata as metadata_rules
-from kube_fairlead_apiserver.operations import ownership, storing, validation
 from kube_fairlead_apiserver.operations.core import Core, Json, Outcome, WriteOptions
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.storage.records import Entry
@@ -129,10 +129,10 @@ async def _update_once(
     )
     if view is not None:
         _show(operation, view, obj, old)
-    managed = ownership.managed_fields(obj)
+    managed = field_ownership.managed_fields(obj)
     await core.admission.admit(operation)
     if operation.patched:
-        ownership.mend(obj, managed, options.warnings)
+        field_ownership.mend(obj, managed, options.warnings)
         if view is not None and operation.obj is not None:
             view.take(obj, operation.obj)
         _prepare(core, resource, obj, old, subresource)
@@ -148,7 +148,7 @@ def _begin(
     _prepare(core, resource, obj, old, subresource)
     if not tracked:
         # Before admission: no manager owns what that changes.
-        ownership.track(core, resource, old, obj, options, subresource)
+        field_ownership.track(core, resource, old, obj, options, subresource)
 
 
 def _check(resource: Resource, obj: Json, old: Json, options: WriteOptions, subresource: str) -> None:
@@ -190,7 +190,7 @@ async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: 
         return await remove(core, resource, entry, obj, options)
     if options.dry_run:
         return Outcome(resource, obj)
-    written = await storing.put(
+    written = await persistence.put(
         core, resource, entry.key, obj, expected=entry.revision, for_deletion=options.for_deletion
     )
     return Outcome(resource, obj, written)

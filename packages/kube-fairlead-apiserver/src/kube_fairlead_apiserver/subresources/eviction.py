@@ -18,7 +18,7 @@ from kube_fairlead.base import logs
 from kube_fairlead_apiserver.http.messages import Json, Response, json_response
 from kube_fairlead_apiserver.operations.core import WriteOptions
 from kube_fairlead_apiserver.operations.delete import check_preconditions, delete
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest, read_delete_options
 from kube_fairlead_apiserver.storage.interface import DiskFull
 from kube_fairlead_apiserver.storage.selection import Selection
@@ -54,41 +54,41 @@ async def evict(call: Call) -> Response:
 
 async def _evict(call: Call, request: DeleteRequest, options: WriteOptions) -> None:
     """Decide on the pod as it is now; when it changes under the decision, decide again."""
-    inside = Inside(call.core, "eviction")
+    client = InternalClient(call.core, "eviction")
     if request.uid is not None or request.resource_version is not None:
         # What is refused on them must not depend on a write that may still fail.
         await call.core.store.settle(call.resource.table, call.resource.key(call.info.namespace, call.info.name))
     for _ in range(_CONFLICT_ATTEMPTS):
-        pod = inside.newest(call.resource, call.info.namespace, call.info.name)
+        pod = client.newest(call.resource, call.info.namespace, call.info.name)
         if pod is None:
             raise errors.not_found(call.resource.group_resource, call.info.name)
         check_preconditions(call.resource, pod, request)  # before anything is spent on a pod that does not go
-        charge = await _ask_budget(call, inside, pod, options)
+        charge = await _ask_budget(call, client, pod, options)
         guarded = request
         if charge is None and request.resource_version is None:
             # Nothing was spent because of the state the pod is in, so it must still be in that state.
             guarded = msgspec.structs.replace(request, resource_version=pod["metadata"]["resourceVersion"])
         try:
-            await _carry_out(call, inside, pod, request, guarded, options)
+            await _carry_out(call, client, pod, request, guarded, options)
         except errors.Conflict:
-            await _refund(call, inside, charge)
+            await _refund(call, client, charge)
             if charge is not None or request.resource_version is not None or request.uid is not None:
                 raise
             continue
         except Exception:
-            await _refund(call, inside, charge)
+            await _refund(call, client, charge)
             raise
         return
     raise errors.too_many_requests(_REFUSAL, 10)
 
 
 async def _carry_out(
-    call: Call, inside: Inside, pod: Json, request: DeleteRequest, guarded: DeleteRequest, options: WriteOptions
+    call: Call, client: InternalClient, pod: Json, request: DeleteRequest, guarded: DeleteRequest, options: WriteOptions
 ) -> None:
     """Mark the pod and delete it; ``guarded`` is the request with what must still be so of the pod."""
-    await _mark_disrupted(call, inside, pod, request, options)
+    await _mark_disrupted(call, client, pod, request, options)
     if guarded is not request:
-        guarded = _refreshed(call, inside, pod, guarded)
+        guarded = _refreshed(call, client, pod, guarded)
     await delete(
         call.core,
         call.resource,
@@ -99,9 +99,9 @@ async def _carry_out(
     )
 
 
-def _refreshed(call: Call, inside: Inside, pod: Json, request: DeleteRequest) -> DeleteRequest:
+def _refreshed(call: Call, client: InternalClient, pod: Json, request: DeleteRequest) -> DeleteRequest:
     """The same guard after our own status write moved the version."""
-    now = inside.newest(call.resource, call.info.namespace, call.info.name)
+    now = client.newest(call.resource, call.info.namespace, call.info.name)
     if now is None or now["metadata"]["uid"] != pod["metadata"]["uid"]:
         return request
     return msgspec.structs.replace(request, resource_version=now["metadata"]["resourceVersion"])
@@ -115,13 +115,13 @@ class _Charge(msgspec.Struct, frozen=True):
     time: str
 
 
-async def _ask_budget(call: Call, inside: Inside, pod: Json, options: WriteOptions) -> _Charge | None:
+async def _ask_budget(call: Call, client: InternalClient, pod: Json, options: WriteOptions) -> _Charge | None:
     """Take the eviction out of the pod's budget (None: it needs none). Raises when the budget says no."""
     if _needs_no_budget(pod):
         return None
-    budgets = inside.resource("policy", "v1", "poddisruptionbudgets")
+    budgets = client.resource("policy", "v1", "poddisruptionbudgets")
     matching = [
-        budget for budget in inside.list(budgets, Selection(namespace=call.info.namespace)) if _covers(budget, pod)
+        budget for budget in client.list(budgets, Selection(namespace=call.info.namespace)) if _covers(budget, pod)
     ]
     if not matching:
         return None
@@ -137,7 +137,7 @@ async def _ask_budget(call: Call, inside: Inside, pod: Json, options: WriteOptio
     def spend(current: Json) -> None:
         _spend(current, pod["metadata"]["name"], now)
 
-    await inside.change(
+    await client.change(
         budgets,
         call.info.namespace,
         budget["metadata"]["name"],
@@ -149,7 +149,7 @@ async def _ask_budget(call: Call, inside: Inside, pod: Json, options: WriteOptio
     return None if options.dry_run else _Charge(budget["metadata"]["name"], pod["metadata"]["name"], now)
 
 
-async def _refund(call: Call, inside: Inside, charge: _Charge | None) -> None:
+async def _refund(call: Call, client: InternalClient, charge: _Charge | None) -> None:
     """Give a disruption back that did not happen. Where that fails too, the budget's controller does it in time."""
     if charge is None:
         return
@@ -157,9 +157,9 @@ async def _refund(call: Call, inside: Inside, charge: _Charge | None) -> None:
     def give_back(current: Json) -> None:
         _give_back(current, charge, format_time(call.core.clock.now()))
 
-    budgets = inside.resource("policy", "v1", "poddisruptionbudgets")
+    budgets = client.resource("policy", "v1", "poddisruptionbudgets")
     try:
-        await inside.change(
+        await client.change(
             budgets, call.info.namespace, charge.budget, give_back, subresource="status", for_deletion=True
         )
     except (errors.ApiError, DiskFull, StoreStopped) as error:
@@ -241,7 +241,9 @@ def _refused(cause: str, retry_after: int) -> errors.TooManyRequests:
     return errors.too_many_requests(_REFUSAL, retry_after, causes=[{"reason": "DisruptionBudget", "message": cause}])
 
 
-async def _mark_disrupted(call: Call, inside: Inside, pod: Json, request: DeleteRequest, options: WriteOptions) -> None:
+async def _mark_disrupted(
+    call: Call, client: InternalClient, pod: Json, request: DeleteRequest, options: WriteOptions
+) -> None:
     """Say on the pod why it goes, before it goes; a guard of the request is honoured here already."""
     now = format_time(call.core.clock.now())
 
@@ -263,7 +265,7 @@ async def _mark_disrupted(call: Call, inside: Inside, pod: Json, request: Delete
 
     if pod["metadata"].get("deletionTimestamp") or request.resource_version is not None:
         return
-    await inside.change(
+    await client.change(
         call.resource,
         call.info.namespace,
         call.info.name,

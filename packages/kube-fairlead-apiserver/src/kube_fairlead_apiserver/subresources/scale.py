@@ -18,7 +18,7 @@ from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.gvk import GroupKind, GroupVersionKind
 from kube_fairlead_apiserver.http.messages import Json, Response
 from kube_fairlead_apiserver.offload import weigh
-from kube_fairlead_apiserver.operations import ownership
+from kube_fairlead_apiserver.operations import field_ownership
 from kube_fairlead_apiserver.operations.update import View, update
 from kube_fairlead_apiserver.patch.json_patch import apply_json_patch
 from kube_fairlead_apiserver.patch.merge_patch import apply_merge_patch
@@ -96,7 +96,7 @@ def _applied(call: Call, current: Json, paths: ScalePaths, replicas: int) -> Jso
     _write(wanted, paths.spec_replicas, replicas)
     query = call.request.query
     try:
-        return ownership.apply_existing(
+        return field_ownership.apply_existing(
             call.core,
             resource,
             current,

@@ -17,7 +17,7 @@ from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.gvk import GroupKind, GroupVersionKind
 from kube_fairlead_apiserver.http.messages import Json, Response
 from kube_fairlead_apiserver.offload import weigh
-from kube_fairlead_apiserver.operations import ownership
+from kube_fairlead_apiserver.operations import field_ownership
 from kube_fairlead_apiserver.operations.core import WriteOptions
 from kube_fairlead_apiserver.operations.update import update as update_object
 from kube_fairlead_apiserver.patch.depth import ensure_depth
@@ -170,7 +170,7 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
             problem = "uid mismatch: the provided object does not exist"
             raise errors.conflict(resource.group_resource, call.info.name, problem)
         copied = await call.core.offload.run(copy_json, applied)
-        obj = await call.core.offload.run(ownership.apply_new, call.core, resource, copied, manager)
+        obj = await call.core.offload.run(field_ownership.apply_new, call.core, resource, copied, manager)
         made = await create_absent(call, form, obj, options, tracked=True)
         if made is not None:
             return made
@@ -178,7 +178,7 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
     async def change(current: Json) -> Json:
         # Every attempt starts from what the client sent: defaults are filled into the result in place.
         return await call.core.offload.run(
-            lambda: ownership.apply_existing(
+            lambda: field_ownership.apply_existing(
                 call.core,
                 resource,
                 current,

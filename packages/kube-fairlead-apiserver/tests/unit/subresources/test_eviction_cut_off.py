@@ -18,7 +18,7 @@ from kube_fairlead.base.tasks import TaskScope, cancel_and_wait
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.http.connection import Connection
 from kube_fairlead_apiserver.http.server import HttpServer, listen
-from kube_fairlead_apiserver.operations.internal import Inside
+from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.server import ApiServer
 from kube_fairlead_apiserver.storage import interface
 from kube_fairlead_apiserver.storage.memory import MemoryLog
@@ -50,9 +50,9 @@ class SlowLog(MemoryLog):
 class World:
     def __init__(self, server: ApiServer, log: SlowLog, clock: VirtualClock) -> None:
         self.server, self.log, self.clock = server, log, clock
-        self.inside = Inside(server.core, "test")
-        self.pods = self.inside.resource("", "v1", "pods")
-        self.budgets = self.inside.resource("policy", "v1", "poddisruptionbudgets")
+        self.client = InternalClient(server.core, "test")
+        self.pods = self.client.resource("", "v1", "pods")
+        self.budgets = self.client.resource("policy", "v1", "poddisruptionbudgets")
         self.listener = listen("127.0.0.1", 0)
         self.http = HttpServer(server.handle, self.listener, None, clock)
 
@@ -60,26 +60,26 @@ class World:
         """A pod that runs, and a budget that allows one disruption."""
         made = pod("p", node_name="n", labels={"app": "x"})
         made["metadata"]["namespace"] = "default"
-        await self.inside.create_own(self.pods, made)
+        await self.client.create_own(self.pods, made)
 
         def run(obj: dict[str, Any]) -> None:
             obj["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
-        await self.inside.change(self.pods, "default", "p", run, subresource="status")
+        await self.client.change(self.pods, "default", "p", run, subresource="status")
         spec = {"minAvailable": 0, "selector": {"matchLabels": {"app": "x"}}}
         budget = {"metadata": {"name": "b", "namespace": "default"}, "spec": spec}
-        await self.inside.create(self.budgets, budget, namespace="default")
+        await self.client.create(self.budgets, budget, namespace="default")
         while self.budget().get("disruptionsAllowed") != 1:
             await self.clock.advance(1)
 
     def budget(self) -> dict[str, Any]:
-        found = self.inside.newest(self.budgets, "default", "b")
+        found = self.client.newest(self.budgets, "default", "b")
         assert found is not None
         status: dict[str, Any] = found.get("status") or {}
         return status
 
     def pod_goes(self) -> bool:
-        found = self.inside.get(self.pods, "default", "p")
+        found = self.client.get(self.pods, "default", "p")
         return found is None or "deletionTimestamp" in found["metadata"]
 
     async def evict(self) -> asyncio.StreamWriter:

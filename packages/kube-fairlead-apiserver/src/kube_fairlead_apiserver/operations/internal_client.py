@@ -13,13 +13,13 @@ from kube_fairlead_apiserver.operations.update import update
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.storage.selection import EVERYTHING, Selection
 
-__all__ = ["SYSTEM", "Inside"]
+__all__ = ["SYSTEM", "InternalClient"]
 
 # Writes of the server itself; authorised by being inside, named in managedFields and to webhooks.
 SYSTEM = UserInfo(name="system:apiserver", groups=("system:masters", "system:authenticated"))
 
 
-class Inside:
+class InternalClient:
     """A small client for code in the server. Objects are plain JSON, in the version of the resource asked for."""
 
     def __init__(self, core: Core, manager: str) -> None:
