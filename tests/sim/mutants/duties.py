@@ -17,7 +17,7 @@ from kube_fairlead.driverapi.messages import Reached
 from kube_fairlead.drivers.drain import asking
 from kube_fairlead.lifecycle import conditions, decisions, deletion, steps
 from kube_fairlead_apiserver import dispatch
-from kube_fairlead_apiserver.storage import store, watching
+from kube_fairlead_apiserver.storage import store, watchers
 from kube_fairlead_apiserver.storage.interface import Row
 from kube_fairlead_lab.sim.cast import managers
 from tests.sim.mutants.registry import mutant
@@ -141,18 +141,18 @@ def forgets_transitions_at_a_restart(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("history")
 def a_watch_calls_a_deletion_a_change(patch: pytest.MonkeyPatch) -> None:
-    classify: Any = vars(watching)["classify"]
+    classify: Any = vars(watchers)["classify"]
 
     def wrong(selection: Any, change: Any) -> Any:
         told = classify(selection, change)
         return told if told is None or change.after is not None else ("MODIFIED", *told[1:])
 
-    patch.setattr(watching, "classify", wrong)
+    patch.setattr(watchers, "classify", wrong)
 
 
 @mutant("history")
 def a_watch_goes_deaf(patch: pytest.MonkeyPatch) -> None:
-    offer = watching.Watcher.offer
+    offer = watchers.Watcher.offer
     told: dict[int, int] = {}
 
     def deaf(self: Any, notice: Any, size: int) -> None:
@@ -160,7 +160,7 @@ def a_watch_goes_deaf(patch: pytest.MonkeyPatch) -> None:
         if told[id(self)] <= 60:
             offer(self, notice, size)
 
-    patch.setattr(watching.Watcher, "offer", deaf)
+    patch.setattr(watchers.Watcher, "offer", deaf)
 
 
 @mutant("no crash")

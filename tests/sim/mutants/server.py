@@ -13,7 +13,7 @@ from kube_fairlead.cloud import ownership
 from kube_fairlead.election import StopReason, candidate, leadership, lease
 from kube_fairlead.lifecycle import deletion
 from kube_fairlead_apiserver.operations import update
-from kube_fairlead_apiserver.storage import interface, store, table, watching
+from kube_fairlead_apiserver.storage import interface, store, table, watchers
 from kube_fairlead_apiserver.storage.pending import Pending
 from tests.sim.mutants.registry import mutant
 
@@ -155,19 +155,19 @@ def shows_what_was(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("history", "liveness")
 def leaves_out_an_event(patch: pytest.MonkeyPatch) -> None:
-    offer = watching.Watcher.offer
+    offer = watchers.Watcher.offer
 
     def forgetful(self: Any, notice: Any, size: int) -> None:
         if notice[2] is None or notice[2].revision % 50:
             offer(self, notice, size)
 
-    patch.setattr(watching.Watcher, "offer", forgetful)
+    patch.setattr(watchers.Watcher, "offer", forgetful)
 
 
 @mutant("history", "liveness")
 def tells_out_of_order(patch: pytest.MonkeyPatch) -> None:
-    take = watching.Watcher.take_nowait
-    patch.setattr(watching.Watcher, "take_nowait", lambda self: take(self)[::-1])
+    take = watchers.Watcher.take_nowait
+    patch.setattr(watchers.Watcher, "take_nowait", lambda self: take(self)[::-1])
 
 
 @mutant("acknowledged", "history", seed=4)

@@ -13,21 +13,21 @@ from kube_fairlead_apiserver.subresources import table
 from kube_fairlead_apiserver.verbs.create import create
 from kube_fairlead_apiserver.verbs.delete import delete, delete_collection
 from kube_fairlead_apiserver.verbs.get import get
-from kube_fairlead_apiserver.verbs.keeper import WatchKeeper
 from kube_fairlead_apiserver.verbs.list import list_objects
 from kube_fairlead_apiserver.verbs.patch import patch
 from kube_fairlead_apiserver.verbs.update import update
 from kube_fairlead_apiserver.verbs.watch import watch
+from kube_fairlead_apiserver.verbs.watch_timers import WatchTimers
 
 __all__ = ["all_handlers"]
 
 
-def all_handlers(keeper: WatchKeeper, access: Handlers) -> Handlers:
-    """Everything there is. `access` are those about tokens and permissions, `keeper` looks after watches."""
+def all_handlers(timers: WatchTimers, access: Handlers) -> Handlers:
+    """Everything there is. `access` are those about tokens and permissions, `timers` end watches and send bookmarks."""
     verbs: dict[str, Handler] = {
         "get": get,
         "list": list_objects,
-        "watch": functools.partial(watch, keeper=keeper),
+        "watch": functools.partial(watch, timers=timers),
         "create": create,
         "update": update,
         "patch": patch,

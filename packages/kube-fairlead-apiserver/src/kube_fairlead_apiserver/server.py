@@ -50,7 +50,7 @@ from kube_fairlead_apiserver.registry.strategy import Json
 from kube_fairlead_apiserver.settings import COMPACTION_SECONDS
 from kube_fairlead_apiserver.storage.interface import DiskFull, Log
 from kube_fairlead_apiserver.storage.store import Store
-from kube_fairlead_apiserver.verbs.keeper import WatchKeeper
+from kube_fairlead_apiserver.verbs.watch_timers import WatchTimers
 
 __all__ = ["ApiServer", "World"]
 
@@ -108,7 +108,7 @@ class ApiServer:
             metrics=self._admission_metrics,
         )
         self.core.admission = Chain([*chain.plugins, *self._guard.plugins], self._admission_metrics)
-        self._keeper = WatchKeeper(self.store, world.clock, world.randomness)
+        self._watch_timers = WatchTimers(self.store, world.clock, world.randomness)
         self._definitions = DefinitionController(self.core, self._reindex)
         self._compaction_seconds = compaction_seconds
         self._loops = [
@@ -162,7 +162,7 @@ class ApiServer:
     def _load_handlers(self) -> Handlers:
         from kube_fairlead_apiserver.handlers import all_handlers  # not before the first request, as it says there
 
-        return all_handlers(self._keeper, self._guard.load_handlers())
+        return all_handlers(self._watch_timers, self._guard.load_handlers())
 
     def _storage_problem(self) -> str | None:
         return self.store.shortage if self._ready.is_set() else "starting or stopping"
@@ -207,7 +207,7 @@ class ApiServer:
             for loop in self._loops:
                 self.store.observe(loop.observe)
                 scope.start(loop.run(), name=loop.name)
-            scope.start(self._keeper.run(), name="watches")
+            scope.start(self._watch_timers.run(), name="watches")
             await self.store.make_room()
             if self.store.shortage is None or not self.store.revision:
                 await self._bootstrap()

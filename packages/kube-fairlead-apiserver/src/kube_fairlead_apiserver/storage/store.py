@@ -22,14 +22,14 @@ from kube_fairlead.base import commitment, logs
 from kube_fairlead.base.clock import Clock
 from kube_fairlead_apiserver.storage import interface
 from kube_fairlead_apiserver.storage.compaction import Superseded
-from kube_fairlead_apiserver.storage.gathering import Gathering
+from kube_fairlead_apiserver.storage.group_commit import GroupCommit
 from kube_fairlead_apiserver.storage.history import History, HistoryLimits
 from kube_fairlead_apiserver.storage.pending import Pending, kept_on_full_disk, next_batch
 from kube_fairlead_apiserver.storage.records import Change, Entry, Origin, split_value
 from kube_fairlead_apiserver.storage.retention import Frames, Reading
 from kube_fairlead_apiserver.storage.selection import Selection
 from kube_fairlead_apiserver.storage.table import Table
-from kube_fairlead_apiserver.storage.watching import Dispatcher, Watcher
+from kube_fairlead_apiserver.storage.watchers import WatchDispatcher, Watcher
 
 __all__ = ["HistoryGone", "Store", "StoreStopped", "WriteConflict"]
 
@@ -68,7 +68,7 @@ class Store:
 
     def __init__(self, log: interface.Log, *, limits: HistoryLimits | None = None, clock: Clock | None = None) -> None:
         self._log = log
-        self._gathering = Gathering(clock)
+        self._group_commit = GroupCommit(clock)
         self._limits = limits or HistoryLimits()
         self._tables: dict[str, Table] = {}
         self._in_flight: dict[tuple[str, str], Pending] = {}  # the newest write of keys that is not durable yet
@@ -80,7 +80,7 @@ class Store:
         self._stopping = False
         self._no_watches = False
         self.frames = Frames(self._limits.frame_bytes)
-        self._dispatcher = Dispatcher()
+        self._dispatcher = WatchDispatcher()
         self._readings: dict[Reading, None] = {}
         self._history = History(self._limits)
         self._loaded = 0  # what was compacted before the start: nothing before it is known
@@ -145,10 +145,10 @@ class Store:
                 await self._wake.wait()
                 continue
             if not self._stopping:
-                await self._gathering.wait(len(self._queue))
+                await self._group_commit.wait(len(self._queue))
             count = next_batch(self._queue, short=self.shortage is not None)
             self._writing, self._queue = self._queue[:count], self._queue[count:]
-            began = self._gathering.begin()
+            began = self._group_commit.begin()
             try:
                 await self._log.append([pending.row for pending in self._writing])
             except interface.DiskFull as error:
@@ -158,7 +158,7 @@ class Store:
                 self._refuse(StoreStopped(f"storage failed: {error}"))
                 raise
             else:
-                self._gathering.end(began, answered=len(self._writing), waiting=len(self._queue))
+                self._group_commit.end(began, answered=len(self._writing), waiting=len(self._queue))
                 await self._publish()
 
     def stop(self) -> None:
@@ -328,7 +328,7 @@ class Store:
         self._in_flight[table.name, change.last.key] = pending
         self._queue.append(pending)
         self._wake.set()
-        self._gathering.arrived(len(self._queue))
+        self._group_commit.arrived(len(self._queue))
         commitment.commit()
         # A caller that is cancelled all the same takes its future with it; the write goes on.
         return await done

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterator
 from kube_fairlead_apiserver.storage.records import Change, Entry
 from kube_fairlead_apiserver.storage.selection import Selection
 from kube_fairlead_apiserver.storage.snapshot import Snapshot, SortedEntries
-from kube_fairlead_apiserver.storage.watching import WatcherIndex
+from kube_fairlead_apiserver.storage.watchers import WatcherIndex
 
 __all__ = ["Table", "Undo", "undo"]
 

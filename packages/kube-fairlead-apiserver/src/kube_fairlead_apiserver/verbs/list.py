@@ -25,7 +25,7 @@ from kube_fairlead_apiserver.storage.table import undo
 from kube_fairlead_apiserver.verbs import collection, presentation
 from kube_fairlead_apiserver.verbs.call import Call
 from kube_fairlead_apiserver.verbs.options import check_list_options
-from kube_fairlead_apiserver.verbs.selecting import read_selection
+from kube_fairlead_apiserver.verbs.selectors import read_selection
 from kube_fairlead_apiserver.verbs.versions import wait_for_version
 
 __all__ = ["Page", "gather", "list_objects", "read_page"]

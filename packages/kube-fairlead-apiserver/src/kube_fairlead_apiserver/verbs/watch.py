@@ -18,13 +18,13 @@ from kube_fairlead_apiserver.offload import LARGE_BYTES, begin_request, weigh
 from kube_fairlead_apiserver.storage.records import Entry
 from kube_fairlead_apiserver.storage.snapshot import Snapshot
 from kube_fairlead_apiserver.storage.store import HistoryGone
-from kube_fairlead_apiserver.storage.watching import Notice, Watcher, size_of_notice
+from kube_fairlead_apiserver.storage.watchers import Notice, Watcher, size_of_notice
 from kube_fairlead_apiserver.verbs import presentation
 from kube_fairlead_apiserver.verbs.call import Call
-from kube_fairlead_apiserver.verbs.keeper import WatchKeeper
 from kube_fairlead_apiserver.verbs.options import check_watch_options
-from kube_fairlead_apiserver.verbs.selecting import read_selection
+from kube_fairlead_apiserver.verbs.selectors import read_selection
 from kube_fairlead_apiserver.verbs.versions import parse_version, wait_for_version
+from kube_fairlead_apiserver.verbs.watch_timers import WatchTimers
 
 __all__ = ["WatchStream", "watch"]
 
@@ -35,7 +35,7 @@ _END = object()
 _STATE_END: Notice = ("BOOKMARK", None, None)
 
 
-async def watch(call: Call, keeper: WatchKeeper) -> Response:
+async def watch(call: Call, timers: WatchTimers) -> Response:
     """Open a watch and stream it."""
     query = call.request.query
     form = presentation.negotiate(call.request, stream=True)
@@ -62,8 +62,8 @@ async def watch(call: Call, keeper: WatchKeeper) -> Response:
     body = WatchStream(call, form, watcher, since=since)
     if from_state:
         body.show_state(store.table(call.resource.table).snapshot(), marked=bool(initial) and bookmarks)
-    kept = keeper.keep(watcher, timeout_seconds=timeout, bookmarks=bookmarks)
-    body.when_closed(lambda: keeper.release(kept))
+    timer = timers.start(watcher, timeout_seconds=timeout, bookmarks=bookmarks)
+    body.when_closed(lambda: timers.stop(timer))
     return Response(body=body, content_type=form.stream_type)
 
 

@@ -20,7 +20,7 @@ from kube_fairlead_apiserver.storage.selection import EVERYTHING, Selection
 from kube_fairlead_apiserver.storage.snapshot import Snapshot
 from kube_fairlead_apiserver.storage.store import HistoryGone, Store, StoreStopped, WriteConflict
 from kube_fairlead_apiserver.storage.table import undo
-from kube_fairlead_apiserver.storage.watching import Watcher
+from kube_fairlead_apiserver.storage.watchers import Watcher
 
 
 class GatedLog(MemoryLog):

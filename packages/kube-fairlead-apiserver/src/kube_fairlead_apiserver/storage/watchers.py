@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from kube_fairlead_apiserver.storage.records import Change, Entry
 from kube_fairlead_apiserver.storage.selection import Selection, classify
 
-__all__ = ["Dispatcher", "Notice", "Watcher", "WatcherIndex", "size_of_notice"]
+__all__ = ["Notice", "WatchDispatcher", "Watcher", "WatcherIndex", "size_of_notice"]
 
 # An event type, the object to show, and the change that shares its encoded frame (None for a bookmark).
 Notice = tuple[str, Entry | None, Change | None]
@@ -25,7 +25,7 @@ _WOKEN_AT_ONCE = 24
 _NOT_FILED: Mapping[Selection, Mapping[Watcher, None]] = {}
 
 
-class Dispatcher:
+class WatchDispatcher:
     """Wakes those for whom there is something, a few at a time, in the order in which it came."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class Watcher:
         self,
         selection: Selection,
         *,
-        dispatcher: Dispatcher,
+        dispatcher: WatchDispatcher,
         limit_bytes: int,
         since: int | None = None,
         history: Reader | None = None,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from kube_fairlead.api.selectors import FieldMatcher, FieldRequirement, parse_field_selector
-from kube_fairlead_apiserver.verbs import selecting
+from kube_fairlead_apiserver.verbs import selectors
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from kube_fairlead_apiserver.verbs import selecting
     ],
 )
 def test_the_first_field_with_one_value_is_looked_up(selector: str, expected: tuple[str, str] | None) -> None:
-    assert selecting._indexable(parse_field_selector(selector)) == expected
+    assert selectors._indexable(parse_field_selector(selector)) == expected
 
 
 def test_a_long_selector_is_read_a_fixed_number_of_times() -> None:
@@ -39,7 +39,7 @@ def test_a_long_selector_is_read_a_fixed_number_of_times() -> None:
                     yield requirement
 
         requirements = parse_field_selector(",".join(f"type!=a{i}" for i in range(count))).requirements
-        assert selecting._indexable(FieldMatcher(Counted(requirements))) is None
+        assert selectors._indexable(FieldMatcher(Counted(requirements))) is None
         return seen
 
     assert read(200) == 2 * read(100)

@@ -6,13 +6,13 @@ import asyncio
 
 from kube_fairlead.base.clock import Clock
 
-__all__ = ["Gathering"]
+__all__ = ["GroupCommit"]
 
 _MOST_SECONDS = 0.01
 _LEAST_SECONDS = 0.0005  # a disk that fast needs no help
 
 
-class Gathering:
+class GroupCommit:
     """Waits for those who write again as soon as they are answered.
 
     A commit costs the same for one write as for fifty. Were each begun as soon as the last one ended, a crowd would
