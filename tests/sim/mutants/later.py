@@ -14,7 +14,7 @@ from kube_fairlead.claimant import execution, publishing
 from kube_fairlead.election import term
 from kube_fairlead.lifecycle import claiming, decisions, offers, steps
 from kube_fairlead.lifecycle.drain import rollout
-from kube_fairlead_apiserver.schema import rules
+from kube_fairlead_apiserver.schema import validation_rules
 from tests.sim.mutants.registry import mutant
 
 # ---- order, progress and deadlines
@@ -50,7 +50,7 @@ def keeps_a_pending_event_that_is_deleted(patch: pytest.MonkeyPatch) -> None:
 @mutant("5")
 def lets_users_rewrite_a_deadline(patch: pytest.MonkeyPatch) -> None:
     """The server does not evaluate the rules of its kinds."""
-    patch.setattr(rules.RuleTree, "validate", lambda *_args, **_options: [])
+    patch.setattr(validation_rules.RuleTree, "validate", lambda *_args, **_options: [])
 
 
 # ---- leaders

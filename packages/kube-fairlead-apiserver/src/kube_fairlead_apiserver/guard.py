@@ -22,8 +22,8 @@ from kube_fairlead_apiserver.security.authorization import Authorization
 from kube_fairlead_apiserver.security.bootstrap_policy import bootstrap_policy, node_rules
 from kube_fairlead_apiserver.security.escalation import EscalationCheck
 from kube_fairlead_apiserver.security.impersonation import impersonate, read_impersonation
-from kube_fairlead_apiserver.security.nodegraph import NodeGraph
-from kube_fairlead_apiserver.security.nodes import NodeAuthorizer
+from kube_fairlead_apiserver.security.node_authorizer import NodeAuthorizer
+from kube_fairlead_apiserver.security.node_graph import NodeGraph
 from kube_fairlead_apiserver.security.pki.jose import TokenKey
 from kube_fairlead_apiserver.security.rbac import Policy, Rbac
 from kube_fairlead_apiserver.security.tokens import ServiceAccountTokens
@@ -90,8 +90,8 @@ def make_guard(
 
     def load_handlers() -> Handlers:
         # Not before the first request: a server is ready without.
-        from kube_fairlead_apiserver.reviews.access import AccessReviews
-        from kube_fairlead_apiserver.reviews.identity import IdentityReviews
+        from kube_fairlead_apiserver.reviews.access_reviews import AccessReviews
+        from kube_fairlead_apiserver.reviews.identity_reviews import IdentityReviews
         from kube_fairlead_apiserver.security.token_requests import TokenRequests
         from kube_fairlead_apiserver.subresources.token import token_handler
 

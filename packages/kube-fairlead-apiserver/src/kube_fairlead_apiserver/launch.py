@@ -15,7 +15,7 @@ from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead_apiserver.flowcontrol.filter import Budgets
 from kube_fairlead_apiserver.guard import make_guard
 from kube_fairlead_apiserver.http.server import HttpServer, listen, tls_context
-from kube_fairlead_apiserver.observing.audit import AuditLog
+from kube_fairlead_apiserver.observability.audit import AuditLog
 from kube_fairlead_apiserver.security.authentication import read_token_file
 from kube_fairlead_apiserver.security.files import close_to_others
 from kube_fairlead_apiserver.security.kubeconfig import Kubeconfig, KubeconfigFile

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
-from kube_fairlead_apiserver.observing.admission import AdmissionMetrics
+from kube_fairlead_apiserver.observability.admission_metrics import AdmissionMetrics
 
 __all__ = ["Chain"]
 

@@ -42,7 +42,7 @@ from kube_fairlead_apiserver.admission.webhooks.mutating import MutatingWebhooks
 from kube_fairlead_apiserver.admission.webhooks.sender import Sender, ServiceResolver
 from kube_fairlead_apiserver.admission.webhooks.services import StoredServices
 from kube_fairlead_apiserver.admission.webhooks.validating import ValidatingWebhooks
-from kube_fairlead_apiserver.observing.admission import AdmissionMetrics
+from kube_fairlead_apiserver.observability.admission_metrics import AdmissionMetrics
 from kube_fairlead_apiserver.registry.catalog import Catalog
 from kube_fairlead_apiserver.storage.store import Store
 

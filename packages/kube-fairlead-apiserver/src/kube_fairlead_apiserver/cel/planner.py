@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 
-from kube_fairlead_apiserver.cel import access, aggregates, calls, comparison, logic, loops, nodes, steps
+from kube_fairlead_apiserver.cel import aggregates, calls, comparison, field_access, logic, loops, nodes, steps
 from kube_fairlead_apiserver.cel.steps import Step
 
 __all__ = ["Plan", "plan"]
@@ -61,7 +61,7 @@ class _Planner:
             case nodes.Select():
                 if isinstance(node.operand, nodes.Ident) and not node.field:
                     return self._ident(node.operand)
-                return access.select(self, node)
+                return field_access.select(self, node)
             case nodes.Call():
                 return self._call(node)
             case nodes.ListLiteral():
@@ -100,8 +100,8 @@ _SPECIAL: dict[str, Callable[[steps.Planner, nodes.Call], Step]] = {
     "_||_": logic.disjunction,
     "_?_:_": logic.conditional,
     "!_": logic.negation,
-    "_[_]": access.index,
-    "_[?_]": access.optional_index,
+    "_[_]": field_access.index,
+    "_[?_]": field_access.optional_index,
     "_==_": comparison.equal,
     "_!=_": comparison.not_equal,
     "_<_": comparison.ordering,
@@ -109,6 +109,6 @@ _SPECIAL: dict[str, Callable[[steps.Planner, nodes.Call], Step]] = {
     "_>_": comparison.ordering,
     "_>=_": comparison.ordering,
     "@in": comparison.containment,
-    "or": access.optional_or,
-    "orValue": access.optional_or_value,
+    "or": field_access.optional_or,
+    "orValue": field_access.optional_or_value,
 }

@@ -29,7 +29,7 @@ from kube_fairlead_apiserver.schema.model import Node, compile_schema
 from kube_fairlead_apiserver.schema.pruning import prune
 
 if TYPE_CHECKING:
-    from kube_fairlead_apiserver.schema.rules import RuleTree
+    from kube_fairlead_apiserver.schema.validation_rules import RuleTree
 
 __all__ = [
     "CustomResourceKind",
@@ -142,11 +142,11 @@ class CustomResourceKind(msgspec.Struct, frozen=True):
     def _with_rules(
         self, errors: list[FieldError], obj: Json, old: Json | None, warnings: list[str] | None
     ) -> list[FieldError]:
-        rules = self.rules
-        if rules is None:
+        validation_rules = self.rules
+        if validation_rules is None:
             return errors
         blocked = validation.blocks_rules(errors)
-        return errors + ([blocked] if blocked else rules.validate(obj, old=old, warnings=warnings))
+        return errors + ([blocked] if blocked else validation_rules.validate(obj, old=old, warnings=warnings))
 
     def _validate_scale(self, obj: Json, *, spec: bool) -> list[FieldError]:
         if self.scale is None:
@@ -287,9 +287,11 @@ def _compile(crd: Json, version: Json) -> CustomResourceKind:
 
 
 def _compile_rules(node: Node) -> RuleTree | None:
-    from kube_fairlead_apiserver.schema import rules  # brings in CEL, which a server without custom kinds never needs
+    from kube_fairlead_apiserver.schema import (
+        validation_rules,  # brings in CEL, which a server without custom kinds never needs
+    )
 
-    return rules.compile_rules(node)
+    return validation_rules.compile_rules(node)
 
 
 def _scale(scale: Json | None) -> ScalePaths | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.crd.rules import RuleContext
+from kube_fairlead_apiserver.crd.rule_validation import RuleContext
 from kube_fairlead_apiserver.crd.structural import conversion_problem, is_set
 from kube_fairlead_apiserver.schema.field_paths import resolve_field_path
 from kube_fairlead_apiserver.schema.model import compile_schema

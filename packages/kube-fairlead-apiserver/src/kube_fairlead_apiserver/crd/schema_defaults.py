@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath, aggregate
-from kube_fairlead_apiserver.schema import rules
+from kube_fairlead_apiserver.schema import validation_rules
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 from kube_fairlead_apiserver.schema.embedded import coerce_embedded, validate_embedded
 from kube_fairlead_apiserver.schema.model import Node
@@ -100,6 +100,6 @@ def _values(node: Node, path: FieldPath, place: _Place) -> Iterator[FieldError]:
     if not errors:
         # A default must pass as a value that is already there and as one that appears.
         resource = node is place.root
-        errors = rules.validate_rules(node, node.default, path, old=node.default, root=resource)
-        errors = errors or rules.validate_rules(node, node.default, path, root=resource)
+        errors = validation_rules.validate_rules(node, node.default, path, old=node.default, root=resource)
+        errors = errors or validation_rules.validate_rules(node, node.default, path, root=resource)
     yield from errors

@@ -25,7 +25,7 @@ from kube_fairlead_apiserver.crd.conditions import (
     is_protected_group,
 )
 from kube_fairlead_apiserver.crd.reading import read_schema
-from kube_fairlead_apiserver.crd.rules import RuleContext
+from kube_fairlead_apiserver.crd.rule_validation import RuleContext
 from kube_fairlead_apiserver.crd.schema_defaults import validate_defaults
 from kube_fairlead_apiserver.crd.spec_parts import (
     validate_columns,

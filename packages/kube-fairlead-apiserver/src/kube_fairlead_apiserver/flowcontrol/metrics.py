@@ -7,7 +7,7 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/util/flowcontrol/metrics/metrics.go,
 from __future__ import annotations
 
 from kube_fairlead_apiserver.flowcontrol.queues import Queues, Refusal
-from kube_fairlead_apiserver.observing.series import CounterSeries, Family, HistogramSeries
+from kube_fairlead_apiserver.observability.series import CounterSeries, Family, HistogramSeries
 
 __all__ = ["FlowMetrics", "LevelMetrics"]
 

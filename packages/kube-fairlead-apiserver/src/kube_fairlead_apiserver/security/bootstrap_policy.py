@@ -12,7 +12,7 @@ import pathlib
 from typing import Any
 
 from kube_fairlead_apiserver.security.rbac import aggregated_rules
-from kube_fairlead_apiserver.security.rules import Rule
+from kube_fairlead_apiserver.security.rbac_rules import Rule
 
 __all__ = ["bootstrap_policy", "node_rules"]
 

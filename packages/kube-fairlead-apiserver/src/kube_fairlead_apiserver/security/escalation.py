@@ -20,9 +20,9 @@ from kube_fairlead.api.gvk import GroupResource
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.security import identities
 from kube_fairlead_apiserver.security.authorization import Authorization
-from kube_fairlead_apiserver.security.coverage import TooManyCombinations, uncovered
 from kube_fairlead_apiserver.security.rbac import Rbac
-from kube_fairlead_apiserver.security.rules import Rule, describe
+from kube_fairlead_apiserver.security.rbac_coverage import TooManyCombinations, uncovered
+from kube_fairlead_apiserver.security.rbac_rules import Rule, describe
 
 __all__ = ["EscalationCheck"]
 

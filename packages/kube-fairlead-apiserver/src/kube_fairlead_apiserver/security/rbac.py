@@ -19,7 +19,7 @@ from kube_fairlead.api import errors, golang, selectors
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.security import identities
 from kube_fairlead_apiserver.security.authorization import Decision
-from kube_fairlead_apiserver.security.rules import Rule, RuleSet
+from kube_fairlead_apiserver.security.rbac_rules import Rule, RuleSet
 
 __all__ = ["Policy", "Rbac", "ResolvedRules", "aggregated_rules"]
 

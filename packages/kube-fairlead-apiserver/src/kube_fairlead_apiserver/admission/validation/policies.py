@@ -14,7 +14,7 @@ from kube_fairlead.api.gvk import GroupVersion
 from kube_fairlead.api.validation.selectors import validate_label_selector
 from kube_fairlead_apiserver.admission.expressions.compilation import Composer
 from kube_fairlead_apiserver.admission.expressions.environments import environment
-from kube_fairlead_apiserver.admission.validation.rules import (
+from kube_fairlead_apiserver.admission.validation.match_constraints import (
     one_of,
     validate_match_conditions,
     validate_match_resources,

@@ -13,7 +13,11 @@ from typing import Any
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.validation.selectors import validate_label_selector
-from kube_fairlead_apiserver.admission.validation.rules import one_of, validate_match_conditions, validate_rule
+from kube_fairlead_apiserver.admission.validation.match_constraints import (
+    one_of,
+    validate_match_conditions,
+    validate_rule,
+)
 
 __all__ = ["validate_webhook_configuration"]
 

@@ -15,7 +15,7 @@ from kube_fairlead_apiserver.admission.objects import Objects
 from kube_fairlead_apiserver.admission.webhooks.calling import Caller, CallFailed, denial
 from kube_fairlead_apiserver.admission.webhooks.hooks import GROUP, Webhook, read_hooks, target_of
 from kube_fairlead_apiserver.admission.webhooks.review import Verdict
-from kube_fairlead_apiserver.observing.admission import AdmissionMetrics
+from kube_fairlead_apiserver.observability.admission_metrics import AdmissionMetrics
 from kube_fairlead_apiserver.registry.resource import Resource
 
 if TYPE_CHECKING:

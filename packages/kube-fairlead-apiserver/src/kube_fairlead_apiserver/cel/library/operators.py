@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kube_fairlead_apiserver.cel import access, arithmetic, equality, types, values
+from kube_fairlead_apiserver.cel import arithmetic, equality, field_access, types, values
 from kube_fairlead_apiserver.cel.declarations import Library, Overload, function, member
 from kube_fairlead_apiserver.cel.library import costs
 from kube_fairlead_apiserver.cel.types import (
@@ -81,8 +81,8 @@ OPERATORS = Library(
         function("_-_", (TIMESTAMP, TIMESTAMP), DURATION, arithmetic.subtract_timestamp),
         function("_-_", (UINT, UINT), UINT, arithmetic.subtract_uint),
         *(overload for symbol in ("<", "<=", ">", ">=") for overload in _orderings(symbol)),
-        function("_[_]", (list_of(_A), INT), _A, access.index_value),
-        function("_[_]", (map_of(_A, _B), _A), _B, access.index_value),
+        function("_[_]", (list_of(_A), INT), _A, field_access.index_value),
+        function("_[_]", (map_of(_A, _B), _A), _B, field_access.index_value),
         function("@in", (_A, list_of(_A)), BOOL, _planned),
         function("@in", (_A, map_of(_A, _B)), BOOL, _planned),
         *(function("size", (each,), INT, _size) for each in _SIZED),

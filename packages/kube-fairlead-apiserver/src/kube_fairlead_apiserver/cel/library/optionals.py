@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kube_fairlead_apiserver.cel import access, errors, macros, types, values
+from kube_fairlead_apiserver.cel import errors, field_access, macros, types, values
 from kube_fairlead_apiserver.cel.declarations import Library, function, member
 from kube_fairlead_apiserver.cel.types import BOOL, INT, list_of, map_of, optional_of, parameter
 from kube_fairlead_apiserver.cel.values import NONE, Optional
@@ -66,8 +66,8 @@ OPTIONALS = Library(
         function("_[?_]", (optional_of(list_of(_V)), INT), _MAYBE, _planned),
         function("_[?_]", (map_of(_K, _V), _K), _MAYBE, _planned),
         function("_[?_]", (optional_of(map_of(_K, _V)), _K), _MAYBE, _planned),
-        function("_[_]", (optional_of(list_of(_V)), INT), _MAYBE, access.index_value),
-        function("_[_]", (optional_of(map_of(_K, _V)), _K), _MAYBE, access.index_value),
+        function("_[_]", (optional_of(list_of(_V)), INT), _MAYBE, field_access.index_value),
+        function("_[_]", (optional_of(map_of(_K, _V)), _K), _MAYBE, field_access.index_value),
         member("first", (list_of(_V),), _MAYBE, lambda elements: Optional(elements[0]) if elements else NONE),
         member("last", (list_of(_V),), _MAYBE, lambda elements: Optional(elements[-1]) if elements else NONE),
     ),

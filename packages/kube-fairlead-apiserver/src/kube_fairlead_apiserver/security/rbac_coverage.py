@@ -14,7 +14,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kube_fairlead_apiserver.security.rules import Rule
+from kube_fairlead_apiserver.security.rbac_rules import Rule
 
 __all__ = ["MAX_COMBINATIONS", "MAX_PARTS", "MAX_TEXT", "TooManyCombinations", "uncovered"]
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from tests.unit.security.test_rules import QUESTIONS, RULES, rule
 
 from kube_fairlead_apiserver.attributes import Attributes
-from kube_fairlead_apiserver.security import coverage
-from kube_fairlead_apiserver.security.coverage import TooManyCombinations, uncovered
-from kube_fairlead_apiserver.security.rules import Rule, RuleSet, describe
+from kube_fairlead_apiserver.security import rbac_coverage
+from kube_fairlead_apiserver.security.rbac_coverage import TooManyCombinations, uncovered
+from kube_fairlead_apiserver.security.rbac_rules import Rule, RuleSet, describe
 
 
 @given(RULES, RULES, QUESTIONS)
@@ -75,14 +75,14 @@ def test_many_rules_against_many_are_found_by_their_values(monkeypatch: pytest.M
     def spent(count: int) -> int:
         rules = [rule("get", f"r{number}", names=f"n{number}") for number in range(count)]
         found: list[int] = []
-        spend = coverage._Held._spend
+        spend = rbac_coverage._Held._spend
 
         def counting(held: Any, combinations: int) -> None:
             found.append(combinations)
             spend(held, combinations)
 
         with monkeypatch.context() as patched:
-            patched.setattr(coverage._Held, "_spend", counting)
+            patched.setattr(rbac_coverage._Held, "_spend", counting)
             assert uncovered(rules, rules) == []
         return sum(found)
 

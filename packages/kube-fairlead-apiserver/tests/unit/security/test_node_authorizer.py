@@ -7,8 +7,8 @@ import pytest
 from kube_fairlead.api.selectors import parse_field_selector
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.security.bootstrap_policy import node_rules
-from kube_fairlead_apiserver.security.nodegraph import NodeGraph
-from kube_fairlead_apiserver.security.nodes import NodeAuthorizer
+from kube_fairlead_apiserver.security.node_authorizer import NodeAuthorizer
+from kube_fairlead_apiserver.security.node_graph import NodeGraph
 from kube_fairlead_apiserver.security.tokens import Lookup
 
 Json = dict[str, Any]

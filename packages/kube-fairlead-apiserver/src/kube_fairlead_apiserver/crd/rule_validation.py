@@ -18,7 +18,7 @@ from kube_fairlead_apiserver.crd import call_costs, sizes
 from kube_fairlead_apiserver.crd.estimates import COST_MAX, add, multiply
 from kube_fairlead_apiserver.schema import expression_types
 from kube_fairlead_apiserver.schema.model import compile_schema
-from kube_fairlead_apiserver.schema.rules import Rule, compile_rule_list, rule_environments
+from kube_fairlead_apiserver.schema.validation_rules import Rule, compile_rule_list, rule_environments
 
 __all__ = ["RuleContext", "TotalCost"]
 

@@ -4,7 +4,7 @@ import prometheus_client
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kube_fairlead_apiserver.observing.series import CounterSeries, Family, HistogramSeries
+from kube_fairlead_apiserver.observability.series import CounterSeries, Family, HistogramSeries
 
 BOUNDS = (0.005, 1, 2.5)
 

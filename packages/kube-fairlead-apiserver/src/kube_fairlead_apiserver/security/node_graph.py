@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from kube_fairlead_apiserver.security.nodeneeds import Reference, pod_needs, volume_secrets
+from kube_fairlead_apiserver.security.node_references import Reference, pod_needs, volume_secrets
 from kube_fairlead_apiserver.security.tokens import Lookup
 
 __all__ = ["NodeGraph"]

@@ -6,7 +6,7 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/metrics/metrics.go
 from __future__ import annotations
 
 from kube_fairlead.base.clock import Clock
-from kube_fairlead_apiserver.observing.series import CounterSeries, Family, HistogramSeries
+from kube_fairlead_apiserver.observability.series import CounterSeries, Family, HistogramSeries
 
 __all__ = ["AdmissionMetrics"]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
-from kube_fairlead_apiserver.security.rules import Rule, RuleSet
+from kube_fairlead_apiserver.security.rbac_rules import Rule, RuleSet
 
 USER = UserInfo("u")
 

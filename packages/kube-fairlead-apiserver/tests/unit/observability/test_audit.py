@@ -6,7 +6,7 @@ from pathlib import Path
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.http.messages import Query, Request, Response
-from kube_fairlead_apiserver.observing.audit import AuditLog
+from kube_fairlead_apiserver.observability.audit import AuditLog
 from kube_fairlead_apiserver.routing import read_request
 from tests.smalldisk import fill, small_disk
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kube_fairlead_apiserver.security.nodegraph import NodeGraph
-from kube_fairlead_apiserver.security.nodeneeds import Reference
+from kube_fairlead_apiserver.security.node_graph import NodeGraph
+from kube_fairlead_apiserver.security.node_references import Reference
 
 Json = dict[str, Any]
 

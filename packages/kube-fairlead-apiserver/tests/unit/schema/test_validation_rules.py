@@ -6,7 +6,7 @@ import pytest
 
 from kube_fairlead.api.fielderrors import FieldPath
 from kube_fairlead_apiserver.schema.model import compile_schema
-from kube_fairlead_apiserver.schema.rules import RuleTree, compile_rules, validate_rules
+from kube_fairlead_apiserver.schema.validation_rules import RuleTree, compile_rules, validate_rules
 
 
 def _rule(text: str, **more: Any) -> dict[str, Any]:

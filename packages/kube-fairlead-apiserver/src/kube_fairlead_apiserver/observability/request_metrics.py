@@ -10,7 +10,7 @@ import msgspec
 from kube_fairlead.base.clock import Clock
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.http.messages import Request, Response
-from kube_fairlead_apiserver.observing.series import CounterSeries, Family, HistogramSeries
+from kube_fairlead_apiserver.observability.series import CounterSeries, Family, HistogramSeries
 from kube_fairlead_apiserver.registry.catalog import Catalog
 from kube_fairlead_apiserver.routing import RequestInfo
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from kube_fairlead_apiserver.attributes import Attributes
 from kube_fairlead_apiserver.security import identities
 from kube_fairlead_apiserver.security.authorization import Decision
-from kube_fairlead_apiserver.security.nodegraph import NodeGraph
-from kube_fairlead_apiserver.security.nodeneeds import Reference
-from kube_fairlead_apiserver.security.rules import Rule, RuleSet
+from kube_fairlead_apiserver.security.node_graph import NodeGraph
+from kube_fairlead_apiserver.security.node_references import Reference
+from kube_fairlead_apiserver.security.rbac_rules import Rule, RuleSet
 from kube_fairlead_apiserver.security.tokens import Lookup
 
 __all__ = ["NodeAuthorizer"]
