@@ -14,7 +14,7 @@ from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.guard import make_guard
 from kube_fairlead_apiserver.security.pki.authority import Authority
-from kube_fairlead_apiserver.security.pki.signing import SigningKey
+from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
 from kube_fairlead_apiserver.server import ApiServer, World
 from kube_fairlead_apiserver.storage.interface import Log
 from kube_fairlead_apiserver.storage.memory import MemoryLog

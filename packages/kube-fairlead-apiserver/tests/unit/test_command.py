@@ -63,7 +63,7 @@ NOT_YET = (
     "kube_fairlead_apiserver.cel.environment",
     "kube_fairlead_apiserver.handlers",
     "kube_fairlead_apiserver.openapi.documents",
-    "kube_fairlead_apiserver.patch.apply.applying",
+    "kube_fairlead_apiserver.patch.apply.server_side_apply",
     "kube_fairlead_apiserver.printers",
     "importlib.resources",
     "re2",

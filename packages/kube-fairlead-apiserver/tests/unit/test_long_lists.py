@@ -9,11 +9,11 @@ import pytest
 
 from kube_fairlead.api.fielderrors import FieldPath
 from kube_fairlead_apiserver.admission.builtin.service_ports import give_ports
-from kube_fairlead_apiserver.admission.policies import typechecking
+from kube_fairlead_apiserver.admission.policies import type_check
 from kube_fairlead_apiserver.admission.validation import policies
 from kube_fairlead_apiserver.crd import openapi, spec_parts
 from kube_fairlead_apiserver.registry.catalog import Catalog
-from kube_fairlead_apiserver.registry.strategies import certificates, failurepolicy, podvalidation
+from kube_fairlead_apiserver.registry.strategies import certificates, pod_failure_policy, pod_validation
 
 PATH = FieldPath("x")
 
@@ -70,7 +70,7 @@ def actions(counter: Counter, count: int) -> list[Any]:
 
 def exit_codes(counter: Counter, count: int) -> list[Any]:
     values = [*map(counter.number, range(1, count)), count - 1]
-    problems = failurepolicy._validate_exit_codes({"operator": "In", "values": values}, {}, PATH)
+    problems = pod_failure_policy._validate_exit_codes({"operator": "In", "values": values}, {}, PATH)
     return [problem for problem in problems if "Duplicate" in str(problem)]
 
 
@@ -79,7 +79,7 @@ def tolerations(counter: Counter, count: int) -> list[Any]:
         [{"key": counter.text(number), "operator": "Exists"} for number in order]
         for order in (range(count + 1), reversed(range(count)))
     )
-    return podvalidation._tolerations_kept({"tolerations": new}, {"tolerations": old}, PATH)
+    return pod_validation._tolerations_kept({"tolerations": new}, {"tolerations": old}, PATH)
 
 
 def node_ports(counter: Counter, count: int) -> list[Any]:
@@ -115,5 +115,5 @@ def test_the_combinations_of_a_policy_rule_are_not_listed() -> None:
     catalog = Counted()
     many = [str(number) for number in range(30)]
     rule = {"apiGroups": many, "apiVersions": many, "resources": many}
-    assert typechecking._kinds({"matchConstraints": {"resourceRules": [rule]}}, catalog) == []
+    assert type_check._kinds({"matchConstraints": {"resourceRules": [rule]}}, catalog) == []
     assert catalog.looks < 100

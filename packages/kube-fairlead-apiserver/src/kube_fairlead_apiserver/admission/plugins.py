@@ -37,7 +37,7 @@ from kube_fairlead_apiserver.admission.builtin.taint_nodes import TaintNodesByCo
 from kube_fairlead_apiserver.admission.chain import Chain
 from kube_fairlead_apiserver.admission.objects import Objects
 from kube_fairlead_apiserver.admission.policies.plugin import ValidatingPolicies
-from kube_fairlead_apiserver.admission.webhooks.calling import Caller
+from kube_fairlead_apiserver.admission.webhooks.caller import Caller
 from kube_fairlead_apiserver.admission.webhooks.mutating import MutatingWebhooks
 from kube_fairlead_apiserver.admission.webhooks.sender import Sender, ServiceResolver
 from kube_fairlead_apiserver.admission.webhooks.services import StoredServices

@@ -44,7 +44,7 @@ class PolicyStatusController:
         if policy is None or _is_checked(policy):
             return None
         # Here, because a server without policies never needs to read an expression.
-        from kube_fairlead_apiserver.admission.policies.typechecking import type_warnings
+        from kube_fairlead_apiserver.admission.policies.type_check import type_warnings
 
         def write(current: Json) -> None:
             if not _is_checked(current):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.crd.printing import Columns
-from kube_fairlead_apiserver.crd.reading import read_schema
+from kube_fairlead_apiserver.crd.printer_columns import Columns
+from kube_fairlead_apiserver.crd.schema_decoder import read_schema
 from kube_fairlead_apiserver.jsonpath import print_value
 from kube_fairlead_apiserver.schema import validation
 from kube_fairlead_apiserver.schema.correlation import Pair

@@ -24,8 +24,8 @@ from kube_fairlead_apiserver.crd.conditions import (
     is_established,
     is_protected_group,
 )
-from kube_fairlead_apiserver.crd.reading import read_schema
 from kube_fairlead_apiserver.crd.rule_validation import RuleContext
+from kube_fairlead_apiserver.crd.schema_decoder import read_schema
 from kube_fairlead_apiserver.crd.schema_defaults import validate_defaults
 from kube_fairlead_apiserver.crd.spec_parts import (
     validate_columns,

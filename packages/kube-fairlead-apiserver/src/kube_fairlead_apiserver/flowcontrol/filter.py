@@ -17,7 +17,7 @@ from kube_fairlead.api import errors
 from kube_fairlead.base.clock import Clock
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.flowcontrol.metrics import FlowMetrics
-from kube_fairlead_apiserver.flowcontrol.pacing import Pacer, Step, UserShare
+from kube_fairlead_apiserver.flowcontrol.pacer import Pacer, Step, UserShare
 from kube_fairlead_apiserver.flowcontrol.queues import Limits, Phase, Queues, Ticket
 from kube_fairlead_apiserver.http.messages import MAX_BODY_BYTES, Request, Response
 from kube_fairlead_apiserver.routing import RequestInfo

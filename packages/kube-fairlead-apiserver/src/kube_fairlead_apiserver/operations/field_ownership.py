@@ -16,7 +16,7 @@ from kube_fairlead_apiserver.admission.versions import convert
 from kube_fairlead_apiserver.operations.core import Core, Json, WriteOptions
 from kube_fairlead_apiserver.patch.apply import managers
 from kube_fairlead_apiserver.patch.apply.elements import MalformedFieldsError
-from kube_fairlead_apiserver.patch.apply.tracking import track_update
+from kube_fairlead_apiserver.patch.apply.update_tracking import track_update
 from kube_fairlead_apiserver.patch.apply.versions import Version
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.schema.conformance import Unfit, conform
@@ -89,7 +89,7 @@ def _apply(
     force: bool,
     subresource: str,
 ) -> Json:
-    from kube_fairlead_apiserver.patch.apply.applying import (
+    from kube_fairlead_apiserver.patch.apply.server_side_apply import (
         apply,  # the server itself applies nothing: it starts without
     )
 

@@ -14,7 +14,7 @@ import msgspec
 
 from kube_fairlead.api import selectors, time
 from kube_fairlead.api.quantity import Quantity, QuantityError
-from kube_fairlead_apiserver.crd.printing import human_duration
+from kube_fairlead_apiserver.crd.printer_columns import human_duration
 
 __all__ = [
     "NONE",

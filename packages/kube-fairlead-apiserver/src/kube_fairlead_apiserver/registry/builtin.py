@@ -6,11 +6,11 @@ import functools
 from typing import Final
 
 from kube_fairlead.api.gvk import GroupKind, GroupVersionKind
-from kube_fairlead_apiserver.registry.autoscalers import AUTOSCALER_CONVERSION, default_served
-from kube_fairlead_apiserver.registry.events import EVENT_CONVERSION, EVENT_FIELD_ALIASES
+from kube_fairlead_apiserver.registry.autoscaler_conversion import AUTOSCALER_CONVERSION, default_served
+from kube_fairlead_apiserver.registry.event_conversion import EVENT_CONVERSION, EVENT_FIELD_ALIASES
 from kube_fairlead_apiserver.registry.resource import Resource, Subresource
+from kube_fairlead_apiserver.registry.strategies.by_resource import strategy_for
 from kube_fairlead_apiserver.registry.strategies.converted import ConvertedStrategy
-from kube_fairlead_apiserver.registry.strategies.table import strategy_for
 from kube_fairlead_apiserver.schema.model import ANYTHING, Node
 from kube_fairlead_apiserver.types import resources, schemas
 

@@ -1,7 +1,7 @@
 """Validating a value against a schema, with Kubernetes' field errors.
 
-Nearly every object is valid, so a compiled yes-or-no check answers first (`checking`); only after a no is the value
-walked again for the exact errors (`explaining`). On update, what was wrong before and has not changed is excused
+Nearly every object is valid, so a compiled yes-or-no check runs first (`fast_validation`). Only an invalid value is
+walked again for the exact errors (`detailed_validation`). On update, an invalid value that has not changed is accepted
 (ratcheting): a schema that became stricter must not block unrelated changes.
 
 Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/validation/validation.go,
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from kube_fairlead.api.fielderrors import ErrorType, FieldError, FieldPath
-from kube_fairlead_apiserver.schema import checking, effort, embedded, explaining, lists
+from kube_fairlead_apiserver.schema import detailed_validation, effort, embedded, fast_validation, lists
 from kube_fairlead_apiserver.schema.correlation import Pair
 from kube_fairlead_apiserver.schema.model import Node
 
@@ -58,9 +58,9 @@ def validate_schema(node: Node, value: Any, path: FieldPath, pair: Pair | None =
     """The OpenAPI part alone."""
     try:
         with effort.limited():
-            if checking.checker(node)(value):
+            if fast_validation.checker(node)(value):
                 return []
-            return list(explaining.explain(node, "", value, path, pair).errors.values())
+            return list(detailed_validation.explain(node, "", value, path, pair).errors.values())
     except effort.TooCostly:
         return [FieldError.forbidden(path, _TOO_COSTLY)]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_fairlead.api.fielderrors import FieldPath
-from kube_fairlead_apiserver.schema import checking, explaining, lists, validation
+from kube_fairlead_apiserver.schema import detailed_validation, fast_validation, lists, validation
 from kube_fairlead_apiserver.schema.correlation import Pair
 from kube_fairlead_apiserver.schema.model import compile_schema
 
@@ -292,13 +292,15 @@ _kubernetes = st.recursive(
 @given(_kubernetes, _values)
 def test_the_fast_check_and_the_explanation_agree(schema: dict[str, Any], value: Any) -> None:
     node = compile_schema(schema)
-    assert checking.checker(node)(value) == (not explaining.explain(node, "", value, FieldPath()).errors)
+    assert fast_validation.checker(node)(value) == (
+        not detailed_validation.explain(node, "", value, FieldPath()).errors
+    )
 
 
 @given(_plain, _values)
 def test_plain_json_schema_means_what_json_schema_says(schema: dict[str, Any], value: Any) -> None:
     reference = {"$schema": "http://json-schema.org/draft-07/schema#", **_with_null(schema)}
-    assert checking.checker(compile_schema(schema))(value) == jsonschema_rs.is_valid(reference, value)
+    assert fast_validation.checker(compile_schema(schema))(value) == jsonschema_rs.is_valid(reference, value)
 
 
 def _with_null(schema: dict[str, Any]) -> dict[str, Any]:

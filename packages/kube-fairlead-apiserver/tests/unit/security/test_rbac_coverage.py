@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests.unit.security.test_rules import QUESTIONS, RULES, rule
+from tests.unit.security.test_rbac_rules import QUESTIONS, RULES, rule
 
 from kube_fairlead_apiserver.attributes import Attributes
 from kube_fairlead_apiserver.security import rbac_coverage

@@ -14,7 +14,7 @@ from kube_fairlead.base.identity import RandomIds
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.security.pki.jose import from_base64url
-from kube_fairlead_apiserver.security.pki.signing import SigningKey
+from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
 from kube_fairlead_apiserver.security.token_requests import TokenRequests, review_token
 from kube_fairlead_apiserver.security.tokens import ServiceAccountTokens, Verified
 

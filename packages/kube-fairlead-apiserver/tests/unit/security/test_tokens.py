@@ -12,7 +12,7 @@ from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.identity import RandomIds
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead_apiserver.security.pki.jose import base64url, from_base64url
-from kube_fairlead_apiserver.security.pki.signing import SigningKey
+from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
 from kube_fairlead_apiserver.security.tokens import Binding, InvalidToken, ServiceAccountTokens
 
 Json = dict[str, Any]

@@ -12,7 +12,7 @@ from typing import Any
 
 from kube_fairlead_apiserver.admission.expressions.compilation import Composer, Expression
 from kube_fairlead_apiserver.admission.expressions.environments import environment
-from kube_fairlead_apiserver.admission.matching import Criteria
+from kube_fairlead_apiserver.admission.match_criteria import Criteria
 from kube_fairlead_apiserver.cel import types
 
 __all__ = ["AuditAnnotation", "Binding", "Policy", "Validation", "compile_policy", "read_binding"]

@@ -15,7 +15,7 @@ import msgspec
 from kube_fairlead.api import errors
 from kube_fairlead.api.gvk import GroupResource
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
-from kube_fairlead_apiserver.admission.matching import Criteria, UnusableCriteria, is_configuration
+from kube_fairlead_apiserver.admission.match_criteria import Criteria, UnusableCriteria, is_configuration
 from kube_fairlead_apiserver.admission.objects import Objects
 from kube_fairlead_apiserver.admission.policies.parameters import Parameters, PolicyUnusable
 from kube_fairlead_apiserver.registry.resource import Resource

@@ -15,8 +15,8 @@ from kube_fairlead.api import errors, golang
 from kube_fairlead.api.gvk import GroupVersionKind
 from kube_fairlead_apiserver.admission.interface import Operation, Reinvocation
 from kube_fairlead_apiserver.admission.versions import convert
-from kube_fairlead_apiserver.admission.webhooks.calling import CallFailed
-from kube_fairlead_apiserver.admission.webhooks.hooks import Webhook
+from kube_fairlead_apiserver.admission.webhooks.caller import CallFailed
+from kube_fairlead_apiserver.admission.webhooks.configuration import Webhook
 from kube_fairlead_apiserver.admission.webhooks.plugin import WebhookPlugin
 from kube_fairlead_apiserver.admission.webhooks.review import Verdict
 from kube_fairlead_apiserver.patch.json_patch import apply_json_patch

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, ClassVar
 from kube_fairlead.api import errors
 from kube_fairlead.base import logs
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
-from kube_fairlead_apiserver.admission.matching import is_configuration
+from kube_fairlead_apiserver.admission.match_criteria import is_configuration
 from kube_fairlead_apiserver.admission.objects import Objects
-from kube_fairlead_apiserver.admission.webhooks.calling import Caller, CallFailed, denial
-from kube_fairlead_apiserver.admission.webhooks.hooks import GROUP, Webhook, read_hooks, target_of
+from kube_fairlead_apiserver.admission.webhooks.caller import Caller, CallFailed, denial
+from kube_fairlead_apiserver.admission.webhooks.configuration import GROUP, Webhook, read_hooks, target_of
 from kube_fairlead_apiserver.admission.webhooks.review import Verdict
 from kube_fairlead_apiserver.observability.admission_metrics import AdmissionMetrics
 from kube_fairlead_apiserver.registry.resource import Resource

@@ -8,8 +8,8 @@ from __future__ import annotations
 from kube_fairlead.api import errors
 from kube_fairlead.base.tasks import TaskScope
 from kube_fairlead_apiserver.admission.interface import Operation
-from kube_fairlead_apiserver.admission.webhooks.calling import CallFailed
-from kube_fairlead_apiserver.admission.webhooks.hooks import Webhook
+from kube_fairlead_apiserver.admission.webhooks.caller import CallFailed
+from kube_fairlead_apiserver.admission.webhooks.configuration import Webhook
 from kube_fairlead_apiserver.admission.webhooks.plugin import WebhookPlugin
 from kube_fairlead_apiserver.registry.resource import Resource
 

@@ -2,7 +2,7 @@
 
 Read `fieldset` first: a set of fields is the plain JSON that `managedFields` holds on the wire, so nothing is parsed
 or rebuilt on the way. `relations` says how the schema divides an object into fields; `extraction`, `comparison`,
-`merging` and `validation` walk object and schema together; `managers` keeps the entries. `tracking.track_update`
-serves create, update and the other patches, `applying.apply` serves server-side apply. Nothing here knows requests,
+`merge` and `validation` walk object and schema together; `managers` keeps the entries. `update_tracking`
+serves create, update and the other patches, `server_side_apply` serves server-side apply. Nothing here knows requests,
 storage, admission or defaults.
 """

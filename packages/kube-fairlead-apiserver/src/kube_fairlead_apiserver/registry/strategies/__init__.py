@@ -1,1 +1,1 @@
-"""The rules of each built-in kind, a file per family. `builtin.STRATEGIES` is the one table that names them all."""
+"""The strategies of the built-in kinds, a file per family. `by_resource` maps each resource to its strategy."""

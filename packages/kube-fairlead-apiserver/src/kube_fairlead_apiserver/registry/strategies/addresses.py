@@ -10,7 +10,7 @@ import ipaddress
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.strategies import field_checks
 
 __all__ = ["Range", "no_range", "read_range", "validate_address", "validate_endpoint_address", "validate_range"]
 
@@ -19,7 +19,7 @@ Range = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 def validate_address(text: str, path: FieldPath) -> list[FieldError]:
     """One address."""
-    return checks.complaints(path, text, names.ip_address(text))
+    return field_checks.complaints(path, text, names.ip_address(text))
 
 
 def read_range(text: str) -> Range | None:

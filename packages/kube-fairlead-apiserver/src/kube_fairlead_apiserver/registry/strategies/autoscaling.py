@@ -14,8 +14,8 @@ from typing import Any, Final
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.quantity import Quantity, QuantityError
-from kube_fairlead_apiserver.registry.autoscalers import drop_carried
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.autoscaler_conversion import drop_carried
+from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
@@ -109,7 +109,7 @@ def _validate_target(target: Json, path: FieldPath, *, grouped: bool) -> list[Fi
     for field in ("kind", "name"):
         value = target.get(field) or ""
         if value:
-            problems += checks.complaints(path.child(field), value, names.path_segment_name(value))
+            problems += field_checks.complaints(path.child(field), value, names.path_segment_name(value))
         else:
             problems.append(FieldError.required(path.child(field), ""))
     version = target.get("apiVersion") or ""
@@ -207,7 +207,7 @@ def _validate_rules(rules: Json, path: FieldPath) -> list[FieldError]:
         problems.append(FieldError.invalid(at, window, "must be greater than or equal to zero"))
     if window is not None and window > _MAX_WINDOW:
         problems.append(FieldError.invalid(at, window, f"must be less than or equal to {_MAX_WINDOW}"))
-    problems += checks.one_of(rules, path, "selectPolicy", ("Disabled", "Max", "Min"))
+    problems += field_checks.one_of(rules, path, "selectPolicy", ("Disabled", "Max", "Min"))
     policies = rules.get("policies") or []
     if not policies:
         problems.append(FieldError.required(path.child("policies"), "must specify at least one Policy"))

@@ -20,9 +20,9 @@ from typing import ClassVar
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.validation.metadata import validate_qualified_finalizer
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategies.addresses import validate_range
-from kube_fairlead_apiserver.registry.strategies.secrettypes import validate_secret_type
+from kube_fairlead_apiserver.registry.strategies.secret_types import validate_secret_type
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
@@ -103,7 +103,7 @@ class NamespaceStrategy(Strategy):
 def validate_namespace_finalizer(finalizer: str, path: FieldPath) -> list[FieldError]:
     """One of the names that hold a namespace."""
     return [
-        *checks.complaints(path, finalizer, names.qualified_name(finalizer)),
+        *field_checks.complaints(path, finalizer, names.qualified_name(finalizer)),
         *validate_qualified_finalizer(finalizer, path),
     ]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.registry.strategies.checks import changed
+from kube_fairlead_apiserver.registry.strategies.field_checks import changed
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 
 __all__ = ["ResourceSliceStrategy"]

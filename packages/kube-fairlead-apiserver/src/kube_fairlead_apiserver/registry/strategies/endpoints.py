@@ -15,7 +15,7 @@ from typing import Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategies.addresses import validate_address, validate_endpoint_address
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 
@@ -77,7 +77,7 @@ class EndpointSliceStrategy(Strategy):
         problems = self._validate_slice(obj)
         if obj.get("endpoints") != old.get("endpoints"):
             problems += _validate_endpoints(obj)
-        return problems + checks.changed(obj, old, FieldPath(), "addressType")
+        return problems + field_checks.changed(obj, old, FieldPath(), "addressType")
 
     def _validate_slice(self, obj: Json) -> list[FieldError]:
         kind, path = obj.get("addressType") or "", FieldPath("addressType")
@@ -90,14 +90,14 @@ class EndpointSliceStrategy(Strategy):
         for index, port in enumerate(obj.get("ports") or ()):
             name, at = port.get("name") or "", FieldPath("ports").index(index)
             if name:
-                problems += checks.complaints(at.child("name"), name, names.dns1123_label(name))
+                problems += field_checks.complaints(at.child("name"), name, names.dns1123_label(name))
             if name in seen:
                 problems.append(FieldError.duplicate(at.child("name"), name))
             seen.add(name)
-            problems += checks.one_of(port, at, "protocol", _PROTOCOLS)
+            problems += field_checks.one_of(port, at, "protocol", _PROTOCOLS)
             if port.get("appProtocol") is not None:
                 spoken = port["appProtocol"]
-                problems += checks.complaints(at.child("appProtocol"), spoken, names.qualified_name(spoken))
+                problems += field_checks.complaints(at.child("appProtocol"), spoken, names.qualified_name(spoken))
         return problems
 
 
@@ -116,10 +116,10 @@ def _validate_endpoints(obj: Json) -> list[FieldError]:
             problems += _validate_address(address, obj.get("addressType"), at.child("addresses"), number)
         if endpoint.get("hostname") is not None:
             name = endpoint["hostname"]
-            problems += checks.complaints(at.child("hostname"), name, names.dns1123_label(name))
+            problems += field_checks.complaints(at.child("hostname"), name, names.dns1123_label(name))
         if endpoint.get("nodeName") is not None:
             name = endpoint["nodeName"]
-            problems += checks.complaints(at.child("nodeName"), name, names.dns1123_subdomain(name))
+            problems += field_checks.complaints(at.child("nodeName"), name, names.dns1123_subdomain(name))
         problems += _validate_hints(endpoint.get("hints") or {}, at.child("hints"))
     return problems
 
@@ -135,7 +135,7 @@ def _validate_hints(hints: Json, path: FieldPath) -> list[FieldError]:
             at = path.item(field, index).child("name")
             if name in meant[:index]:
                 problems.append(FieldError.duplicate(at, name))
-            problems += checks.complaints(at, name, rule(name))
+            problems += field_checks.complaints(at, name, rule(name))
     return problems
 
 

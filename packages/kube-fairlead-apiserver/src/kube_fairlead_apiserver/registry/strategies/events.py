@@ -11,8 +11,8 @@ from typing import ClassVar, Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.registry.events import EVENT_CONVERSION
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.event_conversion import EVENT_CONVERSION
+from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 
 __all__ = ["EventStrategy", "GroupEventStrategy"]
@@ -125,7 +125,7 @@ def _validate_namespace(event: Json) -> list[FieldError]:
 def _validate_report(event: Json, reporter: str) -> list[FieldError]:
     controller, path = event.get("reportingComponent") or "", FieldPath(reporter)
     problems = [] if controller else [FieldError.required(path, "")]
-    problems += checks.complaints(path, controller, names.qualified_name(controller))
+    problems += field_checks.complaints(path, controller, names.qualified_name(controller))
     for field, limit in _MAX_CHARACTERS.items():
         said = event.get(field) or ""
         if not said and field != "message":

@@ -16,11 +16,11 @@ from typing import Final
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.validation.selectors import validate_label_selector
-from kube_fairlead_apiserver.registry.strategies import checks, templates
+from kube_fairlead_apiserver.registry.strategies import field_checks, templates
 from kube_fairlead_apiserver.registry.strategies.cron import schedule_error
-from kube_fairlead_apiserver.registry.strategies.failurepolicy import validate_failure_policy
-from kube_fairlead_apiserver.registry.strategies.podspec import default_pod_spec
-from kube_fairlead_apiserver.registry.strategies.successpolicy import validate_success_policy
+from kube_fairlead_apiserver.registry.strategies.pod_failure_policy import validate_failure_policy
+from kube_fairlead_apiserver.registry.strategies.pod_spec import default_pod_spec
+from kube_fairlead_apiserver.registry.strategies.success_policy import validate_success_policy
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
@@ -121,12 +121,12 @@ class JobStrategy(Strategy):
         problems = self.validate(obj)
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         if spec.get("completionMode") != "Indexed":
-            problems += checks.changed(spec, before, _SPEC, "completions")
+            problems += field_checks.changed(spec, before, _SPEC, "completions")
         elif spec.get("completions") not in {None, before.get("completions"), spec.get("parallelism")}:
             text = "can only be modified in tandem with spec.parallelism"
             problems.append(FieldError.invalid(_SPEC.child("completions"), spec["completions"], text))
         problems += _validate_template_kept(spec.get("template") or {}, old)
-        return problems + checks.changed(spec, before, _SPEC, *_FIXED)
+        return problems + field_checks.changed(spec, before, _SPEC, *_FIXED)
 
 
 def _default_spec(spec: Json) -> None:
@@ -166,13 +166,13 @@ def _validate_marks(obj: Json) -> list[FieldError]:
 
 
 def _validate_job(spec: Json, path: FieldPath) -> list[FieldError]:
-    problems = checks.not_negative(spec, path, *_COUNTS)
+    problems = field_checks.not_negative(spec, path, *_COUNTS)
     managed_by = spec.get("managedBy")
     if managed_by is not None:
         problems += names.domain_prefixed_path(managed_by, path.child("managedBy"))
         if len(managed_by) > _MAX_MANAGED_BY:
             problems.append(FieldError.too_long(path.child("managedBy"), managed_by, _MAX_MANAGED_BY))
-    problems += checks.one_of(spec, path, "completionMode", ("NonIndexed", "Indexed"))
+    problems += field_checks.one_of(spec, path, "completionMode", ("NonIndexed", "Indexed"))
     problems += _validate_indexes(spec, path)
     policy = spec.get("podFailurePolicy")
     if policy is not None:
@@ -181,7 +181,7 @@ def _validate_job(spec: Json, path: FieldPath) -> list[FieldError]:
     if success is not None and completions is not None and spec.get("completionMode") == "Indexed":
         problems += validate_success_policy(success, completions, path.child("successPolicy"))
     allowed = ("Failed",) if policy is not None else ("Failed", "TerminatingOrFailed")
-    problems += checks.one_of(spec, path, "podReplacementPolicy", allowed)
+    problems += field_checks.one_of(spec, path, "podReplacementPolicy", allowed)
     problems += templates.validate_template(spec.get("template") or {}, path.child("template"))
     return problems + _validate_restarts(spec, path.child("template", "spec", "restartPolicy"))
 
@@ -304,13 +304,13 @@ class CronJobStrategy(Strategy):
 
 def _validate_cron(spec: Json, before: Json) -> list[FieldError]:
     problems = _validate_schedule(spec, before)
-    problems += checks.not_negative(
+    problems += field_checks.not_negative(
         spec, _SPEC, "startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"
     )
     zone = spec.get("timeZone")
     if zone is not None and zone != before.get("timeZone"):
         problems += _validate_zone(zone, _SPEC.child("timeZone"))
-    problems += checks.one_of(spec, _SPEC, "concurrencyPolicy", ("Allow", "Forbid", "Replace"))
+    problems += field_checks.one_of(spec, _SPEC, "concurrencyPolicy", ("Allow", "Forbid", "Replace"))
     job, path = (spec.get("jobTemplate") or {}).get("spec") or {}, _SPEC.child("jobTemplate", "spec")
     problems += _validate_job(job, path)
     if job.get("selector") is not None:
@@ -326,7 +326,7 @@ def _validate_schedule(spec: Json, before: Json) -> list[FieldError]:
     if not schedule:
         return [FieldError.required(path, "")]
     error = schedule_error(schedule)
-    problems = checks.complaints(path, schedule, [error] if error else [])
+    problems = field_checks.complaints(path, schedule, [error] if error else [])
     if "TZ" in schedule:
         if "TZ" not in (before.get("schedule") or ""):
             text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"

@@ -15,7 +15,7 @@ from typing import Final
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.validation.selectors import validate_label_selector
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategies.addresses import Range, no_range, read_range
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 
@@ -69,21 +69,21 @@ class NetworkPolicyStrategy(Strategy):
 
 
 def _validate_policy_port(port: Json, path: FieldPath) -> list[FieldError]:
-    problems = checks.one_of(port, path, "protocol", _PROTOCOLS)
+    problems = field_checks.one_of(port, path, "protocol", _PROTOCOLS)
     first, last = port.get("port"), port.get("endPort")
     at = path.child("endPort")
     if isinstance(first, int):
-        problems += checks.complaints(path.child("port"), first, names.port_number(first))
+        problems += field_checks.complaints(path.child("port"), first, names.port_number(first))
         if last is not None and last < first:
             problems.append(FieldError.invalid(at, first, "must be greater than or equal to `port`"))
         if last is not None:
-            problems += checks.complaints(at, last, names.port_number(last))
+            problems += field_checks.complaints(at, last, names.port_number(last))
         return problems
     if last is not None:
         why = "is not specified" if first is None else "is non-numeric"
         problems.append(FieldError.invalid(at, last, f"may not be specified when `port` {why}"))
     if first is not None:
-        problems += checks.complaints(path.child("port"), first, names.port_name(first))
+        problems += field_checks.complaints(path.child("port"), first, names.port_name(first))
     return problems
 
 
@@ -164,13 +164,13 @@ def _validate_ingress(spec: Json) -> list[FieldError]:
     for number, entry in enumerate(spec.get("tls") or ()):
         path = _SPEC.item("tls", number)
         for index, host in enumerate(entry.get("hosts") or ()):
-            problems += checks.complaints(path.item("hosts", index), host, _host_messages(host))
+            problems += field_checks.complaints(path.item("hosts", index), host, _host_messages(host))
         secret = entry.get("secretName")
         if secret:
-            problems += checks.complaints(path.child("secretName"), secret, names.dns1123_subdomain(secret))
+            problems += field_checks.complaints(path.child("secretName"), secret, names.dns1123_subdomain(secret))
     named = spec.get("ingressClassName")
     if named is not None:
-        problems += checks.complaints(_SPEC.child("ingressClassName"), named, names.dns1123_subdomain(named))
+        problems += field_checks.complaints(_SPEC.child("ingressClassName"), named, names.dns1123_subdomain(named))
     return problems
 
 
@@ -184,7 +184,7 @@ def _validate_ingress_rule(rule: Json, path: FieldPath) -> list[FieldError]:
     if host:
         if not names.ip_address(host):
             problems.append(FieldError.invalid(path.child("host"), host, "must be a DNS name, not an IP address"))
-        problems += checks.complaints(path.child("host"), host, _host_messages(host))
+        problems += field_checks.complaints(path.child("host"), host, _host_messages(host))
     if rule.get("http") is None:
         return problems
     paths, at = rule["http"].get("paths") or [], path.child("http")
@@ -225,13 +225,15 @@ def _validate_backend(backend: Json, path: FieldPath) -> list[FieldError]:
     name, port, at = service.get("name") or "", service.get("port") or {}, path.child("service")
     problems = [] if name else [FieldError.required(at.child("name"), "")]
     if name:
-        problems += checks.complaints(at.child("name"), name, names.dns1123_label(name))
+        problems += field_checks.complaints(at.child("name"), name, names.dns1123_label(name))
     if port.get("name") and port.get("number"):
         problems.append(FieldError.invalid(path, "", "cannot set both port name & port number"))
     elif port.get("name"):
-        problems += checks.complaints(at.child("port", "name"), port["name"], names.port_name(port["name"]))
+        problems += field_checks.complaints(at.child("port", "name"), port["name"], names.port_name(port["name"]))
     elif port.get("number"):
-        problems += checks.complaints(at.child("port", "number"), port["number"], names.port_number(port["number"]))
+        problems += field_checks.complaints(
+            at.child("port", "number"), port["number"], names.port_number(port["number"])
+        )
     else:
         problems.append(FieldError.required(path, "port name or number is required"))
     return problems
@@ -242,11 +244,11 @@ def _validate_reference(reference: Json, path: FieldPath) -> list[FieldError]:
     problems: list[FieldError] = []
     group = reference.get("apiGroup")
     if group is not None:
-        problems += checks.complaints(path.child("apiGroup"), group, names.dns1123_subdomain(group))
+        problems += field_checks.complaints(path.child("apiGroup"), group, names.dns1123_subdomain(group))
     for field in ("kind", "name"):
         value = reference.get(field) or ""
         if value:
-            problems += checks.complaints(path.child(field), value, names.path_segment_name(value))
+            problems += field_checks.complaints(path.child(field), value, names.path_segment_name(value))
         else:
             problems.append(FieldError.required(path.child(field), ""))
     return problems
@@ -274,7 +276,7 @@ class IngressClassStrategy(Strategy):
         if parameters is None:
             return problems
         problems += _validate_reference(parameters, path)
-        problems += checks.one_of(parameters, path, "scope", ("Cluster", "Namespace"))
+        problems += field_checks.one_of(parameters, path, "scope", ("Cluster", "Namespace"))
         namespace, at = parameters.get("namespace"), path.child("namespace")
         if parameters.get("scope") == "Namespace" and namespace is None:
             problems.append(FieldError.required(at, "`parameters.scope` is set to 'Namespace'"))
@@ -284,5 +286,5 @@ class IngressClassStrategy(Strategy):
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """Whoever is in charge stays so."""
-        fixed = checks.changed(obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "controller")
+        fixed = field_checks.changed(obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "controller")
         return fixed + self.validate(obj)

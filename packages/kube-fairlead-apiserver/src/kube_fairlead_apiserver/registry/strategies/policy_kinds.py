@@ -23,7 +23,7 @@ from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.validation.metadata import validate_labels
 from kube_fairlead.api.validation.selectors import validate_label_selector
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
@@ -236,7 +236,7 @@ class RuntimeClassStrategy(Strategy):
     def validate(self, obj: Json) -> list[FieldError]:
         """A handler that a node could know, and nodes that can be found."""
         handler, path = obj.get("handler") or "", FieldPath("handler")
-        problems = checks.complaints(path, handler, names.dns1123_label(handler)) if handler else []
+        problems = field_checks.complaints(path, handler, names.dns1123_label(handler)) if handler else []
         if not handler:
             problems.append(FieldError.required(path, ""))
         selector = (obj.get("scheduling") or {}).get("nodeSelector") or {}
@@ -244,4 +244,4 @@ class RuntimeClassStrategy(Strategy):
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """Pods that run already go on as they were started."""
-        return self.validate(obj) + checks.changed(obj, old, FieldPath(), "handler")
+        return self.validate(obj) + field_checks.changed(obj, old, FieldPath(), "handler")

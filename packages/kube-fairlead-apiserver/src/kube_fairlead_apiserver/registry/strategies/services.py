@@ -14,7 +14,7 @@ from typing import Any
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.validation.metadata import validate_labels
-from kube_fairlead_apiserver.registry.strategies import checks, traffic
+from kube_fairlead_apiserver.registry.strategies import field_checks, traffic
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 
 __all__ = ["ServiceStrategy"]
@@ -151,7 +151,7 @@ def _validate_external(spec: Json, path: FieldPath) -> list[FieldError]:
     name = (spec.get("externalName") or "").removesuffix(".")
     if not name:
         return [*problems, FieldError.required(path.child("externalName"), "")]
-    return problems + checks.complaints(path.child("externalName"), name, names.dns1123_subdomain(name))
+    return problems + field_checks.complaints(path.child("externalName"), name, names.dns1123_subdomain(name))
 
 
 def _validate_unique(ports: list[Json], path: FieldPath) -> list[FieldError]:
@@ -187,12 +187,12 @@ def _port(port: Json, path: FieldPath, *, named: bool) -> list[FieldError]:
     problems += [FieldError.invalid(path.child("port"), number or 0, message) for message in messages]
     target, at = port.get("targetPort"), path.child("targetPort")
     if isinstance(target, str):
-        problems += checks.complaints(at, target, names.port_name(target))
+        problems += field_checks.complaints(at, target, names.port_name(target))
     else:
-        problems += checks.complaints(at, target or 0, names.port_number(target or 0))
+        problems += field_checks.complaints(at, target or 0, names.port_number(target or 0))
     if port.get("appProtocol") is not None:
         spoken = port["appProtocol"]
-        problems += checks.complaints(path.child("appProtocol"), spoken, names.qualified_name(spoken))
+        problems += field_checks.complaints(path.child("appProtocol"), spoken, names.qualified_name(spoken))
     if port.get("protocol") not in {"TCP", "UDP", "SCTP"}:
         problems.append(FieldError.not_supported(path.child("protocol"), port.get("protocol"), ("SCTP", "TCP", "UDP")))
     return problems

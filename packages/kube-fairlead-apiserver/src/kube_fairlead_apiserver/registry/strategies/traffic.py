@@ -11,7 +11,7 @@ from typing import Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategies.addresses import (
     validate_address,
     validate_endpoint_address,
@@ -82,7 +82,7 @@ def default_balancer_status(status: Json) -> None:
 
 def validate_traffic(spec: Json) -> list[FieldError]:
     """Which endpoint a client reaches, by which way, and whether it stays the same one."""
-    problems = checks.one_of(spec, _SPEC, "sessionAffinity", ("ClientIP", "None"))
+    problems = field_checks.one_of(spec, _SPEC, "sessionAffinity", ("ClientIP", "None"))
     seconds = ((spec.get("sessionAffinityConfig") or {}).get("clientIP") or {}).get("timeoutSeconds")
     if seconds is not None and not 0 < seconds <= _MAX_AFFINITY_SECONDS:
         at = _SPEC.child("sessionAffinityConfig", "clientIP", "timeoutSeconds")
@@ -93,7 +93,7 @@ def validate_traffic(spec: Json) -> list[FieldError]:
         problems += validate_address(address, at) or validate_endpoint_address(address, at)
     problems += _validate_balancer(spec)
     if is_reachable(spec):
-        problems += checks.one_of(spec, _SPEC, "externalTrafficPolicy", _POLICIES)
+        problems += field_checks.one_of(spec, _SPEC, "externalTrafficPolicy", _POLICIES)
     elif spec.get("externalTrafficPolicy"):
         text = "may only be set for externally-accessible services"
         problems.append(FieldError.invalid(_SPEC.child("externalTrafficPolicy"), spec["externalTrafficPolicy"], text))
@@ -101,8 +101,8 @@ def validate_traffic(spec: Json) -> list[FieldError]:
         at = _SPEC.child("healthCheckNodePort")
         text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         problems.append(FieldError.invalid(at, spec["healthCheckNodePort"], text))
-    problems += checks.one_of(spec, _SPEC, "internalTrafficPolicy", _POLICIES)
-    return problems + checks.one_of(spec, _SPEC, "trafficDistribution", _DISTRIBUTIONS)
+    problems += field_checks.one_of(spec, _SPEC, "internalTrafficPolicy", _POLICIES)
+    return problems + field_checks.one_of(spec, _SPEC, "trafficDistribution", _DISTRIBUTIONS)
 
 
 def _validate_balancer(spec: Json) -> list[FieldError]:
@@ -120,7 +120,7 @@ def _validate_balancer(spec: Json) -> list[FieldError]:
         ]
     name = spec.get("loadBalancerClass")
     if name is not None:
-        problems += checks.complaints(_SPEC.child("loadBalancerClass"), name, names.qualified_name(name))
+        problems += field_checks.complaints(_SPEC.child("loadBalancerClass"), name, names.qualified_name(name))
     return problems
 
 
@@ -148,11 +148,11 @@ def validate_balancer_status(spec: Json, status: Json) -> list[FieldError]:
         at, address, name = path.index(index), ingress.get("ip") or "", ingress.get("hostname") or ""
         if address:
             problems += validate_address(address, at.child("ip"))
-            problems += checks.one_of(ingress, at, "ipMode", ("Proxy", "VIP"))
+            problems += field_checks.one_of(ingress, at, "ipMode", ("Proxy", "VIP"))
         elif ingress.get("ipMode") is not None:
             problems.append(FieldError.forbidden(at.child("ipMode"), "may not be specified when `ip` is not set"))
         if name:
-            problems += checks.complaints(at.child("hostname"), name, names.dns1123_subdomain(name))
+            problems += field_checks.complaints(at.child("hostname"), name, names.dns1123_subdomain(name))
             if not names.ip_address(name):
                 text = "must be a DNS name, not an IP address"
                 problems.append(FieldError.invalid(at.child("hostname"), name, text))

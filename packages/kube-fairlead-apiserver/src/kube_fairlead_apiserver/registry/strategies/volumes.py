@@ -14,8 +14,8 @@ from typing import Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.registry.strategies import checks
-from kube_fairlead_apiserver.registry.strategies.claims import (
+from kube_fairlead_apiserver.registry.strategies import field_checks
+from kube_fairlead_apiserver.registry.strategies.persistent_volume_claims import (
     VOLUME_MODES,
     positive_quantity,
     validate_access_modes,
@@ -156,14 +156,14 @@ class PersistentVolumeStrategy(Strategy):
             problems.append(FieldError.not_supported(at, capacity or None, ("storage",)))
         for name, amount in capacity.items():
             problems += positive_quantity(amount, at.key(name))
-        problems += checks.one_of(spec, _SPEC, "persistentVolumeReclaimPolicy", _RECLAIM_POLICIES)
+        problems += field_checks.one_of(spec, _SPEC, "persistentVolumeReclaimPolicy", _RECLAIM_POLICIES)
         problems += _validate_sources(spec, _SPEC, _PERSISTENT_SOURCES)
         if spec.get("local") is not None and not (spec.get("nodeAffinity") or {}).get("required"):
             problems.append(FieldError.required(_SPEC.child("nodeAffinity"), "Local volume requires node affinity"))
         name = spec.get("storageClassName")
         if name:
-            problems += checks.complaints(_SPEC.child("storageClassName"), name, names.dns1123_subdomain(name))
-        return problems + checks.one_of(spec, _SPEC, "volumeMode", VOLUME_MODES)
+            problems += field_checks.complaints(_SPEC.child("storageClassName"), name, names.dns1123_subdomain(name))
+        return problems + field_checks.one_of(spec, _SPEC, "volumeMode", VOLUME_MODES)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """Where the files are does not change under those who use them."""
@@ -172,7 +172,7 @@ class PersistentVolumeStrategy(Strategy):
         if any(_lasting(spec, before, name) != before.get(name) for name in _PERSISTENT_SOURCES):
             at = _SPEC.child("persistentvolumesource")
             problems.append(FieldError.forbidden(at, "spec.persistentvolumesource is immutable after creation"))
-        return problems + checks.changed(spec, before, FieldPath(), "volumeMode")
+        return problems + field_checks.changed(spec, before, FieldPath(), "volumeMode")
 
 
 def _lasting(spec: Json, before: Json, source: str) -> Json | None:
@@ -199,11 +199,13 @@ class StorageClassStrategy(Strategy):
         if not provisioner:
             problems = [FieldError.required(path, "")]
         else:
-            problems = checks.complaints(path, provisioner.lower(), names.qualified_name(provisioner.lower()))
-        problems += checks.one_of(obj, FieldPath(), "reclaimPolicy", ("Delete", "Retain"))
-        return problems + checks.one_of(obj, FieldPath(), "volumeBindingMode", ("Immediate", "WaitForFirstConsumer"))
+            problems = field_checks.complaints(path, provisioner.lower(), names.qualified_name(provisioner.lower()))
+        problems += field_checks.one_of(obj, FieldPath(), "reclaimPolicy", ("Delete", "Retain"))
+        return problems + field_checks.one_of(
+            obj, FieldPath(), "volumeBindingMode", ("Immediate", "WaitForFirstConsumer")
+        )
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """Volumes of a class were made as the class says, and it goes on saying so."""
         fixed = ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
-        return checks.changed(obj, old, FieldPath(), *fixed)
+        return field_checks.changed(obj, old, FieldPath(), *fixed)

@@ -16,9 +16,9 @@ from typing import ClassVar
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.registry.strategies import checks, templates
-from kube_fairlead_apiserver.registry.strategies.claims import default_claim, validate_claim_spec
-from kube_fairlead_apiserver.registry.strategies.podspec import default_pod_spec
+from kube_fairlead_apiserver.registry.strategies import field_checks, templates
+from kube_fairlead_apiserver.registry.strategies.persistent_volume_claims import default_claim, validate_claim_spec
+from kube_fairlead_apiserver.registry.strategies.pod_spec import default_pod_spec
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
@@ -68,7 +68,7 @@ class _WorkloadStrategy(Strategy):
     def validate(self, obj: Json) -> list[FieldError]:
         """The selector must select the template's pods, which must be pods that never end."""
         spec = obj.get("spec") or {}
-        problems = checks.not_negative(spec, _SPEC, *self.counts)
+        problems = field_checks.not_negative(spec, _SPEC, *self.counts)
         problems += self.validate_selector(spec)
         problems += self.validate_pods(spec.get("template") or {}, _SPEC.child("template"))
         return problems + self.validate_rollout(spec)
@@ -93,7 +93,9 @@ class _WorkloadStrategy(Strategy):
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """What was selected at the beginning stays."""
-        return self.validate(obj) + checks.changed(obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "selector")
+        return self.validate(obj) + field_checks.changed(
+            obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "selector"
+        )
 
 
 class DeploymentStrategy(_WorkloadStrategy):
@@ -130,7 +132,7 @@ class DeploymentStrategy(_WorkloadStrategy):
             problems += _validate_rolling(rolling or {}, at)
         else:
             problems.append(FieldError.not_supported(path, strategy, ("Recreate", "RollingUpdate")))
-        problems += checks.not_negative(spec, _SPEC, "revisionHistoryLimit", "progressDeadlineSeconds")
+        problems += field_checks.not_negative(spec, _SPEC, "revisionHistoryLimit", "progressDeadlineSeconds")
         deadline = spec.get("progressDeadlineSeconds")
         if deadline is not None and deadline <= (spec.get("minReadySeconds") or 0):
             at = _SPEC.child("progressDeadlineSeconds")
@@ -140,12 +142,12 @@ class DeploymentStrategy(_WorkloadStrategy):
 
 def _validate_rolling(rolling: Json, path: FieldPath) -> list[FieldError]:
     unavailable, surge = rolling.get("maxUnavailable"), rolling.get("maxSurge")
-    problems = checks.int_or_percent(unavailable, path.child("maxUnavailable"))
-    problems += checks.int_or_percent(surge, path.child("maxSurge"))
-    if not checks.percent_value(unavailable) and not checks.percent_value(surge):
+    problems = field_checks.int_or_percent(unavailable, path.child("maxUnavailable"))
+    problems += field_checks.int_or_percent(surge, path.child("maxSurge"))
+    if not field_checks.percent_value(unavailable) and not field_checks.percent_value(surge):
         at = path.child("maxUnavailable")
         problems.append(FieldError.invalid(at, unavailable, "may not be 0 when `maxSurge` is 0"))
-    return problems + checks.percent_at_most_all(unavailable, path.child("maxUnavailable"))
+    return problems + field_checks.percent_at_most_all(unavailable, path.child("maxUnavailable"))
 
 
 class ReplicaSetStrategy(_WorkloadStrategy):
@@ -242,7 +244,7 @@ class StatefulSetStrategy(_WorkloadStrategy):
         problems = self._validate_own(obj)
         if spec.get("serviceName"):
             at = _SPEC.child("serviceName")
-            problems += checks.complaints(at, spec["serviceName"], names.dns1123_label(spec["serviceName"]))
+            problems += field_checks.complaints(at, spec["serviceName"], names.dns1123_label(spec["serviceName"]))
         for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
             problems += validate_claim_spec(
                 claim.get("spec") or {}, _SPEC.item("volumeClaimTemplates", index).child("spec")
@@ -272,7 +274,7 @@ class StatefulSetStrategy(_WorkloadStrategy):
             if rolling is not None:
                 problems.append(FieldError.invalid(at, rolling, "only allowed for updateStrategy 'RollingUpdate'"))
         elif strategy.get("type") == "RollingUpdate":
-            problems += checks.not_negative(rolling or {}, at, "partition")
+            problems += field_checks.not_negative(rolling or {}, at, "partition")
         else:
             problems.append(FieldError.invalid(path, strategy, "must be 'RollingUpdate' or 'OnDelete'"))
         kept, path = (
@@ -280,8 +282,8 @@ class StatefulSetStrategy(_WorkloadStrategy):
             _SPEC.child("persistentVolumeClaimRetentionPolicy"),
         )
         for field in ("whenDeleted", "whenScaled"):
-            problems += checks.one_of(kept, path, field, ("Retain", "Delete"))
-        return problems + checks.not_negative(spec.get("ordinals") or {}, _SPEC.child("ordinals"), "start")
+            problems += field_checks.one_of(kept, path, field, ("Retain", "Delete"))
+        return problems + field_checks.not_negative(spec.get("ordinals") or {}, _SPEC.child("ordinals"), "start")
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
         """Only what its controller can carry out changes."""
@@ -374,10 +376,10 @@ class DaemonSetStrategy(_WorkloadStrategy):
         rolling = strategy.get("rollingUpdate") or {}
         problems: list[FieldError] = []
         for field in ("maxUnavailable", "maxSurge"):
-            problems += checks.int_or_percent(rolling.get(field), path.child(field))
-            problems += checks.percent_at_most_all(rolling.get(field), path.child(field))
-        unavailable = checks.percent_value(rolling.get("maxUnavailable"))
-        surge = checks.percent_value(rolling.get("maxSurge"))
+            problems += field_checks.int_or_percent(rolling.get(field), path.child(field))
+            problems += field_checks.percent_at_most_all(rolling.get(field), path.child(field))
+        unavailable = field_checks.percent_value(rolling.get("maxUnavailable"))
+        surge = field_checks.percent_value(rolling.get("maxSurge"))
         if unavailable and surge:
             at = path.child("maxSurge")
             problems.append(

@@ -25,7 +25,7 @@ from kube_fairlead_apiserver.security.pki.credentials import Credentials
 from kube_fairlead_apiserver.security.pki.jose import TokenKey
 
 if TYPE_CHECKING:
-    from kube_fairlead_apiserver.security.pki.signing import SigningKey
+    from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
 
 __all__ = ["PKI", "Keyring", "make_meanwhile", "open_keyring", "serving_names"]
 
@@ -55,7 +55,7 @@ class _DeferredKey:
 
     @functools.cached_property
     def _key(self) -> SigningKey:
-        from kube_fairlead_apiserver.security.pki.signing import SigningKey
+        from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
 
         return SigningKey.read(self._pem)
 
@@ -150,7 +150,7 @@ def _is_checked(folder: Path, found: Mapping[str, bytes], names: Sequence[str], 
 
 def _make_and_check(folder: Path, names: Sequence[str], clock: Clock, randomness: Randomness) -> dict[str, bytes]:
     from kube_fairlead_apiserver.security.pki.authority import Authority
-    from kube_fairlead_apiserver.security.pki.signing import SigningKey
+    from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
 
     authority = Authority.open(folder, clock, randomness)
     SigningKey.open(folder / _SIGNING_KEY)

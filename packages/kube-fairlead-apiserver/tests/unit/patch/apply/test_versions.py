@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kube_fairlead_apiserver.patch.apply.tracking import tracked_changes
+from kube_fairlead_apiserver.patch.apply.update_tracking import tracked_changes
 from kube_fairlead_apiserver.patch.apply.versions import Changes, Version, Versions
 from kube_fairlead_apiserver.schema.model import ANYTHING, Node
 

@@ -24,9 +24,9 @@ from kube_fairlead_apiserver.patch.apply.conflicts import conflict_error, find_c
 from kube_fairlead_apiserver.patch.apply.extraction import applied_fields, name_structs, reconciled
 from kube_fairlead_apiserver.patch.apply.fieldset import FieldSet
 from kube_fairlead_apiserver.patch.apply.managers import Identity, Managed
-from kube_fairlead_apiserver.patch.apply.merging import merge, remove_fields
+from kube_fairlead_apiserver.patch.apply.merge import merge, remove_fields
 from kube_fairlead_apiserver.patch.apply.relations import rooted
-from kube_fairlead_apiserver.patch.apply.tracking import (
+from kube_fairlead_apiserver.patch.apply.update_tracking import (
     UNTRACKED,
     compare_tracked,
     disown,

@@ -18,7 +18,7 @@ from kube_fairlead.base.identity import Ids
 from kube_fairlead.base.tasks import TaskScope
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.admission.webhooks import review
-from kube_fairlead_apiserver.admission.webhooks.hooks import Webhook
+from kube_fairlead_apiserver.admission.webhooks.configuration import Webhook
 from kube_fairlead_apiserver.admission.webhooks.review import Verdict
 from kube_fairlead_apiserver.admission.webhooks.sender import Endpoint, Reply, Sender, SendFailed, ServiceResolver
 from kube_fairlead_apiserver.registry.resource import Resource

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kube_fairlead_apiserver.patch.apply import fieldset
 from kube_fairlead_apiserver.patch.apply.managers import with_managed_fields
-from kube_fairlead_apiserver.patch.apply.tracking import compare_tracked, track_update
+from kube_fairlead_apiserver.patch.apply.update_tracking import compare_tracked, track_update
 from kube_fairlead_apiserver.patch.apply.versions import Version
 from kube_fairlead_apiserver.schema.model import ANYTHING, compile_schema
 

@@ -4,7 +4,7 @@ import datetime as dt
 
 import pytest
 
-from kube_fairlead_apiserver.crd.printing import Columns, human_duration
+from kube_fairlead_apiserver.crd.printer_columns import Columns, human_duration
 
 NOW = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_fairlead.api import errors
-from kube_fairlead_apiserver.patch.apply import applying, fieldset, managers
-from kube_fairlead_apiserver.patch.apply.applying import apply
+from kube_fairlead_apiserver.patch.apply import fieldset, managers, server_side_apply
 from kube_fairlead_apiserver.patch.apply.extraction import applied_fields
 from kube_fairlead_apiserver.patch.apply.managers import Identity, with_managed_fields
-from kube_fairlead_apiserver.patch.apply.tracking import UNTRACKED, compare_tracked, track_update
+from kube_fairlead_apiserver.patch.apply.server_side_apply import apply
+from kube_fairlead_apiserver.patch.apply.update_tracking import UNTRACKED, compare_tracked, track_update
 from kube_fairlead_apiserver.patch.apply.versions import Version
 from kube_fairlead_apiserver.schema.model import ANYTHING, compile_schema
 
@@ -371,7 +371,7 @@ def test_many_fields_given_up_are_looked_at_together_in_other_versions(monkeypat
             managers.entry(Identity.of("two", "Apply", "", ""), "example.io/v0", fields, None)
         )
         with monkeypatch.context() as patched:
-            patched.setattr(applying, "compare_tracked", counting)
+            patched.setattr(server_side_apply, "compare_tracked", counting)
             after = applied(live, thing(), "one", versions=versions)
         assert after["metadata"]["annotations"] == {"share": "1"}
         return comparisons

@@ -7,7 +7,7 @@ from tests.unit.admission.plane import Plane, config_map
 
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.admission.interface import Operation
-from kube_fairlead_apiserver.admission.matching import Criteria, UnusableCriteria, is_configuration
+from kube_fairlead_apiserver.admission.match_criteria import Criteria, UnusableCriteria, is_configuration
 from kube_fairlead_apiserver.admission.objects import Objects
 from kube_fairlead_apiserver.attributes import UserInfo
 

@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from kube_fairlead_apiserver.security.pki.credentials import PkiError
 from kube_fairlead_apiserver.security.pki.jose import base64url, from_base64url
-from kube_fairlead_apiserver.security.pki.signing import SigningKey
+from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
 
 
 def pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519PrivateKey) -> bytes:

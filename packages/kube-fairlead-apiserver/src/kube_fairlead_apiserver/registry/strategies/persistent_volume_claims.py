@@ -13,7 +13,7 @@ from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.quantity import Quantity, QuantityError
 from kube_fairlead.api.validation.selectors import validate_label_selector
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategy import Json, Strategy
 
 __all__ = [
@@ -78,8 +78,8 @@ def validate_claim_spec(spec: Json, path: FieldPath) -> list[FieldError]:
     problems += [FieldError.required(at, "")] if storage is None else positive_quantity(storage, at)
     for field in ("storageClassName", "volumeAttributesClassName"):
         if spec.get(field):
-            problems += checks.complaints(path.child(field), spec[field], names.dns1123_subdomain(spec[field]))
-    problems += checks.one_of(spec, path, "volumeMode", VOLUME_MODES)
+            problems += field_checks.complaints(path.child(field), spec[field], names.dns1123_subdomain(spec[field]))
+    problems += field_checks.one_of(spec, path, "volumeMode", VOLUME_MODES)
     source, reference = (spec.get(field) for field in _SOURCES)
     for field, given in zip(_SOURCES, (source, reference), strict=True):
         if given is not None:
@@ -96,7 +96,7 @@ def _validate_source(source: Json, path: FieldPath) -> list[FieldError]:
         problems.append(FieldError.invalid(path, source.get("kind") or "", text))
     if source.get("apiGroup"):
         group = source["apiGroup"]
-        problems += checks.complaints(path.child("apiGroup"), group, names.dns1123_subdomain(group))
+        problems += field_checks.complaints(path.child("apiGroup"), group, names.dns1123_subdomain(group))
     return problems
 
 
@@ -161,7 +161,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         if size < had and size <= _storage(status, "capacity"):
             at = _SPEC.child("resources", "requests", "storage")
             problems.append(FieldError.forbidden(at, "field can not be less than status.capacity"))
-        return problems + checks.changed(spec, before, FieldPath(), "volumeMode")
+        return problems + field_checks.changed(spec, before, FieldPath(), "volumeMode")
 
 
 def _lasting(spec: Json, before: Json, status: Json) -> Json:

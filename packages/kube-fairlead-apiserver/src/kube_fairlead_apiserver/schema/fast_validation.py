@@ -1,9 +1,7 @@
 """Whether a value satisfies a schema: the fast half of validation.
 
 Each node becomes one closure, made once, that answers yes or no and stops at the first no. Why not is asked of
-`explaining`, which decides: the two must agree, and a property test holds them to it.
-
-Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/schema.go
+`detailed_validation`, which decides: the two must agree, and a property test holds them to it.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import Any
 from kube_fairlead_apiserver.cel import regex, string_formats
 from kube_fairlead_apiserver.schema import effort
 from kube_fairlead_apiserver.schema.correlation import same_json
-from kube_fairlead_apiserver.schema.explaining import expected_types, in_enum, number_holds
+from kube_fairlead_apiserver.schema.detailed_validation import expected_types, in_enum, number_holds
 from kube_fairlead_apiserver.schema.model import Node, compile_schema
 
 __all__ = ["checker"]
@@ -180,7 +178,7 @@ def _compile_string(node: Node, format_name: str) -> Check | None:
 
 
 def _compile_number(node: Node) -> Check:
-    """Integers within plain bounds at once; floats, huge integers and failures as `explaining` judges them."""
+    """Integers within plain bounds at once; floats, huge integers and failures as `detailed_validation` judges them."""
     source = node.source
     low, high = -(2**63), 2**63 - 1
     if node.type == "integer" and node.format == "int32":

@@ -10,7 +10,7 @@ from typing import Final
 
 from kube_fairlead.api import golang, names
 from kube_fairlead.api.fielderrors import OMIT_VALUE, FieldError, FieldPath
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategy import Json
 
 __all__ = ["validate_failure_policy"]
@@ -46,7 +46,7 @@ def _validate_rule(rule: Json, spec: Json, path: FieldPath) -> list[FieldError]:
         problems.append(FieldError.too_many(path.child("onPodConditions"), len(patterns), _MAX_RULES))
     for index, pattern in enumerate(patterns):
         at, kind = path.item("onPodConditions", index), pattern.get("type") or ""
-        problems += checks.complaints(at.child("type"), kind, names.qualified_name(kind))
+        problems += field_checks.complaints(at.child("type"), kind, names.qualified_name(kind))
         problems += _known(pattern.get("status") or "", at.child("status"), _STATUSES)
     if codes is not None and patterns:
         text = "specifying both OnExitCodes and OnPodConditions is not supported"

@@ -15,7 +15,7 @@ import msgspec
 
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.admission.interface import Operation
-from kube_fairlead_apiserver.admission.matching import Criteria, UnusableCriteria
+from kube_fairlead_apiserver.admission.match_criteria import Criteria, UnusableCriteria
 from kube_fairlead_apiserver.admission.objects import Objects
 from kube_fairlead_apiserver.registry.resource import Resource
 

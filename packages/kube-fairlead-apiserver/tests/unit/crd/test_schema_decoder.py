@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kube_fairlead.api.fielderrors import FieldPath
 from kube_fairlead_apiserver.crd import definition, validation
-from kube_fairlead_apiserver.crd.reading import read_schema
+from kube_fairlead_apiserver.crd.schema_decoder import read_schema
 
 
 def test_nulls_say_nothing_except_in_values() -> None:

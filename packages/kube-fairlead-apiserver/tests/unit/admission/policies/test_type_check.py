@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.unit.admission.policies.manifests import policy, rule
 
-from kube_fairlead_apiserver.admission.policies.typechecking import type_warnings
+from kube_fairlead_apiserver.admission.policies.type_check import type_warnings
 from kube_fairlead_apiserver.registry.builtin import builtin_resources
 from kube_fairlead_apiserver.registry.catalog import Catalog
 

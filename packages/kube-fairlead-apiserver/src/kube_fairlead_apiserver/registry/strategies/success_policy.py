@@ -10,7 +10,7 @@ from typing import Final
 
 from kube_fairlead.api import golang
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.registry.strategies import checks
+from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategy import Json
 
 __all__ = ["validate_success_policy"]
@@ -54,7 +54,7 @@ def _validate_rule(rule: Json, completions: int, path: FieldPath) -> list[FieldE
             problems.append(FieldError.invalid(at, indexes, f"error parsing succeededIndexes: {error}"))
     if count is None:
         return problems
-    problems += checks.not_negative(rule, path, "succeededCount")
+    problems += field_checks.not_negative(rule, path, "succeededCount")
     for limit, what in (
         (completions, "the number of specified completions"),
         (None if indexes is None else named, "the number of indexes in the specified succeededIndexes field"),

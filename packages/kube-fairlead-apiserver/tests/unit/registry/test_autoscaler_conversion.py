@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_fairlead_apiserver.registry.autoscalers import AUTOSCALER_CONVERSION
+from kube_fairlead_apiserver.registry.autoscaler_conversion import AUTOSCALER_CONVERSION
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
 Json = dict[str, Any]
