@@ -11,8 +11,8 @@ from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import RandomIds
 from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.base.randomness import SeededRandomness
+from kube_fairlead_apiserver.access_control import make_access_control
 from kube_fairlead_apiserver.attributes import UserInfo
-from kube_fairlead_apiserver.guard import make_guard
 from kube_fairlead_apiserver.security.pki.authority import Authority
 from kube_fairlead_apiserver.security.pki.signing_key import SigningKey
 from kube_fairlead_apiserver.server import ApiServer, World
@@ -32,7 +32,9 @@ async def serving(
     server = ApiServer(
         log or MemoryLog(),
         World(clock, randomness, ids, DiscardedMetrics()),
-        lambda core: make_guard(core, clock, ids, authority, signing_key, dict(tokens or {}), "https://in.process"),
+        lambda core: make_access_control(
+            core, clock, ids, authority, signing_key, dict(tokens or {}), "https://in.process"
+        ),
     )
     server.open()
     async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:

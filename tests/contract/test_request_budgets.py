@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kube_fairlead.base.tasks import TaskScope
-from kube_fairlead_apiserver.http.newcomers import NEWCOMERS
+from kube_fairlead_apiserver.http.unidentified import NEWCOMERS
 from kube_fairlead_lab.testing import EmbeddedControlPlane, EmbeddedOptions
 from kube_fairlead_lab.testing.control_plane import Access
 from kube_fairlead_lab.testing.manifests import config_map

@@ -9,7 +9,7 @@ from typing import Any
 from kube_fairlead.base.tasks import TaskSet
 from kube_fairlead_apiserver.http.connection import Connection
 from kube_fairlead_apiserver.http.flow import AHEAD_BYTES
-from kube_fairlead_apiserver.http.site import Handler, Site
+from kube_fairlead_apiserver.http.shared_state import Handler, SharedState
 
 __all__ = ["READ_BYTES", "converse"]
 
@@ -75,12 +75,12 @@ async def turns() -> None:
 
 async def converse(handle: Handler, stream: bytes, pieces: Callable[[], int]) -> tuple[Wire, int]:
     """Send all of it, as far as the server reads; how much of it was not taken."""
-    site = Site(handle)
+    shared = SharedState(handle)
     failures: list[BaseException] = []
-    site.tasks = TaskSet("http", on_failure=failures.append)
-    site.date = b"date: today\r\n\r\n"
+    shared.tasks = TaskSet("http", on_failure=failures.append)
+    shared.date = b"date: today\r\n\r\n"
     wire = Wire()
-    connection = Checked(site)
+    connection = Checked(shared)
     connection.connection_made(wire)
     start = 0
     stuck = 0
@@ -101,6 +101,6 @@ async def converse(handle: Handler, stream: bytes, pieces: Callable[[], int]) ->
         await turns()
         connection.check()
     connection.connection_lost(None)
-    await site.tasks.close()
+    await shared.tasks.close()
     assert not failures
     return wire, max(0, len(stream) - start)

@@ -16,8 +16,8 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.inprocess import InProcessTransport
 from kube_fairlead.client.verbs import Api
 from kube_fairlead.lifecycle import deletion
+from kube_fairlead_apiserver.access_control import AccessControl
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
-from kube_fairlead_apiserver.guard import Guard
 from kube_fairlead_apiserver.http.messages import Request
 from kube_fairlead_apiserver.server import ApiServer, World
 from kube_fairlead_apiserver.storage.memory import MemoryLog
@@ -74,7 +74,7 @@ async def running(clock: VirtualClock) -> AsyncIterator[Cluster]:
     server = ApiServer(
         MemoryLog(),
         World(clock, randomness, RandomIds(randomness), DiscardedMetrics()),
-        lambda _core: Guard(authenticator=trusting, authorizer=trusting),
+        lambda _core: AccessControl(authenticator=trusting, authorizer=trusting),
     )
     server.open()
     cluster = Cluster(server, clock)

@@ -12,8 +12,8 @@ import msgspec
 from kube_fairlead.base import logs
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.tasks import OnExit, TaskScope
+from kube_fairlead_apiserver.access_control import make_access_control
 from kube_fairlead_apiserver.flowcontrol.filter import Budgets
-from kube_fairlead_apiserver.guard import make_guard
 from kube_fairlead_apiserver.http.server import HttpServer, listen, tls_context
 from kube_fairlead_apiserver.observability.audit import AuditLog
 from kube_fairlead_apiserver.security.authentication import read_token_file
@@ -64,7 +64,7 @@ async def serve(settings: Settings, world: World, on_ready: Callable[[Running], 
         server = ApiServer(
             disk,
             world,
-            lambda core: make_guard(core, world.clock, world.ids, keys, keys.signing_key, tokens, url),
+            lambda core: make_access_control(core, world.clock, world.ids, keys, keys.signing_key, tokens, url),
             address=url.removeprefix("https://"),
             observers=() if audit is None else (audit,),
             controllers=settings.runs_controller,

@@ -16,6 +16,7 @@ from kube_fairlead.base.metrics import CONTENT_TYPE, Metrics
 from kube_fairlead.base.randomness import Randomness
 from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead_apiserver import health
+from kube_fairlead_apiserver.access_control import AccessControl
 from kube_fairlead_apiserver.admission.chain import Chain
 from kube_fairlead_apiserver.admission.plugins import default_chain
 from kube_fairlead_apiserver.admission.webhooks.http import HttpSender
@@ -33,7 +34,6 @@ from kube_fairlead_apiserver.controllers.stale_disruption import StaleDisruption
 from kube_fairlead_apiserver.discovery import Discovery
 from kube_fairlead_apiserver.dispatch import Dispatcher, Handlers
 from kube_fairlead_apiserver.flowcontrol.filter import Budgets, FlowControl
-from kube_fairlead_apiserver.guard import Guard
 from kube_fairlead_apiserver.http.asgi import AsgiApp
 from kube_fairlead_apiserver.http.messages import Request, Response
 from kube_fairlead_apiserver.observability.admission_metrics import AdmissionMetrics
@@ -74,7 +74,7 @@ class ApiServer:
         self,
         disk: Log,
         world: World,
-        guard: Callable[[Core], Guard],
+        access: Callable[[Core], AccessControl],
         *,
         address: str = "127.0.0.1:6443",
         observers: Sequence[Observer] = (),
@@ -95,7 +95,7 @@ class ApiServer:
         self.core = Core(
             self.store, self.catalog, world.clock, world.ids, Chain(), GracefulDeletions(world.metrics).count
         )
-        self._guard = guard(self.core)
+        self._access = access(self.core)
         self._webhooks = HttpSender()
         self._admission_metrics = AdmissionMetrics(world.clock)
         chain = default_chain(
@@ -103,11 +103,11 @@ class ApiServer:
             self.catalog,
             clock=world.clock,
             ids=world.ids,
-            authorize=self._guard.authorize,
+            authorize=self._access.authorize,
             sender=self._webhooks,
             metrics=self._admission_metrics,
         )
-        self.core.admission = Chain([*chain.plugins, *self._guard.plugins], self._admission_metrics)
+        self.core.admission = Chain([*chain.plugins, *self._access.plugins], self._admission_metrics)
         self._watch_timers = WatchTimers(self.store, world.clock, world.randomness)
         self._definitions = DefinitionController(self.core, self._reindex)
         self._compaction_seconds = compaction_seconds
@@ -128,7 +128,7 @@ class ApiServer:
             self._definitions,
             NamespaceController(self.core),
             default_account(self.core),
-            root_ca(self.core, self._guard.root_ca),
+            root_ca(self.core, self._access.root_ca),
             GarbageCollector(self.core),
             DisruptionController(self.core),
             StaleDisruptionController(self.core),
@@ -145,24 +145,24 @@ class ApiServer:
             **openapi.paths(),
             "/metrics": self._metrics,
         }
-        paths.update(self._guard.paths)
+        paths.update(self._access.paths)
         prefixes: dict[str, PathHandler] = {**checks.prefixes(), **discovery.prefixes(), **openapi.prefixes()}
         return Application(
-            Dispatcher(self.core, self._load_handlers, self._guard.authorizer.require),
-            self._guard.authenticator,
-            self._guard.authorizer,
+            Dispatcher(self.core, self._load_handlers, self._access.authorizer.require),
+            self._access.authenticator,
+            self._access.authorizer,
             paths,
             prefixes,
             self.world.ids,
             self.flow,
-            self._guard.impersonate,
+            self._access.impersonate,
             self._observers,
         )
 
     def _load_handlers(self) -> Handlers:
         from kube_fairlead_apiserver.handlers import all_handlers  # not before the first request, as it says there
 
-        return all_handlers(self._watch_timers, self._guard.load_handlers())
+        return all_handlers(self._watch_timers, self._access.load_handlers())
 
     def _storage_problem(self) -> str | None:
         return self.store.shortage if self._ready.is_set() else "starting or stopping"
@@ -176,7 +176,7 @@ class ApiServer:
         """Read what is stored. Raises when it cannot be trusted."""
         self.store.open(self._index)
         self._definitions.serve_established()
-        self._guard.opened()
+        self._access.opened()
 
     def _reindex(self, resource: Resource) -> None:
         self.store.reindex(resource.table, lambda entry: persistence.index(resource, resource.decode(entry)))
@@ -216,7 +216,7 @@ class ApiServer:
             await scope.start(self._compact(), name="compaction")
 
     async def _bootstrap(self) -> None:
-        await bootstrap(self.core, self._guard.policy, service_port=self._port)
+        await bootstrap(self.core, self._access.policy, service_port=self._port)
 
     async def _make_room(self) -> None:
         """While the disk is full, drop what can be dropped, and look whether there is room again."""

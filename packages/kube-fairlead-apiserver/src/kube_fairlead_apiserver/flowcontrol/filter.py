@@ -187,7 +187,7 @@ class FlowControl:
         response.on_sent = functools.partial(level.leave, ticket)
         return response
 
-    def newcomer(self, address: str) -> UserShare | None:
+    def unidentified(self, address: str) -> UserShare | None:
         """The lane of an address's connections of whose users nothing is known yet."""
         return self._pacer.share(("handshake", address), _NEWCOMER_PRESENT_SECONDS) if self._enforced else None
 

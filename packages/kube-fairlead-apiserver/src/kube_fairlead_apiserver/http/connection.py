@@ -19,11 +19,11 @@ import httptools
 from kube_fairlead.base import commitment, sockets
 from kube_fairlead_apiserver.http import head, headers
 from kube_fairlead_apiserver.http.flow import AHEAD_BYTES, MAX_HEAD_BYTES, Answer, Flow, Phase, Wait
-from kube_fairlead_apiserver.http.incoming import Incoming
+from kube_fairlead_apiserver.http.incoming_request import IncomingRequest
 from kube_fairlead_apiserver.http.lane import Lane
 from kube_fairlead_apiserver.http.messages import Request, Response
-from kube_fairlead_apiserver.http.outgoing import GONE, Held, Outgoing, reset_when_closed
-from kube_fairlead_apiserver.http.site import Site
+from kube_fairlead_apiserver.http.response_writer import GONE, Held, ResponseWriter, reset_when_closed
+from kube_fairlead_apiserver.http.shared_state import SharedState
 from kube_fairlead_apiserver.http.streams import Stream, size_of
 from kube_fairlead_apiserver.http.target import is_well_formed
 
@@ -50,28 +50,28 @@ _BODY_SLICE_BYTES = 64 * 1024
 class Connection(asyncio.Protocol):
     """Receives requests and answers them one after another, in order."""
 
-    def __init__(self, site: Site) -> None:
-        self.ends_at = site.now + _PATIENCE_SECONDS[Wait.HEAD]
-        self._site = site
+    def __init__(self, shared: SharedState) -> None:
+        self.ends_at = shared.now + _PATIENCE_SECONDS[Wait.HEAD]
+        self._shared = shared
         self._flow = Flow()
         self._parser: Any = httptools.HttpRequestParser(self)
         self._transport: Any = None  # uvloop's transports are of no class of asyncio's
         self._task: asyncio.Task[None] | None = None
-        self._receiving = Incoming()
+        self._receiving = IncomingRequest()
         self._refusal = b""  # why the head that was just parsed is none
         self._unparsed = b""
-        self._waiting: collections.deque[Incoming] = collections.deque()
+        self._waiting: collections.deque[IncomingRequest] = collections.deque()
         self._arrival: asyncio.Future[None] | None = None
-        self._outgoing = Outgoing(GONE, _nothing)
+        self._writer = ResponseWriter(GONE, _nothing)
         self._reading = True
         self._wait = Wait.HEAD  # for which `ends_at` was set, and in which request
         self._request_number = 0
         self._stall_seconds = 0.0  # so long the client may read nothing of the present response
         self._progress = 0  # how far the client had read when the deadline was set
         self._commitment = commitment.Commitment()  # of the request that is being answered
-        self._waits_since = site.now
+        self._waits_since = shared.now
         self._lost = False
-        self._lane = Lane(site.pace, self._go_on)
+        self._lane = Lane(shared.pace, self._go_on)
         self._deferred_at = 0.0
         self._certificate: bytes | None = None
         self._address = ""
@@ -81,22 +81,22 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client is there, its TLS handshake done."""
         self._transport = transport
-        if self._site.stopping:
+        if self._shared.stopping:
             self._transport.abort()  # it came before the listener was closed and is ready only now
             return
         # Over TLS half a megabyte would be kept for each watcher that does not read.
         self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
-        self._outgoing = Outgoing(transport, self._hurry, self._site.pace)
-        self._site.connections.add(self)
-        self._site.empty.clear()
+        self._writer = ResponseWriter(transport, self._hurry, self._shared.pace)
+        self._shared.connections.add(self)
+        self._shared.empty.clear()
         tls = transport.get_extra_info("ssl_object")
         self._certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         if self._certificate is not None:
-            self._site.known(self)
+            self._shared.known(self)
         peer = transport.get_extra_info("peername")
         self._address = peer[0] if peer else ""
         self._lane.open(self._address)
-        self._task = self._site.tasks.start(self._serve(), name="connection")
+        self._task = self._shared.tasks.start(self._serve(), name="connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone, and what it waited for need not be answered.
@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
             return  # `_serve` ends with it
         else:
             self._task.cancel()
-        self._site.forget(self)
+        self._shared.forget(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come."""
@@ -130,7 +130,7 @@ class Connection(asyncio.Protocol):
             self._read_on()
             return
         if not self._deferred_at:
-            self._deferred_at = self._site.now
+            self._deferred_at = self._shared.now
         # The rest of a body is not even decrypted. A request that begins is mostly here as a whole.
         if self._reading and (self._flow.phase is _BODY or len(self._unparsed) > AHEAD_BYTES):
             self._reading = False
@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """It is the turn of what has come. The time until then was not the client's."""
-        self.ends_at += self._site.now - self._deferred_at
+        self.ends_at += self._shared.now - self._deferred_at
         self._deferred_at = 0.0
         self._read_on()
 
@@ -151,15 +151,15 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """The client does not read."""
         self._flow.held_back = True
-        self._outgoing.pause()
+        self._writer.pause()
         self._follow()
-        self._site.held_more(self._outgoing.made_bytes)
+        self._shared.held_more(self._writer.made_bytes)
 
     def resume_writing(self) -> None:
         """It reads again."""
         self._flow.held_back = False
         self._follow()
-        self._outgoing.resume()
+        self._writer.resume()
 
     def _hurry(self) -> None:
         """What is sent should have ended by now; the client is not waited for as long as before."""
@@ -171,7 +171,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
-        self._receiving = Incoming()
+        self._receiving = IncomingRequest()
         self._flow.head_began()
 
     def on_url(self, url: bytes) -> None:
@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
         incoming.too_large = self._flow.dropping
         self._queue(incoming)
 
-    def _head_is_too_large(self, incoming: Incoming) -> bool:
+    def _head_is_too_large(self, incoming: IncomingRequest) -> bool:
         # What came in one slice cannot be.
         if not self._flow.head_bytes:
             return False
@@ -286,21 +286,21 @@ class Connection(asyncio.Protocol):
 
     def _set_deadline(self) -> None:
         """Let the time begin that the client has for what the server now waits for."""
-        self._waits_since = self._site.now
+        self._waits_since = self._shared.now
         if self._wait is _ROOM:
-            self._progress = self._outgoing.read_progress()
-            self.ends_at = self._site.now + self._stall_seconds
+            self._progress = self._writer.read_progress()
+            self.ends_at = self._shared.now + self._stall_seconds
         else:
-            self.ends_at = self._site.now + _PATIENCE_SECONDS[self._wait]
+            self.ends_at = self._shared.now + _PATIENCE_SECONDS[self._wait]
 
     def cut_overdue(self) -> bool:
         """Hang up if the client takes too long. One that reads, however slowly, has its time anew."""
         if not self._reading and sockets.peer_has_closed(self._transport.get_extra_info("socket")):
             self.abort()  # what lies in front of its farewell is not read before the answer has ended
             return True
-        if self.ends_at >= self._site.now or self._lane.deferred:
+        if self.ends_at >= self._shared.now or self._lane.deferred:
             return False
-        if self._wait is _ROOM and self._outgoing.read_progress() > self._progress:
+        if self._wait is _ROOM and self._writer.read_progress() > self._progress:
             self._set_deadline()
             return False
         self.abort()
@@ -311,7 +311,7 @@ class Connection(asyncio.Protocol):
         """What is held for a client that does not read, and since when; None for one that does."""
         if self._wait is not _ROOM:
             return None
-        return self._outgoing.held(self._waits_since)
+        return self._writer.held(self._waits_since)
 
     # ---- answering
 
@@ -330,7 +330,7 @@ class Connection(asyncio.Protocol):
             reset_when_closed(self._transport)
             self._transport.abort()
 
-    def _queue(self, incoming: Incoming) -> None:
+    def _queue(self, incoming: IncomingRequest) -> None:
         self._waiting.append(incoming)
         if self._arrival is not None and not self._arrival.done():
             self._arrival.set_result(None)
@@ -342,20 +342,20 @@ class Connection(asyncio.Protocol):
             return
         self._flow.broke(refused=True)
         self._receiving.fail()
-        self._queue(Incoming(refusal=answer))
+        self._queue(IncomingRequest(refusal=answer))
 
     async def _serve(self) -> None:
         try:
-            while not self._site.stopping:
+            while not self._shared.stopping:
                 incoming = await self._next()
                 if incoming.refusal:
                     self._transport.write(incoming.refusal)
                     return
                 self._commitment = commitment.undertake()
                 request = self._request(incoming)
-                response = await self._site.handler(request)
+                response = await self._shared.handler(request)
                 self._lane.answered(request)
-                self._outgoing.lane = request.lane
+                self._writer.lane = request.lane
                 try:
                     if self._lost:
                         response.discard()
@@ -372,10 +372,10 @@ class Connection(asyncio.Protocol):
             self._task = None
             self._close()
             if self._lost:
-                self._site.forget(self)
+                self._shared.forget(self)
                 self._forget()
 
-    async def _next(self) -> Incoming:
+    async def _next(self) -> IncomingRequest:
         while not self._waiting:
             self._arrival = asyncio.get_running_loop().create_future()
             try:
@@ -388,12 +388,12 @@ class Connection(asyncio.Protocol):
             self._follow()
         return incoming
 
-    def _request(self, incoming: Incoming) -> Request:
+    def _request(self, incoming: IncomingRequest) -> Request:
         incoming.begin(self._send_continue, self._want_body)
         request = incoming.request(self._certificate, self._address)
         self._lane.enter(request)
-        if self in self._site.newcomers:
-            request.on_identified = functools.partial(self._site.known, self)
+        if self in self._shared.unidentified:
+            request.on_identified = functools.partial(self._shared.known, self)
         return request
 
     def _send_continue(self) -> None:
@@ -403,7 +403,7 @@ class Connection(asyncio.Protocol):
         self._flow.body_wanted()
         self._follow()
 
-    def _begin_response(self, incoming: Incoming, response: Response) -> bool:
+    def _begin_response(self, incoming: IncomingRequest, response: Response) -> bool:
         """The handler is done; whether its response is the last one on this connection."""
         self._stall_seconds = response.stall_seconds
         if not incoming.complete:
@@ -413,20 +413,20 @@ class Connection(asyncio.Protocol):
             self._follow()
         if isinstance(response.body, Stream) and not incoming.chunks_understood:
             return True
-        return not (incoming.keep_alive and incoming.complete and self._flow.may_go_on) or self._site.stopping
+        return not (incoming.keep_alive and incoming.complete and self._flow.may_go_on) or self._shared.stopping
 
-    async def _respond(self, incoming: Incoming, response: Response, *, closing: bool) -> None:
+    async def _respond(self, incoming: IncomingRequest, response: Response, *, closing: bool) -> None:
         body = response.body
         if not isinstance(body, Stream):
             text = body if isinstance(body, bytes) else tuple(body)
-            top = head.encode(response, self._site.date, closing=closing, length=size_of(text))
-            await self._outgoing.send(top, b"" if incoming.method == "HEAD" else text)
+            top = head.encode(response, self._shared.date, closing=closing, length=size_of(text))
+            await self._writer.send(top, b"" if incoming.method == "HEAD" else text)
             return
         try:
             chunked = incoming.chunks_understood
-            self._transport.write(head.encode(response, self._site.date, closing=closing, chunked=chunked))
+            self._transport.write(head.encode(response, self._shared.date, closing=closing, chunked=chunked))
             if incoming.method != "HEAD":
-                await self._outgoing.stream(body, chunked=chunked)
+                await self._writer.stream(body, chunked=chunked)
         finally:
             response.discard()
 
@@ -439,9 +439,9 @@ class Connection(asyncio.Protocol):
         """Let nothing lead back here any more: then all of it is freed at once, without the garbage collector."""
         self._parser = None
         self._transport = GONE
-        self._outgoing = Outgoing(GONE, _nothing)
+        self._writer = ResponseWriter(GONE, _nothing)
         self._waiting.clear()
-        self._receiving = Incoming()
+        self._receiving = IncomingRequest()
 
 
 def _nothing() -> None:

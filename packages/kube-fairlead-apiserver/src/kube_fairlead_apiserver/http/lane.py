@@ -86,7 +86,7 @@ class Lane(Turn):
         if self._request is not None:
             self.known = self._request.lane
         elif self._address and self._pace is not None:
-            self.known = self._pace.newcomer(self._address)
+            self.known = self._pace.unidentified(self._address)
 
     def enter(self, request: Request) -> None:
         """The request goes to the handler, with the turn in which its head was read."""

@@ -31,7 +31,7 @@ class Pace(Protocol):
         """An answer is still being sent: its user counts as present."""
         ...
 
-    def newcomer(self, address: str) -> Any:
+    def unidentified(self, address: str) -> Any:
         """The lane of an address's connections of whose users nothing is known yet; None: they need not wait."""
         ...
 

@@ -12,9 +12,9 @@ from kube_fairlead.base import logs, memory, sockets
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead_apiserver.http.connection import Connection
-from kube_fairlead_apiserver.http.newcomers import Newcomer
 from kube_fairlead_apiserver.http.pace import Pace
-from kube_fairlead_apiserver.http.site import Handler, Site
+from kube_fairlead_apiserver.http.shared_state import Handler, SharedState
+from kube_fairlead_apiserver.http.unidentified import UnidentifiedConnection
 
 __all__ = ["HttpServer", "listen", "tls_context"]
 
@@ -48,7 +48,7 @@ class HttpServer:
         self._listener = listener
         self._context = context
         self._clock = clock
-        self._site = Site(handler, pace)
+        self._shared = SharedState(handler, pace)
         self._started = asyncio.Event()
         self._most = 0  # connections at one time since memory was given back
         self._last = 0  # connections a second ago
@@ -85,13 +85,13 @@ class HttpServer:
                 _log.warning("a connection could not be accepted", error=str(error))
                 await self._clock.sleep(_RETRY_SECONDS)
                 continue
-            self._site.tasks.start(self._begin(accepted, peer[0] if peer else ""), name="newcomer")
+            self._shared.tasks.start(self._begin(accepted, peer[0] if peer else ""), name="unidentified")
 
     async def _begin(self, accepted: socket.socket, address: str) -> None:
         """Let a connection begin when it may: its handshake, then its requests."""
         loop = asyncio.get_running_loop()
         may_begin: asyncio.Future[None] = loop.create_future()
-        connection = Connection(self._site)
+        connection = Connection(self._shared)
         handshake = asyncio.current_task()
 
         def begin() -> None:
@@ -99,18 +99,18 @@ class HttpServer:
                 may_begin.set_result(None)
 
         def cut() -> None:
-            if connection in self._site.connections:
+            if connection in self._shared.connections:
                 connection.shut_down()
             elif handshake is not None:
                 handshake.cancel()
 
-        newcomer = Newcomer(address, begin=begin, cut=cut)
-        self._site.newcomers[connection] = newcomer
+        unidentified = UnidentifiedConnection(address, begin=begin, cut=cut)
+        self._shared.unidentified[connection] = unidentified
         try:
-            self._site.arriving.arrive(newcomer, self._site.now)
+            self._shared.arriving.arrive(unidentified, self._shared.now)
             await may_begin
-            if self._site.pace is not None:
-                await self._site.pace.begin_handshake(address)
+            if self._shared.pace is not None:
+                await self._shared.pace.begin_handshake(address)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._context is None:
                 await loop.connect_accepted_socket(lambda: connection, accepted)
@@ -122,8 +122,8 @@ class HttpServer:
             accepted.close()
             raise
         finally:
-            if connection not in self._site.connections:
-                self._site.known(connection)
+            if connection not in self._shared.connections:
+                self._shared.known(connection)
 
     @staticmethod
     async def _shake_hands(connection: Connection, accepted: socket.socket, context: ssl.SSLContext) -> None:
@@ -148,8 +148,8 @@ class HttpServer:
         while True:
             await self._clock.sleep(1)
             self._tick()
-            self._site.cut_overdue()
-            self._site.arriving.make_room(self._site.now)
+            self._shared.cut_overdue()
+            self._shared.arriving.make_room(self._shared.now)
             self._give_back_memory()
 
     def _give_back_memory(self) -> None:
@@ -158,39 +158,39 @@ class HttpServer:
         It takes milliseconds, in which no request is answered: few clients are not worth it, and a crowd that comes and
         goes all the time must not bring it about each time.
         """
-        there = len(self._site.connections)
+        there = len(self._shared.connections)
         self._most = max(self._most, there)
-        rested = self._site.now - self._trimmed_at >= _TRIM_SECONDS
+        rested = self._shared.now - self._trimmed_at >= _TRIM_SECONDS
         if rested and (memory.is_due() or (there == self._last and self._most - there >= _CROWD)):
-            self._trimmed_at = self._site.now
+            self._trimmed_at = self._shared.now
             self._most = there
             memory.give_back()
         self._last = there
 
     def _tick(self) -> None:
-        self._site.now = self._clock.monotonic()
+        self._shared.now = self._clock.monotonic()
         date = self._clock.now().strftime("%a, %d %b %Y %H:%M:%S GMT")
-        self._site.date = f"date: {date}\r\n\r\n".encode("ascii")
+        self._shared.date = f"date: {date}\r\n\r\n".encode("ascii")
 
     async def _finish(self) -> None:
         """Close idle connections at once and the others with their answer; those that take too long are cut.
 
         What has begun to write goes on even then: only after that may the storage behind be closed.
         """
-        self._site.stopping = True
-        for connection in list(self._site.connections):
+        self._shared.stopping = True
+        for connection in list(self._shared.connections):
             connection.shut_down()
         if not await self._wait_empty():
-            for connection in list(self._site.connections):
+            for connection in list(self._shared.connections):
                 connection.abort()
             if not await self._wait_empty():
-                _log.warning("requests cut off between two writes", count=len(self._site.connections))
-        await self._site.tasks.close()
+                _log.warning("requests cut off between two writes", count=len(self._shared.connections))
+        await self._shared.tasks.close()
 
     async def _wait_empty(self) -> bool:
         try:
             async with self._clock.timeout(_PATIENCE_SECONDS):
-                await self._site.empty.wait()
+                await self._shared.empty.wait()
         except TimeoutError:
             return False
         return True

@@ -15,7 +15,7 @@ from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead_apiserver.http.connection import Connection
 from kube_fairlead_apiserver.http.flow import Wait
 from kube_fairlead_apiserver.http.messages import Request, Response, status_response
-from kube_fairlead_apiserver.http.outgoing import Held, chosen_to_cut
+from kube_fairlead_apiserver.http.response_writer import Held, chosen_to_cut
 from kube_fairlead_apiserver.http.server import HttpServer, listen
 from kube_fairlead_apiserver.http.streams import Stream
 
@@ -92,7 +92,7 @@ async def server() -> AsyncIterator[Server]:
         try:
             yield made
         finally:
-            for connection in list(made.http._site.connections):
+            for connection in list(made.http._shared.connections):
                 connection.abort()  # nobody advances the clock any more
 
 
@@ -205,13 +205,13 @@ async def test_a_stream_is_closed_when_only_its_head_is_asked_for(server: Server
 
 async def connection_of(server: Server) -> Connection:
     """The server's side of the only connection, once its client's buffers are full."""
-    (connection,) = server.http._site.connections
+    (connection,) = server.http._shared.connections
     assert isinstance(connection, Connection)
     unchanged = 0
     while connection._wait is not Wait.ROOM or unchanged < 50:
-        before = connection._outgoing.read_progress()
+        before = connection._writer.read_progress()
         await server.clock.advance(0)
-        unchanged = unchanged + 1 if connection._outgoing.read_progress() == before else 0
+        unchanged = unchanged + 1 if connection._writer.read_progress() == before else 0
     return connection
 
 
@@ -222,10 +222,10 @@ async def test_a_client_that_reads_nothing_is_hung_up_on(server: Server, path: s
     await reader.readuntil(b"\r\n\r\n")
     await connection_of(server)
     await server.clock.advance(15)
-    assert server.http._site.connections
+    assert server.http._shared.connections
     # What was on its way when it stopped to read has arrived since, and counts as read once.
     await server.clock.advance(30)
-    await server.http._site.empty.wait()
+    await server.http._shared.empty.wait()
     writer.close()
 
 
@@ -241,7 +241,7 @@ async def test_a_client_that_reads_slowly_is_not(server: Server) -> None:
         while connection.ends_at == deadline:
             read += len(await reader.readexactly(65_536))
         await server.clock.advance(10)
-        assert connection in server.http._site.connections
+        assert connection in server.http._shared.connections
     assert len(await reader.readexactly(LARGE - read)) == LARGE - read
     writer.write(b"GET /a HTTP/1.1\r\nhost: h\r\n\r\n")
     assert await answer(reader) == (200, b"/a:")
@@ -259,7 +259,7 @@ async def test_a_stream_that_should_end_does_not_wait_long_for_a_client_that_rea
     await server.clock.advance(3)
     server.endless.listener()  # each call is no reason to wait anew
     await server.clock.advance(4)
-    await server.http._site.empty.wait()
+    await server.http._shared.empty.wait()
     assert server.endless.closed.is_set()
     writer.close()
 
@@ -279,12 +279,12 @@ async def test_a_connection_that_is_gone_leaves_nothing_for_the_collector(server
         reader, writer = await server.connect()
         writer.write(request + b" HTTP/1.1\r\nhost: h\r\ncontent-length: 0\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
-        seen = [weakref.ref(connection) for connection in server.http._site.connections]
+        seen = [weakref.ref(connection) for connection in server.http._shared.connections]
         gc.collect()
         gc.disable()
         try:
             writer.transport.abort()
-            await server.http._site.empty.wait()
+            await server.http._shared.empty.wait()
             await asyncio.sleep(0)
             await asyncio.sleep(0)
             assert [one() for one in seen] == [None]

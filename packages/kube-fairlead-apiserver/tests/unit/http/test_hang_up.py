@@ -85,7 +85,7 @@ class Running:
 
     async def hang_up(self, writer: asyncio.StreamWriter) -> None:
         """Break the connection, and return once the server has noticed."""
-        (connection,) = self.http._site.connections
+        (connection,) = self.http._shared.connections
         assert isinstance(connection, Connection)
         writer.transport.abort()
         while not connection._lost:
@@ -109,15 +109,15 @@ async def test_what_has_begun_to_write_is_carried_to_its_end(running: Running, p
     await running.hang_up(writer)
     assert not running.work.ended.is_set()
     running.work.may_end.set()
-    await running.http._site.empty.wait()
+    await running.http._shared.empty.wait()
     assert running.work.done
     assert running.work.stream_closed is ("stream" in path)
-    assert len(running.http._site.tasks) == 0 or await settled(running)
+    assert len(running.http._shared.tasks) == 0 or await settled(running)
 
 
 async def settled(running: Running) -> bool:
     await running.clock.advance(0)
-    return len(running.http._site.tasks) == 0
+    return len(running.http._shared.tasks) == 0
 
 
 async def test_what_has_not_ends_at_once(running: Running) -> None:

@@ -41,7 +41,7 @@ class Pacing:
     def still_there(self, lane: Any) -> None:
         assert lane == "alice"
 
-    def newcomer(self, address: str) -> Any:
+    def unidentified(self, address: str) -> Any:
         self.newcomer_came.set()
         return address if self.newcomers_wait else None
 
@@ -257,7 +257,7 @@ async def test_a_request_that_waits_is_answered_when_the_server_stops(server: Se
     server.pacing.is_open = False
     writer.write(get("/b"))
     await server.pacing.arrived.wait()
-    for connection in list(server.http._site.connections):
+    for connection in list(server.http._shared.connections):
         connection.shut_down()
     server.pacing.waiting.pop()(0.25)
     assert await answer(reader) == b"/b"

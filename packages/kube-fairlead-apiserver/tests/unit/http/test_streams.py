@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.tasks import OnExit, TaskScope
-from kube_fairlead_apiserver.http import site
+from kube_fairlead_apiserver.http import shared_state
 from kube_fairlead_apiserver.http.messages import Request, Response
-from kube_fairlead_apiserver.http.outgoing import Held, chosen_to_cut
+from kube_fairlead_apiserver.http.response_writer import Held, chosen_to_cut
 from kube_fairlead_apiserver.http.server import HttpServer, listen
 from kube_fairlead_apiserver.http.streams import Stream, Text, Unsent, iterate, size_of
 
@@ -169,7 +169,7 @@ async def server() -> AsyncIterator[Server]:
         try:
             yield made
         finally:
-            for connection in list(made.http._site.connections):
+            for connection in list(made.http._shared.connections):
                 connection.abort()
 
 
@@ -194,17 +194,17 @@ async def test_a_client_that_hangs_up_behind_a_quiet_watch_is_noticed(server: Se
     """It has sent so much that reading is paused, and there is nothing to be written to it."""
     _, writer = await server.ask("/quiet", "1.1")
     writer.write(b"GET /quiet HTTP/1.1\r\nhost: h\r\n\r\n" * 10_000)
-    (connection,) = server.http._site.connections
+    (connection,) = server.http._shared.connections
     while connection._reading:  # type: ignore[attr-defined] # it is a Connection
         await server.clock.advance(0)
     await server.clock.advance(600)
-    assert connection in server.http._site.connections
+    assert connection in server.http._shared.connections
     writer.transport.abort()
     writer.close()
     with contextlib.suppress(ConnectionError):
         await writer.wait_closed()
     await server.clock.advance(2)
-    await server.http._site.empty.wait()
+    await server.http._shared.empty.wait()
     assert len(server.streams) == 1
 
 
@@ -212,9 +212,9 @@ async def test_what_is_made_for_clients_that_do_not_read_is_bounded_at_once(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Much can be made in the second until all connections are looked at."""
-    monkeypatch.setattr(site, "_UNCHECKED_BYTES", 10 << 20)
+    monkeypatch.setattr(shared_state, "_UNCHECKED_BYTES", 10 << 20)
     writers = [(await server.ask("/own", "1.1"))[1] for _ in range(30)]
-    while len(server.http._site.connections) > 19:
+    while len(server.http._shared.connections) > 19:
         await server.clock.advance(0)
     assert server.clock.monotonic() == VirtualClock().monotonic()
     for writer in writers:

@@ -108,13 +108,13 @@ async def test_its_client_hangs_up(world: World, write: int) -> None:
         await world.http.wait_started()
         world.log.passes = write
         writer = await world.evict()
-        (connection,) = world.http._site.connections
+        (connection,) = world.http._shared.connections
         assert isinstance(connection, Connection)
         writer.transport.abort()
         while not connection._transport.is_closing():
             await world.clock.advance(0)
         world.log.go_on.set()
-        await world.http._site.empty.wait()
+        await world.http._shared.empty.wait()
         await cancel_and_wait(serving_http)
     assert world.pod_goes()
 

@@ -10,9 +10,9 @@ from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import RandomIds
 from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.base.randomness import Randomness, SeededRandomness
+from kube_fairlead_apiserver.access_control import AccessControl
 from kube_fairlead_apiserver.app import Observer
 from kube_fairlead_apiserver.attributes import ANONYMOUS, Attributes, UserInfo
-from kube_fairlead_apiserver.guard import Guard
 from kube_fairlead_apiserver.http.messages import Request
 from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.server import ApiServer, World
@@ -38,9 +38,9 @@ class _Trusting:
         """Everything is allowed."""
 
 
-def _guard(_core: Core) -> Guard:
+def _guard(_core: Core) -> AccessControl:
     trusting = _Trusting()
-    return Guard(authenticator=trusting, authorizer=trusting)
+    return AccessControl(authenticator=trusting, authorizer=trusting)
 
 
 def _make(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kube_fairlead_apiserver.http.outgoing import Outgoing
+from kube_fairlead_apiserver.http.response_writer import ResponseWriter
 from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Stream
 
 
@@ -45,14 +45,14 @@ class Endless(Stream):
 
 async def test_a_large_answer() -> None:
     transport = Breaking()
-    await Outgoing(transport, lambda: None).send(b"head", b"x" * PIECE_BYTES * 20)
+    await ResponseWriter(transport, lambda: None).send(b"head", b"x" * PIECE_BYTES * 20)
     assert transport.writes == 1, "each piece more is a warning in the log: SSL connection is closed"
 
 
 async def test_a_stream() -> None:
     transport, source = Breaking(), Endless()
-    outgoing = Outgoing(transport, lambda: None)
-    outgoing._source, outgoing._chunked = source, True
-    outgoing._done = asyncio.get_running_loop().create_future()
-    outgoing._fill()
+    writer = ResponseWriter(transport, lambda: None)
+    writer._source, writer._chunked = source, True
+    writer._done = asyncio.get_running_loop().create_future()
+    writer._fill()
     assert (transport.writes, source.asked) == (1, 1)

@@ -9,11 +9,11 @@ from typing import Protocol
 from kube_fairlead.base import logs
 from kube_fairlead.base.tasks import TaskSet
 from kube_fairlead_apiserver.http.messages import Request, Response
-from kube_fairlead_apiserver.http.newcomers import Newcomer, Newcomers
-from kube_fairlead_apiserver.http.outgoing import Held, chosen_to_cut
 from kube_fairlead_apiserver.http.pace import Pace
+from kube_fairlead_apiserver.http.response_writer import Held, chosen_to_cut
+from kube_fairlead_apiserver.http.unidentified import UnidentifiedConnection, UnidentifiedConnections
 
-__all__ = ["Handler", "Kept", "Site"]
+__all__ = ["Handler", "ManagedConnection", "SharedState"]
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -22,7 +22,7 @@ _UNCHECKED_BYTES = 16 << 20
 _log = logs.get_logger(__name__)
 
 
-class Kept(Protocol):
+class ManagedConnection(Protocol):
     """A connection, as far as the server needs to know it."""
 
     @property
@@ -47,16 +47,16 @@ def _log_failure(failure: BaseException) -> None:
     _log.error("a connection broke off in the middle of an answer", error=repr(failure))
 
 
-class Site:
+class SharedState:
     """What all connections of a server share."""
 
     def __init__(self, handler: Handler, pace: Pace | None = None) -> None:
         self.handler = handler
         self.pace = pace  # None: everything has its turn at once
         self.tasks = TaskSet("http", on_failure=_log_failure)
-        self.connections: set[Kept] = set()
-        self.arriving = Newcomers()
-        self.newcomers: dict[Kept, Newcomer] = {}  # of whose users nothing is known yet
+        self.connections: set[ManagedConnection] = set()
+        self.arriving = UnidentifiedConnections()
+        self.unidentified: dict[ManagedConnection, UnidentifiedConnection] = {}  # the user is not known yet
         self.empty = asyncio.Event()
         self.empty.set()
         self.stopping = False
@@ -64,18 +64,18 @@ class Site:
         self.date = b""
         self._unchecked_bytes = 0  # held since it was last looked whether that is too much
 
-    def forget(self, connection: Kept) -> None:
+    def forget(self, connection: ManagedConnection) -> None:
         """A connection is gone, and what it asked for has ended."""
         self.connections.discard(connection)
         self.known(connection)
         if not self.connections:
             self.empty.set()
 
-    def known(self, connection: Kept) -> None:
+    def known(self, connection: ManagedConnection) -> None:
         """The user of a connection is known, or the connection is gone."""
-        newcomer = self.newcomers.pop(connection, None)
-        if newcomer is not None:
-            self.arriving.leave(newcomer, self.now)
+        unidentified = self.unidentified.pop(connection, None)
+        if unidentified is not None:
+            self.arriving.leave(unidentified, self.now)
 
     def cut_overdue(self) -> None:
         """Hang up on those who take too long, not on too many at a time: the others wait meanwhile."""

@@ -10,12 +10,12 @@ from kube_fairlead_apiserver.http import headers
 from kube_fairlead_apiserver.http.messages import MAX_BODY_BYTES, Query, Request
 from kube_fairlead_apiserver.http.target import decode_path, path_and_query, read_query
 
-__all__ = ["Incoming"]
+__all__ = ["IncomingRequest"]
 
 _NO_QUERY = Query({})
 
 
-class Incoming:
+class IncomingRequest:
     """One request, whose body may still be coming. Filled by the connection, read by the handler."""
 
     __slots__ = (

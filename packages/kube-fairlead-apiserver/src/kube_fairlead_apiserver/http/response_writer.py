@@ -22,7 +22,7 @@ from kube_fairlead_apiserver.http.lane import Turn
 from kube_fairlead_apiserver.http.pace import Pace
 from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Stream, Text, Unsent
 
-__all__ = ["GONE", "UNSENT_TOTAL_BYTES", "Held", "Outgoing", "chosen_to_cut", "reset_when_closed"]
+__all__ = ["GONE", "UNSENT_TOTAL_BYTES", "Held", "ResponseWriter", "chosen_to_cut", "reset_when_closed"]
 
 # What all clients together may leave unread here.
 UNSENT_TOTAL_BYTES = 192 << 20
@@ -92,7 +92,7 @@ def reset_when_closed(transport: Any) -> None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 
 
-class Outgoing:
+class ResponseWriter:
     """Writes answers to a transport, as fast as the client takes them.
 
     1. While the transport holds as much as it may, nothing is written but heads and ends of answers.

@@ -29,7 +29,7 @@ from kube_fairlead_apiserver.security.rbac import Policy, Rbac
 from kube_fairlead_apiserver.security.tokens import ServiceAccountTokens
 from kube_fairlead_apiserver.storage.records import Change
 
-__all__ = ["ISSUER", "Guard", "HasCertificate", "make_guard"]
+__all__ = ["ISSUER", "AccessControl", "HasCertificate", "make_access_control"]
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 _RBAC = "rbac.authorization.k8s.io"
@@ -50,7 +50,7 @@ class HasCertificate(Protocol):
         ...
 
 
-class Guard(msgspec.Struct, frozen=True):
+class AccessControl(msgspec.Struct, frozen=True):
     """Everything about access that a server is put together with."""
 
     authenticator: Authenticator
@@ -66,7 +66,7 @@ class Guard(msgspec.Struct, frozen=True):
     plugins: Sequence[AdmissionPlugin] = ()  # admission that is about access
 
 
-def make_guard(
+def make_access_control(
     core: Core,
     clock: Clock,
     ids: Ids,
@@ -74,7 +74,7 @@ def make_guard(
     signing_key: TokenKey,
     static_tokens: Mapping[str, UserInfo],
     url: str,
-) -> Guard:
+) -> AccessControl:
     """The usual guard: certificates, tokens and service accounts; RBAC and the node authorizer."""
     lookup = _Lookup(core)
     graph = NodeGraph(lookup.get)
@@ -102,7 +102,7 @@ def make_guard(
             asked={**access.handlers(), **identity.handlers()},
         )
 
-    return Guard(
+    return AccessControl(
         authenticator=authentication,
         authorizer=authorization,
         root_ca=authority.certificate_pem.decode(),

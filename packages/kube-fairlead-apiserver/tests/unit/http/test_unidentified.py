@@ -5,26 +5,31 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kube_fairlead_apiserver.http.newcomers import PATIENCE_SECONDS, WAITING, Newcomer, Newcomers
+from kube_fairlead_apiserver.http.unidentified import (
+    PATIENCE_SECONDS,
+    WAITING,
+    UnidentifiedConnection,
+    UnidentifiedConnections,
+)
 
 
 class Door:
-    """Newcomers whose beginnings and ends are noted."""
+    """Unidentified connections, with a record of which began and which were cut."""
 
     def __init__(self, limit: int, most_waiting: int = WAITING) -> None:
-        self.all = Newcomers(limit, most_waiting)
-        self.begun: list[Newcomer] = []
-        self.cut: list[Newcomer] = []
+        self.all = UnidentifiedConnections(limit, most_waiting)
+        self.begun: list[UnidentifiedConnection] = []
+        self.cut: list[UnidentifiedConnection] = []
         self.now = 0.0
 
-    def knock(self, address: str) -> Newcomer:
+    def knock(self, address: str) -> UnidentifiedConnection:
         def cut() -> None:
-            self.cut.append(newcomer)
-            self.all.leave(newcomer, self.now)
+            self.cut.append(connection)
+            self.all.leave(connection, self.now)
 
-        newcomer = Newcomer(address, begin=lambda: self.begun.append(newcomer), cut=cut)
-        self.all.arrive(newcomer, self.now)
-        return newcomer
+        connection = UnidentifiedConnection(address, begin=lambda: self.begun.append(connection), cut=cut)
+        self.all.arrive(connection, self.now)
+        return connection
 
 
 def test_one_address_leaves_room_for_others() -> None:
@@ -89,7 +94,7 @@ def test_nothing_is_cut_while_none_waits() -> None:
 def test_any_order_of_events(events: list[tuple[str, int]]) -> None:
     """Invariants 1 and 3; and in the end each has begun."""
     door = Door(6)
-    alive: list[Newcomer] = []
+    alive: list[UnidentifiedConnection] = []
     for what, which in events:
         if what == "leave":
             if alive:
