@@ -99,7 +99,7 @@ def make_access_control(
         requests = token_handler(TokenRequests(tokens, lookup.get, clock))
         return Handlers(
             subresources={("serviceaccounts", "token"): requests},
-            asked={**access.handlers(), **identity.handlers()},
+            not_stored={**access.handlers(), **identity.handlers()},
         )
 
     return AccessControl(

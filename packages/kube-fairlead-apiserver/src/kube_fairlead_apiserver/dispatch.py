@@ -28,11 +28,11 @@ Handler = Callable[[Call], Awaitable[Response]]
 
 
 class Handlers(msgspec.Struct, frozen=True):
-    """What answers requests for resources."""
+    """The handlers of requests for resources."""
 
     verbs: Mapping[str, Handler] = {}
     subresources: Mapping[tuple[str, str], Handler] = {}  # with a behaviour of their own, by (resource, name)
-    asked: Mapping[str, Handler] = {}  # kinds that are asked and answered, never stored (reviews), by table
+    not_stored: Mapping[str, Handler] = {}  # create for kinds that are answered and never stored (reviews), by table
 
 
 # By method. A subresource may be posted to; objects themselves may not.
@@ -101,8 +101,8 @@ class Dispatcher:
             own = handlers.subresources
             handler = own.get((resource.plural, info.subresource)) or own.get(("*", info.subresource))
             return await (handler or handlers.verbs[info.verb])(call)
-        if info.verb == "create" and resource.table in handlers.asked:
-            return await handlers.asked[resource.table](call)
+        if info.verb == "create" and resource.table in handlers.not_stored:
+            return await handlers.not_stored[resource.table](call)
         return await handlers.verbs[info.verb](call)
 
 
