@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from kube_fairlead.api import errors
-from kube_fairlead.base import logs
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.randomness import Randomness
-from kube_fairlead.base.tasks import TaskScope
+from kube_fairlead.base.reconcile import reconcile
 from kube_fairlead.base.workqueue import WorkQueue
 from kube_fairlead_apiserver.storage.interface import DiskFull
 from kube_fairlead_apiserver.storage.records import Change
@@ -17,7 +16,6 @@ from kube_fairlead_apiserver.storage.store import StoreStopped
 
 __all__ = ["Controller", "ControllerLoop"]
 
-_log = logs.get_logger(__name__)
 _WORKERS = 8
 
 
@@ -45,6 +43,7 @@ class ControllerLoop:
     def __init__(self, controller: Controller, clock: Clock, randomness: Randomness) -> None:
         self.name = controller.name
         self._controller = controller
+        self._clock = clock
         self._queue: WorkQueue[str] = WorkQueue(clock, randomness)
 
     def observe(self, table: str, change: Change) -> None:
@@ -53,29 +52,15 @@ class ControllerLoop:
             self._queue.add(key)
 
     async def run(self) -> None:
-        """Reconcile until cancelled. Several keys at once, so that their writes share commits."""
+        """Reconcile until cancelled. Several workers reconcile at once, so that their writes share commits."""
         for key in self._controller.initial():
             self._queue.add(key)
-        async with TaskScope(self.name) as scope:
-            for number in range(_WORKERS):
-                scope.start(self._work(), name=f"worker {number}")
-
-    async def _work(self) -> None:
-        while True:
-            async with self._queue.take() as key:
-                await self._reconcile(key)
-
-    async def _reconcile(self, key: str) -> None:
-        try:
-            again = await self._controller.reconcile(key)
-        except (errors.ApiError, StoreStopped, DiskFull) as error:
-            _log.debug("retrying reconcile", controller=self.name, key=key, why=str(error))
-            self._queue.add_rate_limited(key)
-            return
-        except Exception:  # noqa: BLE001 - a bug in one controller must not end the server; the key waits
-            _log.exception("reconcile failed", controller=self.name, key=key)
-            self._queue.add_rate_limited(key)
-            return
-        self._queue.forget(key)
-        if again is not None:
-            self._queue.add_after(key, again)
+        await reconcile(
+            self._queue,
+            self._controller.reconcile,
+            name=self.name,
+            clock=self._clock,
+            workers=_WORKERS,
+            expected=(errors.ApiError, StoreStopped, DiskFull),
+            expected_level="debug",
+        )

@@ -12,12 +12,12 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.base import logs, tasks
 from kube_fairlead.base.identity import RandomIds
 from kube_fairlead.base.metrics import Metrics
+from kube_fairlead.base.reconcile import reconcile
 from kube_fairlead.base.workqueue import WorkQueue
 from kube_fairlead.client import patches
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.objects import Key, key_of
-from kube_fairlead.manager import reconcile
 from kube_fairlead_lab.hollow.caches import BY_NODE, Caches
 from kube_fairlead_lab.hollow.heartbeat import NODE_LEASES, Heartbeat, HeartbeatOptions
 from kube_fairlead_lab.hollow.kubelet import Kubelet, Remove, Report, Wait

@@ -24,10 +24,10 @@ from kube_fairlead.api.core_v1 import (
 from kube_fairlead.api.meta import ObjectMeta, OwnerReference
 from kube_fairlead.api.time import format_micro_time
 from kube_fairlead.base.metrics import Metrics
+from kube_fairlead.base.reconcile import reconcile
 from kube_fairlead.base.workqueue import WorkQueue
 from kube_fairlead.client import patches
 from kube_fairlead.client.client import Client
-from kube_fairlead.manager import reconcile
 from kube_fairlead_lab.hollow import statuses
 from kube_fairlead_lab.hollow.kubelet import Kubelet
 

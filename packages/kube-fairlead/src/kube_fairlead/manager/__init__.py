@@ -18,7 +18,6 @@ from kube_fairlead.manager.group import GroupPlan
 from kube_fairlead.manager.health import HealthChecks, Verdict
 from kube_fairlead.manager.manager import Manager, ManagerOptions
 from kube_fairlead.manager.presence import Presence, ServedDefinition, Switch
-from kube_fairlead.manager.reconciling import reconcile
 from kube_fairlead.manager.selection import SelectionError, parse_groups, select
 from kube_fairlead.manager.serving import HealthServer, ServingOptions
 
@@ -40,6 +39,5 @@ __all__ = [
     "Switch",
     "Verdict",
     "parse_groups",
-    "reconcile",
     "select",
 ]

@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 from kube_fairlead.base import tasks
 from kube_fairlead.base.gates import FeatureGates
 from kube_fairlead.base.metrics import Metrics
+from kube_fairlead.base.reconcile import reconcile
 from kube_fairlead.base.workqueue import WorkQueue
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.client.recorder import EventRecorder
+from kube_fairlead.election import NotLeading
 from kube_fairlead.manager.health import Check, HealthChecks
 from kube_fairlead.manager.presence import Presence
-from kube_fairlead.manager.reconciling import reconcile
 
 __all__ = ["Context", "Controller"]
 
@@ -54,7 +55,7 @@ class Context:
         return WorkQueue(self.client.clock, self.client.randomness)
 
     async def reconcile(self, queue: WorkQueue[_K], handle: Callable[[_K], Awaitable[float | None]]) -> None:
-        """Work on the queue's keys until asked to stop. See `reconciling`.
+        """Work on the queue's keys until asked to stop. See `base.reconcile`.
 
         Raises:
             NotLeading: the lease cannot be relied on any more. It is looked at before every key.
@@ -72,6 +73,7 @@ class Context:
             clock=self.client.clock,
             metrics=self.metrics,
             workers=self.workers,
+            fatal=(NotLeading,),
         )
 
     async def wait_synced(self, *informers: Informer[Any]) -> bool:

@@ -9,9 +9,12 @@ from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.base.randomness import SeededRandomness
+from kube_fairlead.base.reconcile import reconcile
 from kube_fairlead.base.workqueue import WorkQueue
-from kube_fairlead.election import NotLeading
-from kube_fairlead.manager.reconciling import reconcile
+
+
+class LeaseLost(Exception):
+    """Ends the loop."""
 
 
 class Bench:
@@ -33,6 +36,7 @@ class Bench:
             clock=self.clock,
             metrics=self.metrics,
             workers=workers,
+            fatal=(LeaseLost,),
         )
 
     async def slow(self, key: str) -> None:
@@ -109,10 +113,10 @@ async def test_a_lost_lease_ends_it() -> None:
     bench = Bench()
 
     async def refused(_key: str) -> None:
-        raise NotLeading("over")
+        raise LeaseLost("over")
 
     bench.queue.add("a")
-    with pytest.RaisesGroup(NotLeading):
+    with pytest.RaisesGroup(LeaseLost):
         await bench.run(refused, workers=2)
 
 
@@ -126,3 +130,68 @@ async def test_cancelling_ends_it() -> None:
     assert bench.done == []
     assert bench.queue.is_shut_down
     assert tasks.live_tasks() == ()
+
+
+async def test_without_a_request_to_stop_it_runs_until_it_is_cancelled() -> None:
+    bench = Bench()
+    bench.queue.add("a")
+    async with tasks.TaskScope("test") as scope:
+        running = scope.start(run(reconcile(bench.queue, bench.slow, name="test", clock=bench.clock)), name="run")
+        await bench.clock.advance(60)
+        assert bench.done == ["a"]
+        assert not running.done()
+        await tasks.cancel_and_wait(running)
+    assert bench.queue.is_shut_down
+    assert tasks.live_tasks() == ()
+
+
+@pytest.mark.parametrize(
+    ("failure", "levels"),
+    [(LookupError("not yet"), ["DEBUG"]), (ZeroDivisionError("a bug"), ["ERROR"])],
+    ids=["expected", "bug"],
+)
+async def test_an_expected_failure_is_one_line_and_a_bug_has_a_traceback(
+    failure: Exception, levels: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = Bench()
+    failures = [failure]
+
+    async def failing(key: str) -> None:
+        if key == "a" and failures:
+            raise failures.pop()
+        bench.done.append(key)
+
+    for key in "ab":
+        bench.queue.add(key)
+    with caplog.at_level("DEBUG"):
+        async with tasks.TaskScope("test") as scope:
+            loop = reconcile(
+                bench.queue,
+                failing,
+                name="test",
+                clock=bench.clock,
+                stopping=bench.stopping,
+                expected=(LookupError,),
+                expected_level="debug",
+            )
+            scope.start(run(loop), name="run")
+            await bench.clock.advance(1)
+            bench.stopping.set()
+    assert bench.done == ["b", "a"]
+    logged = [record for record in caplog.records if record.getMessage().startswith("reconcile failed")]
+    assert [record.levelname for record in logged] == levels
+    assert [bool(record.exc_info) for record in logged] == [level == "ERROR" for level in levels]
+
+
+async def test_by_default_every_failure_is_a_warning_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+
+    async def failing(_key: str) -> None:
+        bench.stopping.set()
+        raise LookupError("not yet")
+
+    bench.queue.add("a")
+    with caplog.at_level("DEBUG"):
+        await bench.run(failing)
+    logged = [record for record in caplog.records if record.getMessage().startswith("reconcile failed")]
+    assert [(record.levelname, bool(record.exc_info)) for record in logged] == [("WARNING", False)]
