@@ -16,7 +16,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kube_fairlead.base.tasks import TaskScope
-from kube_fairlead_apiserver.http.unidentified import NEWCOMERS
+from kube_fairlead_apiserver.http.unidentified import UNIDENTIFIED
 from kube_fairlead_lab.testing import EmbeddedControlPlane, EmbeddedOptions
 from kube_fairlead_lab.testing.control_plane import Access
 from kube_fairlead_lab.testing.manifests import config_map
@@ -224,7 +224,7 @@ async def test_a_large_body_is_not_read_before_its_turn(
 def many_files() -> Iterator[None]:
     """This process, and the server that it starts, may open more files than many systems let them at first."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4 * NEWCOMERS)), hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, min(hard, 4 * UNIDENTIFIED)), hard))
     yield
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -234,7 +234,7 @@ async def test_connections_that_say_nothing_make_room(many_files: None, plane: E
     host, _, port = plane.access().url.removeprefix("https://").partition(":")
     async with contextlib.AsyncExitStack() as stack:
         silent = []
-        for _ in range(NEWCOMERS // 2 + 20):
+        for _ in range(UNIDENTIFIED // 2 + 20):
             reader, writer = await asyncio.open_connection(host, int(port))
             stack.push_async_callback(hang_up, writer)
             silent.append(reader)

@@ -7,13 +7,14 @@ from typing import Protocol
 
 import msgspec
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import Ids
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.app import Authenticator, Authorizer, PathHandler
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.dispatch import Handlers
-from kube_fairlead_apiserver.http.messages import Json, Request, Response, json_response
+from kube_fairlead_apiserver.http.messages import Request, Response, json_response
 from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.registry.resource import decode_entry, split_key

@@ -12,9 +12,10 @@ import contextlib
 from collections.abc import Awaitable, Iterable
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base.tasks import TaskScope
 from kube_fairlead_apiserver.admission.builtin.priority import SYSTEM_CLASSES
-from kube_fairlead_apiserver.operations.core import Core, Json
+from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.schema.defaulting import copy_json

@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.crd.definition import version_order
 from kube_fairlead_apiserver.http.messages import Request, Response
@@ -32,7 +33,6 @@ from kube_fairlead_apiserver.types.resources import storage_version_hash
 
 __all__ = ["Discovery"]
 
-Json = dict[str, Any]
 Handler = Callable[[Request, UserInfo], Awaitable[Response]]
 
 _JSON: Final = "application/json"

@@ -9,6 +9,7 @@ from types import MappingProxyType
 import msgspec
 
 from kube_fairlead.api import reserved
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base import logs
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import Ids
@@ -46,7 +47,6 @@ from kube_fairlead_apiserver.registry.builtin import builtin_resources
 from kube_fairlead_apiserver.registry.catalog import Catalog
 from kube_fairlead_apiserver.registry.lifecycle import lifecycle_resources
 from kube_fairlead_apiserver.registry.resource import Resource
-from kube_fairlead_apiserver.registry.strategy import Json
 from kube_fairlead_apiserver.settings import COMPACTION_SECONDS
 from kube_fairlead_apiserver.storage.interface import DiskFull, Log
 from kube_fairlead_apiserver.storage.store import Store

@@ -6,17 +6,14 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/interfaces.go,
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["AdmissionPlugin", "Operation", "Reinvocation"]
-
-Json = dict[str, Any]
 
 
 class Reinvocation(msgspec.Struct):

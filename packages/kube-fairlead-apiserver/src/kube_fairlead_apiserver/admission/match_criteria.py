@@ -9,17 +9,16 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/predicates/rules
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kube_fairlead.api import errors, selectors
 from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.admission.objects import Objects
 from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["Criteria", "UnusableCriteria", "is_configuration"]
 
-Json = dict[str, Any]
 
 _NAMESPACES = GroupResource("", "namespaces")
 _CONFIGURATION = frozenset(

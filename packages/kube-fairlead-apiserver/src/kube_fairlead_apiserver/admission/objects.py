@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base.clock import Clock
 from kube_fairlead_apiserver.registry.catalog import Catalog
 from kube_fairlead_apiserver.registry.resource import Resource
@@ -14,7 +15,6 @@ from kube_fairlead_apiserver.storage.store import Store
 
 __all__ = ["Derived", "Objects"]
 
-Json = dict[str, Any]
 T = TypeVar("T")
 
 

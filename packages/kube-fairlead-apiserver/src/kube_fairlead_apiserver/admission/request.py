@@ -6,15 +6,12 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/request/admissio
 
 from __future__ import annotations
 
-from typing import Any
-
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.admission.versions import convert
 from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["describe", "shown_object", "shown_old_object"]
-
-Json = dict[str, Any]
 
 
 def describe(operation: Operation, target: Resource) -> Json:

@@ -5,14 +5,11 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/conversion.go
 
 from __future__ import annotations
 
-from typing import Any
-
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
 __all__ = ["convert"]
-
-Json = dict[str, Any]
 
 
 def convert(obj: Json, source: Resource, target: Resource) -> Json:

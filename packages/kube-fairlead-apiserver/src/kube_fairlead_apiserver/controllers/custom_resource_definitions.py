@@ -13,8 +13,9 @@ import contextlib
 from collections.abc import Callable, Iterable
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd import conditions, definition, naming
-from kube_fairlead_apiserver.operations.core import Core, Json
+from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest
 from kube_fairlead_apiserver.registry.resource import Resource, split_key

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from kube_fairlead.api import errors
-from kube_fairlead_apiserver.operations.core import Core, Json
+from kube_fairlead.api.json_object import Json
+from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.operations.propagation import FOREGROUND, ORPHAN, DeleteRequest
 from kube_fairlead_apiserver.registry.resource import Resource, split_key

@@ -14,9 +14,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
 from kube_fairlead.base.tasks import TaskScope
-from kube_fairlead_apiserver.operations.core import Core, Json
+from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest
 from kube_fairlead_apiserver.registry.resource import Resource, split_key

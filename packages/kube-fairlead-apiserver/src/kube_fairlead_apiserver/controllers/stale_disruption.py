@@ -9,8 +9,9 @@ import datetime as dt
 from collections.abc import Iterable
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time, parse_time
-from kube_fairlead_apiserver.operations.core import Core, Json
+from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.operations.internal_client import InternalClient
 from kube_fairlead_apiserver.registry.resource import split_key
 from kube_fairlead_apiserver.storage.records import Change

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from typing import Any
 
 from kube_fairlead.api import golang, time
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.cel.string_formats import matches_format
 
 __all__ = [
@@ -31,7 +31,6 @@ __all__ = [
     "terminating_condition",
 ]
 
-Json = dict[str, Any]
 
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 APPROVED_ANNOTATION = "api-approved.kubernetes.io"

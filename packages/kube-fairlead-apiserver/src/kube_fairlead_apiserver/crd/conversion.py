@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from kube_fairlead.api import golang
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.schema.correlation import same_json
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
 __all__ = ["REVIEW_VERSIONS", "ConversionError", "conversion_review", "convert_none", "read_response", "review_version"]
 
-Json = dict[str, Any]
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 _REVIEW_GROUP = "apiextensions.k8s.io"

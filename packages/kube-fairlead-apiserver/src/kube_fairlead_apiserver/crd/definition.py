@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd.printer_columns import Columns
 from kube_fairlead_apiserver.crd.schema_decoder import read_schema
 from kube_fairlead_apiserver.jsonpath import print_value
@@ -43,7 +44,6 @@ __all__ = [
     "version_order",
 ]
 
-Json = dict[str, Any]
 
 _GO_TYPES: dict[type, str] = {
     bool: "bool",

@@ -14,6 +14,7 @@ from typing import Any
 
 from kube_fairlead.api import golang
 from kube_fairlead.api.fielderrors import aggregate
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd.conditions import (
     approval_condition,
     condition,
@@ -23,7 +24,6 @@ from kube_fairlead_apiserver.crd.conditions import (
 
 __all__ = ["NameDecision", "accept_names", "decide_names"]
 
-Json = dict[str, Any]
 NameDecision = tuple[Json, Json, Json]
 
 _NAMES = (

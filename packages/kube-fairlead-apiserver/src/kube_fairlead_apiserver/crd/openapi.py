@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd.rule_validation import RuleContext
 from kube_fairlead_apiserver.crd.structural import conversion_problem, is_set
 from kube_fairlead_apiserver.schema.field_paths import resolve_field_path
@@ -18,7 +18,6 @@ from kube_fairlead_apiserver.schema.model import compile_schema
 
 __all__ = ["TYPES", "Limits", "any_schema", "set_of_granular_items", "validate_keyed_lists", "validate_openapi"]
 
-Json = dict[str, Any]
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kube_fairlead.api import time
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver import jsonpath
 
 __all__ = ["Columns", "human_duration"]
 
-Json = dict[str, Any]
 
 _NAME_DESCRIPTION = "What the object is called, once in its namespace."
 _NAME = {"name": "Name", "type": "string", "format": "name", "description": _NAME_DESCRIPTION, "priority": 0}

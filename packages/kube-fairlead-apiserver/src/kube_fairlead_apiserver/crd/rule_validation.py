@@ -8,11 +8,11 @@ Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apis/apiextensions/validati
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
 
 import msgspec
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.cel import environment
 from kube_fairlead_apiserver.crd import call_costs, sizes
 from kube_fairlead_apiserver.crd.estimates import COST_MAX, add, multiply
@@ -22,7 +22,6 @@ from kube_fairlead_apiserver.schema.validation_rules import Rule, compile_rule_l
 
 __all__ = ["RuleContext", "TotalCost"]
 
-Json = dict[str, Any]
 
 _RULE_COST_MAX = 10_000_000
 _SCHEMA_COST_MAX = 100_000_000

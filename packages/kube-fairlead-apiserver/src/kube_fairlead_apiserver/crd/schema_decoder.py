@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 
 __all__ = ["read_schema"]
 
-Json = dict[str, Any]
 
 _OF_TYPE: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("$ref", "$schema", "description", "format", "id", "pattern", "title", "type"), (str,)),

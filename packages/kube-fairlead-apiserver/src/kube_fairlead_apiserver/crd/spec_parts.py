@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd.conversion import REVIEW_VERSIONS
 from kube_fairlead_apiserver.crd.structural import conversion_problem
 from kube_fairlead_apiserver.schema.field_paths import resolve_field_path
@@ -26,7 +27,6 @@ __all__ = [
     "validate_subresources",
 ]
 
-Json = dict[str, Any]
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

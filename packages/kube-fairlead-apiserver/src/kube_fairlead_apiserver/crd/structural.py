@@ -13,14 +13,13 @@ from __future__ import annotations
 import enum
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.cel import regex
 
 __all__ = ["conversion_problem", "count_compiled", "is_set", "validate_structural"]
 
-Json = dict[str, Any]
 
 _UNSUPPORTED = ("id", "$schema", "$ref", "patternProperties", "dependencies", "additionalItems", "definitions")
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]

@@ -16,6 +16,7 @@ from typing import Any
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.cel import string_formats
 from kube_fairlead_apiserver.crd import openapi, structural
 from kube_fairlead_apiserver.crd.conditions import (
@@ -38,7 +39,6 @@ from kube_fairlead_apiserver.schema.model import compile_schema
 
 __all__ = ["unrecognized_formats", "validate_create", "validate_status", "validate_update"]
 
-Json = dict[str, Any]
 
 _SPEC = FieldPath("spec")
 # JSON names that may stand at the root of a schema whose status is a subresource, under Go's names in the message.

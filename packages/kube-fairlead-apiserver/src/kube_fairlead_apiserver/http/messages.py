@@ -13,7 +13,6 @@ from kube_fairlead_apiserver.http.streams import Stream
 __all__ = [
     "MAX_BODY_BYTES",
     "STALL_SECONDS",
-    "Json",
     "Query",
     "Request",
     "Response",
@@ -21,7 +20,6 @@ __all__ = [
     "status_response",
 ]
 
-Json = dict[str, Any]
 
 # As Kubernetes: no object, patch or set of options may be larger.
 MAX_BODY_BYTES = 3 << 20

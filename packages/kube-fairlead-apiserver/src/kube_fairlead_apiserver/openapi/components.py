@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.openapi.custom import custom_schema, list_schema
 from kube_fairlead_apiserver.openapi.descriptions import describe_schema
 from kube_fairlead_apiserver.openapi.models import (
@@ -19,7 +20,6 @@ from kube_fairlead_apiserver.openapi.models import (
     own_kind,
     subresource_kind,
 )
-from kube_fairlead_apiserver.openapi.parameters import Json
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.types.schemas import REFERENCE, definition, model_name
 

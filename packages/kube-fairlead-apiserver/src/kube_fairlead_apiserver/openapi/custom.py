@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import copy
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.openapi.models import kind_model, meta_model, own_kind, reference
-from kube_fairlead_apiserver.openapi.parameters import Json
 from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["custom_schema", "list_schema"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from kube_fairlead_apiserver.openapi.parameters import Json
+from kube_fairlead.api.json_object import Json
 
 __all__ = ["FIELDS", "KINDS", "describe_schema"]
 

@@ -17,11 +17,11 @@ import msgspec
 
 import kube_fairlead_apiserver
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.http.messages import Request, Response
 from kube_fairlead_apiserver.openapi import gnostic
 from kube_fairlead_apiserver.openapi.components import collect_schemas
 from kube_fairlead_apiserver.openapi.models import is_builtin
-from kube_fairlead_apiserver.openapi.parameters import Json
 from kube_fairlead_apiserver.openapi.paths import resource_paths, root
 from kube_fairlead_apiserver.openapi.swagger import to_swagger
 from kube_fairlead_apiserver.registry.catalog import Catalog

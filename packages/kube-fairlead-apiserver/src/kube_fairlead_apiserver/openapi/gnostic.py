@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kube_fairlead_apiserver.openapi.parameters import Json
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.types import wire
 
 __all__ = ["ASKED_AS", "CONTENT_TYPE", "encode_document"]

@@ -7,8 +7,9 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/openapi/openapi.go,
 from __future__ import annotations
 
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.resource import Resource, Subresource
-from kube_fairlead_apiserver.types.schemas import META, REFERENCE, Json, model_name, type_name
+from kube_fairlead_apiserver.types.schemas import META, REFERENCE, model_name, type_name
 
 __all__ = ["is_builtin", "kind_model", "list_model", "meta_model", "own_kind", "reference", "subresource_kind"]
 

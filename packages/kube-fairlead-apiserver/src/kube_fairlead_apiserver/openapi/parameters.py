@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-__all__ = ["CREATE", "DELETE", "DELETE_COLLECTION", "LIST", "NAME", "NAMESPACE", "PATCH", "UPDATE", "Json"]
+from kube_fairlead.api.json_object import Json
 
-Json = dict[str, Any]
+__all__ = ["CREATE", "DELETE", "DELETE_COLLECTION", "LIST", "NAME", "NAMESPACE", "PATCH", "UPDATE"]
 
 
 def _query(name: str, description: str, **schema: Any) -> Json:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.openapi import parameters
 from kube_fairlead_apiserver.openapi.models import (
     kind_model,
@@ -21,7 +22,6 @@ from kube_fairlead_apiserver.openapi.models import (
     reference,
     subresource_kind,
 )
-from kube_fairlead_apiserver.openapi.parameters import Json
 from kube_fairlead_apiserver.registry.resource import Resource, Subresource
 
 __all__ = ["resource_paths", "root"]

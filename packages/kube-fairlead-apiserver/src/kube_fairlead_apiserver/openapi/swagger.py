@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from kube_fairlead_apiserver.openapi.parameters import Json
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.types.schemas import REFERENCE, model_name
 
 __all__ = ["DEFINITIONS", "to_swagger"]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import Ids
 from kube_fairlead_apiserver.admission.chain import Chain
@@ -17,9 +17,7 @@ from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.storage.records import Entry
 from kube_fairlead_apiserver.storage.store import Store
 
-__all__ = ["Core", "Json", "Outcome", "WriteOptions"]
-
-Json = dict[str, Any]
+__all__ = ["Core", "Outcome", "WriteOptions"]
 
 
 class Core(msgspec.Struct, eq=False):

@@ -7,10 +7,11 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
 from __future__ import annotations
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.offload import weigh
 from kube_fairlead_apiserver.operations import field_ownership, metadata, persistence, validation
-from kube_fairlead_apiserver.operations.core import Core, Json, Outcome, WriteOptions
+from kube_fairlead_apiserver.operations.core import Core, Outcome, WriteOptions
 from kube_fairlead_apiserver.registry.resource import Resource, decode_entry
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 from kube_fairlead_apiserver.storage.records import Entry

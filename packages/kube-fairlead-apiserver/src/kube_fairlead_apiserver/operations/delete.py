@@ -11,11 +11,12 @@ import datetime as dt
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time, parse_time
 from kube_fairlead.lifecycle import deletion
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.operations import persistence
-from kube_fairlead_apiserver.operations.core import Core, Json, Outcome, WriteOptions
+from kube_fairlead_apiserver.operations.core import Core, Outcome, WriteOptions
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest, finalizers_for
 from kube_fairlead_apiserver.operations.update import became_durable, confirm, remove, settled
 from kube_fairlead_apiserver.registry.resource import Resource

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.versions import convert
-from kube_fairlead_apiserver.operations.core import Core, Json, WriteOptions
+from kube_fairlead_apiserver.operations.core import Core, WriteOptions
 from kube_fairlead_apiserver.patch.apply import managers
 from kube_fairlead_apiserver.patch.apply.elements import MalformedFieldsError
 from kube_fairlead_apiserver.patch.apply.update_tracking import track_update

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.attributes import UserInfo
-from kube_fairlead_apiserver.operations.core import Core, Json, Outcome, WriteOptions
+from kube_fairlead_apiserver.operations.core import Core, Outcome, WriteOptions
 from kube_fairlead_apiserver.operations.create import create, create_own
 from kube_fairlead_apiserver.operations.delete import delete
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest

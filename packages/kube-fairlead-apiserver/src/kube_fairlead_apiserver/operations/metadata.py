@@ -10,18 +10,16 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/rest/meta.go,
 
 from __future__ import annotations
 
-from typing import Any
-
 from kube_fairlead.api import errors
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.gvk import GroupKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
 from kube_fairlead_apiserver.operations.core import Core
 from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["begin_create", "begin_update", "check_namespace", "drop_empty", "name_from", "require_metadata"]
 
-Json = dict[str, Any]
 
 _GENERATED_BASE_MAX = 58  # 63 less the five random characters
 # What only the server writes; an update that leaves them out keeps them, one that changes them is refused by

@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.offload import weigh
 from kube_fairlead_apiserver.operations import field_ownership, persistence, validation
 from kube_fairlead_apiserver.operations import metadata as metadata_rules
-from kube_fairlead_apiserver.operations.core import Core, Json, Outcome, WriteOptions
+from kube_fairlead_apiserver.operations.core import Core, Outcome, WriteOptions
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.storage.records import Entry
 from kube_fairlead_apiserver.storage.store import WriteConflict

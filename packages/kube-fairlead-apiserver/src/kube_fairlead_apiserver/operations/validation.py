@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.validation.metadata import (
     validate_finalizers,
     validate_object_meta,
     validate_object_meta_update,
     validate_qualified_finalizer,
 )
-from kube_fairlead_apiserver.operations.core import Json
 from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["check_create", "check_update"]

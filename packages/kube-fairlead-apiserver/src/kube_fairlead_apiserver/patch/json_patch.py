@@ -17,13 +17,13 @@ from typing import Any
 
 import msgspec
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.patch import failures
 from kube_fairlead_apiserver.patch.depth import MAX_DEPTH, ensure_depth
 from kube_fairlead_apiserver.patch.equality import same_json
 
 __all__ = ["MAX_COPIED_BYTES", "MAX_OPERATIONS", "apply_json_patch", "unknown_operation_fields"]
 
-Json = dict[str, Any]
 
 MAX_OPERATIONS = 10_000
 MAX_COPIED_BYTES = 3 * 1024 * 1024  # what all `copy` operations of one patch may add together

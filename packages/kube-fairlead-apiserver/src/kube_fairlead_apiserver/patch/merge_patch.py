@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.patch import failures
 from kube_fairlead_apiserver.patch.depth import ensure_depth
 
 __all__ = ["apply_merge_patch"]
-
-Json = dict[str, Any]
 
 
 def apply_merge_patch(document: Json, patch: Any) -> Json:

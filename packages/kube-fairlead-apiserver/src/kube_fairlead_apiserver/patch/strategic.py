@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.patch import failures
 from kube_fairlead_apiserver.patch.depth import ensure_depth
 from kube_fairlead_apiserver.patch.goformat import go_type, go_value
@@ -24,7 +25,6 @@ from kube_fairlead_apiserver.schema.model import ANYTHING, Node
 
 __all__ = ["MAX_REPEATED", "apply_strategic_merge_patch"]
 
-Json = dict[str, Any]
 
 MAX_REPEATED = 16  # changes of one list item: each goes through the whole item
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kube_fairlead_apiserver.printers.columns import NONE, UNKNOWN, Json, dig, quantity_text
+from kube_fairlead.api.json_object import Json
+from kube_fairlead_apiserver.printers.columns import NONE, UNKNOWN, dig, quantity_text
 
 __all__ = ["metrics_text"]
 

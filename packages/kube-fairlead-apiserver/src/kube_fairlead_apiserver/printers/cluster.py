@@ -9,11 +9,11 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.printers.columns import (
     NONE,
     UNKNOWN,
     Cells,
-    Json,
     Printer,
     age,
     columns,

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kube_fairlead.api import selectors, time
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.quantity import Quantity, QuantityError
 from kube_fairlead_apiserver.crd.printer_columns import human_duration
 
@@ -21,7 +22,6 @@ __all__ = [
     "UNKNOWN",
     "UNSET",
     "Cells",
-    "Json",
     "Printer",
     "age",
     "columns",
@@ -38,7 +38,6 @@ __all__ = [
     "since",
 ]
 
-Json = dict[str, Any]
 Cells = Callable[[Json, dt.datetime], list[Any]]
 
 NONE = "<none>"

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.printers.cluster import simple
 from kube_fairlead_apiserver.printers.columns import (
     NONE,
-    Json,
     Printer,
     age,
     columns,

@@ -8,9 +8,9 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.printers.columns import (
     NONE,
-    Json,
     Printer,
     age,
     columns,

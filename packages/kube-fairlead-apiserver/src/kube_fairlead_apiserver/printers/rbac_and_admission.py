@@ -8,9 +8,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd.printer_columns import human_duration
 from kube_fairlead_apiserver.printers.cluster import simple
-from kube_fairlead_apiserver.printers.columns import NONE, UNSET, Json, Printer, age, columns, dig, listed, name_of
+from kube_fairlead_apiserver.printers.columns import NONE, UNSET, Printer, age, columns, dig, listed, name_of
 
 __all__ = ["ACCESS"]
 

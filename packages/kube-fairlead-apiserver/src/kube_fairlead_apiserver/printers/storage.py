@@ -8,11 +8,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.printers.cluster import simple
 from kube_fairlead_apiserver.printers.columns import (
     NONE,
     UNSET,
-    Json,
     Printer,
     age,
     columns,

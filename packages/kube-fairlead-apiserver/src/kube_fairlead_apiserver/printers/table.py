@@ -11,8 +11,9 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.printers.cluster import CLUSTER
-from kube_fairlead_apiserver.printers.columns import Json, Printer, columns, dig, name_of
+from kube_fairlead_apiserver.printers.columns import Printer, columns, dig, name_of
 from kube_fairlead_apiserver.printers.network import NETWORK
 from kube_fairlead_apiserver.printers.pods import POD
 from kube_fairlead_apiserver.printers.rbac_and_admission import ACCESS

@@ -10,12 +10,12 @@ from typing import Any
 
 from kube_fairlead.api import time
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd.printer_columns import human_duration
 from kube_fairlead_apiserver.printers.autoscaling import metrics_text
 from kube_fairlead_apiserver.printers.columns import (
     NONE,
     UNSET,
-    Json,
     Printer,
     age,
     columns,

@@ -19,9 +19,9 @@ import msgspec
 
 from kube_fairlead.api import golang
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.quantity import Quantity, QuantityError
 from kube_fairlead_apiserver.registry.resource import Conversion
-from kube_fairlead_apiserver.registry.strategy import Json
 from kube_fairlead_apiserver.schema.conformance import Unfit, conform
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 from kube_fairlead_apiserver.schema.model import ANYTHING, Node

@@ -5,8 +5,8 @@ Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/events/v1/conversion.go
 
 from __future__ import annotations
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.resource import Conversion
-from kube_fairlead_apiserver.registry.strategy import Json
 
 __all__ = ["EVENT_CONVERSION", "EVENT_FIELD_ALIASES"]
 

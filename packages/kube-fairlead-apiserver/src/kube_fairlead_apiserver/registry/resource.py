@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from kube_fairlead.api.gvk import GroupKind, GroupResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd.definition import CustomResourceKind
 from kube_fairlead_apiserver.registry.shapes import Shape
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 from kube_fairlead_apiserver.schema.model import Node
 from kube_fairlead_apiserver.storage.records import HEAD, Entry, Origin

@@ -13,17 +13,16 @@ Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_ha
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd.definition import CustomResourceKind
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 from kube_fairlead_apiserver.storage.records import HEAD, Entry, Origin
 
 __all__ = ["Family", "Shape"]
 
-Json = dict[str, Any]
 
 # How much is remembered of what was not shown as it is stored, for each version of a kind.
 _REMEMBERED_BYTES = 32 << 20

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
-from typing import Any
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError
+from kube_fairlead.api.json_object import Json
 
-__all__ = ["ALL_METADATA", "Json", "Strategy"]
+__all__ = ["ALL_METADATA", "Strategy"]
 
-Json = dict[str, Any]
 
 # The metadata that a client can change at all.
 ALL_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")

@@ -16,8 +16,9 @@ from typing import Any
 from kube_fairlead.api import errors
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.gvk import GroupKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
-from kube_fairlead_apiserver.http.messages import Json, Response, json_response
+from kube_fairlead_apiserver.http.messages import Response, json_response
 from kube_fairlead_apiserver.security.authorization import Authorization
 from kube_fairlead_apiserver.security.rbac import Rbac
 from kube_fairlead_apiserver.verbs.body import read_object

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.attributes import UserInfo
-from kube_fairlead_apiserver.http.messages import Json, Response, json_response
+from kube_fairlead_apiserver.http.messages import Response, json_response
 from kube_fairlead_apiserver.security.authentication import Authentication
 from kube_fairlead_apiserver.security.token_requests import review_token
 from kube_fairlead_apiserver.verbs.body import read_object

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kube_fairlead.api.fielderrors import OMIT_VALUE, FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.cel import budget, environment, errors, types, values
 from kube_fairlead_apiserver.schema import expression_types
 from kube_fairlead_apiserver.schema.correlation import Pair
@@ -23,7 +24,6 @@ from kube_fairlead_apiserver.schema.model import ANYTHING, Node
 
 __all__ = ["Rule", "RuleTree", "compile_rule_list", "compile_rules", "rule_environments", "validate_rules"]
 
-Json = dict[str, Any]
 
 _MESSAGE_BYTES_MAX = 5 * 1024
 _SPENT = "validation failed due to running out of cost budget, no further validation rules will be run"

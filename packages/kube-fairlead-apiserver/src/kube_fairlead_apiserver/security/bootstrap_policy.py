@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import functools
 import pathlib
-from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.security.rbac import aggregated_rules
 from kube_fairlead_apiserver.security.rbac_rules import Rule
 
 __all__ = ["bootstrap_policy", "node_rules"]
 
-Json = dict[str, Any]
 
 _GROUP = "rbac.authorization.k8s.io"
 _CONTROLLER = "system:controller:"

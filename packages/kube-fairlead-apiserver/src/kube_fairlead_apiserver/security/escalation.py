@@ -13,10 +13,10 @@ Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/escalation_check.go,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kube_fairlead.api import errors, golang
 from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.security import identities
 from kube_fairlead_apiserver.security.authorization import Authorization
@@ -26,7 +26,6 @@ from kube_fairlead_apiserver.security.rbac_rules import Rule, describe
 
 __all__ = ["EscalationCheck"]
 
-Json = dict[str, Any]
 
 _GROUP = "rbac.authorization.k8s.io"
 _FULL_AUTHORITY: tuple[Rule, ...] = (

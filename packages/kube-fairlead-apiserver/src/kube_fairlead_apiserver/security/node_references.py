@@ -8,11 +8,12 @@ Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/node/graph.go,
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from kube_fairlead.api.json_object import Json
 
 __all__ = ["Reference", "pod_needs", "volume_secrets"]
 
-Json = dict[str, Any]
 
 _MIRROR_POD = "kubernetes.io/config.mirror"
 # Sources of volumes that name a secret of the pod's namespace, and the field that does.

@@ -11,11 +11,12 @@ Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/rbac/rbac.go,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from kube_fairlead.api import errors, golang, selectors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.security import identities
 from kube_fairlead_apiserver.security.authorization import Decision
@@ -23,7 +24,6 @@ from kube_fairlead_apiserver.security.rbac_rules import Rule, RuleSet
 
 __all__ = ["Policy", "Rbac", "ResolvedRules", "aggregated_rules"]
 
-Json = dict[str, Any]
 
 _GROUP = "rbac.authorization.k8s.io"
 _REMEMBERED = 4096

@@ -14,6 +14,7 @@ from typing import Any
 from kube_fairlead.api import errors
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.gvk import GroupKind, GroupResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
 from kube_fairlead.base.clock import Clock
 from kube_fairlead_apiserver.attributes import UserInfo
@@ -21,7 +22,6 @@ from kube_fairlead_apiserver.security.tokens import Binding, Lookup, ServiceAcco
 
 __all__ = ["TokenRequests", "review_token"]
 
-Json = dict[str, Any]
 
 _KIND = GroupKind("authentication.k8s.io", "TokenRequest")
 _DEFAULT_SECONDS = 3600

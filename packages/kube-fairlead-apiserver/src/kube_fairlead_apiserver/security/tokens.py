@@ -15,11 +15,12 @@ import datetime as dt
 import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from kube_fairlead.api import golang
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import parse_time
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import Ids
@@ -29,7 +30,6 @@ from kube_fairlead_apiserver.security.pki.jose import TokenKey, base64url, from_
 
 __all__ = ["Binding", "InvalidToken", "Issued", "Lookup", "ServiceAccountTokens", "Verified"]
 
-Json = dict[str, Any]
 # One object of the cluster by resource, namespace and name, or None.
 Lookup = Callable[[str, str, str], Json | None]
 

@@ -6,8 +6,8 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/create.go
 from __future__ import annotations
 
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation
-from kube_fairlead_apiserver.http.messages import Json
 from kube_fairlead_apiserver.operations.core import WriteOptions
 from kube_fairlead_apiserver.verbs.call import Call
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from kube_fairlead.api import errors, golang
 from kube_fairlead.api.gvk import GroupResource, GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
-from kube_fairlead_apiserver.http.messages import Json, Response, json_response
+from kube_fairlead_apiserver.http.messages import Response, json_response
 from kube_fairlead_apiserver.operations.update import View, update
 from kube_fairlead_apiserver.types import schemas
 from kube_fairlead_apiserver.verbs.body import read_object

@@ -13,9 +13,10 @@ import msgspec
 
 from kube_fairlead.api import errors, selectors
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
 from kube_fairlead.base import logs
-from kube_fairlead_apiserver.http.messages import Json, Response, json_response
+from kube_fairlead_apiserver.http.messages import Response, json_response
 from kube_fairlead_apiserver.operations.core import WriteOptions
 from kube_fairlead_apiserver.operations.delete import check_preconditions, delete
 from kube_fairlead_apiserver.operations.internal_client import InternalClient

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.fielderrors import FieldPath
-from kube_fairlead_apiserver.http.messages import Json, Response
+from kube_fairlead.api.json_object import Json
+from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.operations.update import update
 from kube_fairlead_apiserver.registry.strategies.core import validate_namespace_finalizer
 from kube_fairlead_apiserver.verbs import presentation

@@ -16,7 +16,8 @@ from typing import Any
 from kube_fairlead.api import errors, selectors
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.gvk import GroupKind, GroupVersionKind
-from kube_fairlead_apiserver.http.messages import Json, Response
+from kube_fairlead.api.json_object import Json
+from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.offload import weigh
 from kube_fairlead_apiserver.operations import field_ownership
 from kube_fairlead_apiserver.operations.update import View, update

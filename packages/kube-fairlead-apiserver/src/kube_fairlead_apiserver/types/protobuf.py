@@ -20,10 +20,11 @@ from typing import Any, Final
 
 from kube_fairlead.api.errors import BadRequest
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.types import wire
 from kube_fairlead_apiserver.types.fields import Field, TypeRef, describe
 from kube_fairlead_apiserver.types.leaves import LEAVES, MAGIC
-from kube_fairlead_apiserver.types.schemas import Json, type_name
+from kube_fairlead_apiserver.types.schemas import type_name
 
 __all__ = ["CONTENT_TYPE", "MAX_DEPTH", "MAX_VALUES", "decode"]
 

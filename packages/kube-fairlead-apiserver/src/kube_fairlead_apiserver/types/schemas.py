@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 import msgspec
 
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.schema.model import Node, compile_schema
 from kube_fairlead_apiserver.types.data import builtin_data
 from kube_fairlead_apiserver.types.fields import Field, TypeRef, describe, zero_value
 
-__all__ = ["META", "REFERENCE", "Json", "definition", "model_name", "node", "type_name"]
+__all__ = ["META", "REFERENCE", "definition", "model_name", "node", "type_name"]
 
-Json = dict[str, Any]
 
 META = "apimachinery.pkg.apis.meta.v1"
 REFERENCE = "#/components/schemas/"

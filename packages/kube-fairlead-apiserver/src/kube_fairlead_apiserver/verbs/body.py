@@ -16,9 +16,10 @@ import msgspec
 from kube_fairlead.api import errors
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.gvk import GroupKind, GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.yamltext import reading
 from kube_fairlead_apiserver.crd.definition import CustomResourceKind
-from kube_fairlead_apiserver.http.messages import Json, Request
+from kube_fairlead_apiserver.http.messages import Request
 from kube_fairlead_apiserver.offload import weigh
 from kube_fairlead_apiserver.patch.depth import MAX_DEPTH, ensure_depth
 from kube_fairlead_apiserver.patch.values import ensure_few_values

@@ -10,8 +10,9 @@ from collections.abc import Callable
 import msgspec
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
-from kube_fairlead_apiserver.http.messages import Json, Request
+from kube_fairlead_apiserver.http.messages import Request
 from kube_fairlead_apiserver.operations.core import Core, WriteOptions
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.routing import RequestInfo

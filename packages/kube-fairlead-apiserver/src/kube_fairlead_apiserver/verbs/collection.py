@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from kube_fairlead_apiserver.http.messages import Json, Response
+from kube_fairlead.api.json_object import Json
+from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Stream, Text, Unsent
 from kube_fairlead_apiserver.offload import LARGE_BYTES, weigh
 from kube_fairlead_apiserver.storage.records import Entry

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 
 from kube_fairlead.api import errors
-from kube_fairlead_apiserver.http.messages import Json, Response
+from kube_fairlead.api.json_object import Json
+from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.operations.core import WriteOptions
 from kube_fairlead_apiserver.operations.create import create as create_object
 from kube_fairlead_apiserver.verbs import presentation

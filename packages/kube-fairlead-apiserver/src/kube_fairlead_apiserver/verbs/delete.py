@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import msgspec
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base.tasks import TaskScope
-from kube_fairlead_apiserver.http.messages import Json, Response, json_response
+from kube_fairlead_apiserver.http.messages import Response, json_response
 from kube_fairlead_apiserver.operations.core import Outcome, WriteOptions
 from kube_fairlead_apiserver.operations.delete import delete as delete_object
 from kube_fairlead_apiserver.operations.propagation import DeleteRequest, read_delete_options

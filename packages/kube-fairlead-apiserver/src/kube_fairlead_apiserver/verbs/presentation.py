@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.yamltext import writing
 from kube_fairlead_apiserver import printers
-from kube_fairlead_apiserver.http.messages import Json, Request, Response
+from kube_fairlead_apiserver.http.messages import Request, Response
 from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Text
 from kube_fairlead_apiserver.offload import LARGE_BYTES, weigh
 from kube_fairlead_apiserver.operations.core import Outcome

@@ -6,7 +6,8 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/update.go
 from __future__ import annotations
 
 from kube_fairlead.api import errors
-from kube_fairlead_apiserver.http.messages import Json, Response
+from kube_fairlead.api.json_object import Json
+from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.operations.core import WriteOptions
 from kube_fairlead_apiserver.operations.update import update as update_object
 from kube_fairlead_apiserver.schema.defaulting import copy_json

@@ -7,15 +7,14 @@ Upstream: k8s.io/kubernetes@v1.36.4/pkg/kubelet/nodestatus/setters.go,
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 from kube_fairlead.api.core_v1 import Container, Node, NodeCondition, Pod, PodPhase
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
 from kube_fairlead_lab.hollow.runtime import Sandbox
 
 __all__ = ["CONTAINER_RUNTIME", "KUBELET_VERSION", "ended", "node_conditions", "running"]
 
-Json = dict[str, Any]
 
 KUBELET_VERSION = "v1.36.4-hollow"
 CONTAINER_RUNTIME = "hollow://1"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead_apiserver.storage.interface import Row
 
@@ -33,7 +33,6 @@ RECORDS = "nodelifecyclerecords.lifecycle.k8s.io"
 THINGS = "things.sim.fairlead.dev"
 TRANSITIONS = "lifecycletransitions.lifecycle.k8s.io"
 
-Json = dict[str, Any]
 _WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, RECORDS, THINGS, TRANSITIONS})
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["config_map", "custom_resource_definition", "failure", "node", "pod", "secret", "success"]
+from kube_fairlead.api.json_object import Json
 
-Json = dict[str, Any]
+__all__ = ["config_map", "custom_resource_definition", "failure", "node", "pod", "secret", "success"]
 
 
 def config_map(name: str, /, data: dict[str, str] | None = None, **metadata: Any) -> Json:

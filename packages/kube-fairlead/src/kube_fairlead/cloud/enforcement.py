@@ -15,8 +15,9 @@ import dataclasses
 import json
 import re
 from collections.abc import Collection
-from typing import Any, Literal
+from typing import Literal
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.reserved import ANNOTATION_PLATFORM
 from kube_fairlead.cloud.departures import record_name
 from kube_fairlead.cloud.names import lease_name, manager_identity
@@ -32,7 +33,6 @@ __all__ = [
     "policy_manifests",
 ]
 
-Json = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
 _FENCE = "cloud-fence"

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import LoadBalancerStatus, Service
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.client import patches
 from kube_fairlead.client.client import Client
 from kube_fairlead.cloud.wellknown import ANNOTATION_LOAD_BALANCER_PROVIDER, FINALIZER_LOAD_BALANCER
 
 __all__ = ["ServiceWriter"]
-
-Json = dict[str, Any]
 
 
 class ServiceWriter:

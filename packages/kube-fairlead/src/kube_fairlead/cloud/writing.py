@@ -12,11 +12,12 @@ A refusal, by the API server or by rule 2, concerns one node: controllers go on 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node, NodeAddress, NodeCondition, Taint
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base import logs
 from kube_fairlead.client import errors as client_errors
 from kube_fairlead.client import patches
@@ -26,7 +27,6 @@ from kube_fairlead.cloud.ownership import Ownership, owned_by_id, ownership
 
 __all__ = ["NOT_WRITTEN", "InvariantBroken", "NodeWriter"]
 
-Json = dict[str, Any]
 
 _log = logs.get_logger(__name__)
 

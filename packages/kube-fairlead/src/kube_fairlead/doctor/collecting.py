@@ -7,7 +7,7 @@ import binascii
 import datetime as dt
 import email.utils
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from kube_fairlead.api.coordination_v1 import Lease
 from kube_fairlead.api.core_v1 import Namespace, Node, Service
 from kube_fairlead.api.discovery_v1 import EndpointSlice
 from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
 from kube_fairlead.api.meta import KubeObject
 from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
@@ -37,7 +38,6 @@ AGENT_NAME: Final = "fairlead-agent"
 
 _T = TypeVar("_T")
 _O = TypeVar("_O", bound=KubeObject)
-Json = dict[str, Any]
 
 _HOOKS: Final = GroupVersionResource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")
 _SECRETS: Final = GroupVersionResource("", "v1", "secrets")

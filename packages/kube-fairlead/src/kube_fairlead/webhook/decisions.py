@@ -22,7 +22,7 @@ from kube_fairlead.lifecycle import deletion
 
 __all__ = ["Decision", "Erase", "Leave", "Note", "decide"]
 
-Json = Mapping[str, Any]
+JsonView = Mapping[str, Any]
 
 # A delete lives at most 34 s in kube-apiserver. A note on an object that is not being deleted is the running delete's
 # own when it asks for the same and is younger than that and a little.
@@ -57,9 +57,9 @@ class Leave:
 Decision = Note | Erase | Leave
 
 
-def decide(obj: Json, options: Json, now: dt.datetime) -> Decision:
+def decide(obj: JsonView, options: JsonView, now: dt.datetime) -> Decision:
     """What to do about a delete with these DeleteOptions of this object."""
-    metadata: Json = obj.get("metadata") or {}
+    metadata: JsonView = obj.get("metadata") or {}
     note = notes.read_note(metadata.get("annotations") or {})
     decision = _decide(metadata, note, options, now)
     if isinstance(decision, Leave) or not (options.get("preconditions") or {}).get("resourceVersion"):
@@ -72,7 +72,7 @@ def decide(obj: Json, options: Json, now: dt.datetime) -> Decision:
     return Leave()  # the note is old enough that controllers ignore it
 
 
-def _decide(metadata: Json, note: notes.Note | None, options: Json, now: dt.datetime) -> Decision:
+def _decide(metadata: JsonView, note: notes.Note | None, options: JsonView, now: dt.datetime) -> Decision:
     stamp = _time(metadata.get("deletionTimestamp"))
     requested = deletion.normalise_grace(options.get("gracePeriodSeconds"))
     counts = note is not None and _counts(note, stamp, requested, now)
@@ -106,7 +106,7 @@ def _counts(note: notes.Note, stamp: dt.datetime | None, requested: int | None, 
     return age is not None and abs(age) <= (_OWN_SECONDS if note.requested == requested else _AT_ONCE_SECONDS)
 
 
-def _finalizers_after(existing: Sequence[str], options: Json) -> int:
+def _finalizers_after(existing: Sequence[str], options: JsonView) -> int:
     """How many finalizers hold the object once the policy for its dependents has added or taken its own."""
     policy = options.get("propagationPolicy")
     if policy is None and options.get("orphanDependents") is not None:

@@ -10,10 +10,11 @@ import base64
 import binascii
 import dataclasses
 import pathlib
-from typing import Any, Final
+from typing import Final
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base import files, logs
 from kube_fairlead.base.backoff import Backoff
 from kube_fairlead.base.certificates import Pair
@@ -24,7 +25,6 @@ from kube_fairlead.webhook import rotation
 
 __all__ = ["CertificateKeeper", "Keeping"]
 
-Json = dict[str, Any]
 
 _SECRETS: Final = GroupVersionResource("", "v1", "secrets")
 _REGISTRATIONS: Final = GroupVersionResource("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations")

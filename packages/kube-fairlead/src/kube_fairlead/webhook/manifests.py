@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import Any
 
 from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.reserved import ANNOTATION_GRACE_DEADLINE
 from kube_fairlead.webhook.server import EVICTION_PATH, PATH
 
@@ -27,7 +27,6 @@ __all__ = [
     "workload_manifests",
 ]
 
-Json = dict[str, Any]
 
 NAME = "fairlead-webhook"
 """What the account, the Service and the Deployment are called that judge evictions, as `fairlead install` has them."""

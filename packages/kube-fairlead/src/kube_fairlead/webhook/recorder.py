@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.admission_v1 import AdmissionRequest, AdmissionResponse
 from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.reserved import (
     ANNOTATION_GRACE_DEADLINE,
     ANNOTATION_GRACE_REQUEST_TIME,
@@ -26,7 +26,6 @@ from kube_fairlead.webhook import decisions, reviews
 
 __all__ = ["PATIENCE_SECONDS", "Recorder"]
 
-Json = dict[str, Any]
 
 _log = logs.get_logger(__name__)
 

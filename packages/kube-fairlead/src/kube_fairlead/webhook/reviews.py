@@ -9,10 +9,9 @@ import msgspec
 
 from kube_fairlead.api import names
 from kube_fairlead.api.admission_v1 import AdmissionRequest
+from kube_fairlead.api.json_object import Json
 
 __all__ = ["Deletion", "Malformed", "deletion_of"]
-
-Json = dict[str, Any]
 
 
 class Malformed(ValueError):

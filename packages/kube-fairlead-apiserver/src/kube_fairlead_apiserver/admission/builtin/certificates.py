@@ -16,7 +16,8 @@ import binascii
 from collections.abc import Callable
 
 from kube_fairlead.api import golang
-from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Json, Operation
+from kube_fairlead.api.json_object import Json
+from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.security import identities
 from kube_fairlead_apiserver.security.pki.requests import BadRequestFile, request_organizations

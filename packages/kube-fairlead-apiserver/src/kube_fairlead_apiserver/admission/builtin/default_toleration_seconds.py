@@ -5,8 +5,8 @@ Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/defaulttolerationsecond
 
 from __future__ import annotations
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
-from kube_fairlead_apiserver.registry.strategy import Json
 
 __all__ = ["DefaultTolerationSeconds"]
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping
 
 from kube_fairlead.api import errors, golang
 from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.builtin import pod_references
 from kube_fairlead_apiserver.admission.builtin.node_labels import forbidden_labels
 from kube_fairlead_apiserver.admission.builtin.service_account import MIRROR_POD
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.admission.objects import Objects
 from kube_fairlead_apiserver.attributes import UserInfo
-from kube_fairlead_apiserver.registry.strategy import Json
 
 __all__ = ["NodeRestriction", "node_of"]
 

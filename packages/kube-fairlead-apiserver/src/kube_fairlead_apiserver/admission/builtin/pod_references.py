@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kube_fairlead_apiserver.registry.strategy import Json
+from kube_fairlead.api.json_object import Json
 
 __all__ = ["api_object_reference", "config_map_names", "secret_names"]
 

@@ -6,9 +6,9 @@ Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/priority/admission.go,
 
 from __future__ import annotations
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.admission.objects import Objects
-from kube_fairlead_apiserver.registry.strategy import Json
 
 __all__ = ["SYSTEM_CLASSES", "Priority"]
 

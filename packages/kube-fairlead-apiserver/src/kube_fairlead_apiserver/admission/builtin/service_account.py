@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import Ids
 from kube_fairlead_apiserver.admission.builtin import pod_references
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.admission.objects import Objects
-from kube_fairlead_apiserver.registry.strategy import Json
 
 __all__ = ["MIRROR_POD", "ServiceAccount", "token_volume"]
 

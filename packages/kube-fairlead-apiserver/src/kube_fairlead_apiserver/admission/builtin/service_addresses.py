@@ -16,8 +16,9 @@ from collections.abc import Iterator
 from kube_fairlead.api import errors, names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.gvk import GroupKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.builtin.service_ports import give_ports, node_ports
-from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Json, Operation
+from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.admission.objects import Objects
 
 __all__ = ["ServiceAddresses"]

@@ -12,11 +12,11 @@ from typing import Any
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.strategies.traffic import is_health_checked
 
 __all__ = ["give_ports", "node_ports"]
 
-Json = dict[str, Any]
 
 _RANGE = range(30000, 32768)
 _SPEC = FieldPath("spec")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission import request
 from kube_fairlead_apiserver.admission.expressions.compilation import Expression
 from kube_fairlead_apiserver.admission.expressions.environments import NAMESPACE_FIELDS, REQUEST_RESOURCE
@@ -21,7 +22,6 @@ from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["Activation", "Authorize", "ExpressionFailed", "OutOfBudget"]
 
-Json = dict[str, Any]
 # As `app.Authorizer.authorize`: None when it is allowed, else the reason why not.
 Authorize = Callable[[Attributes], str | None]
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.expressions.compilation import Composer, Expression
 from kube_fairlead_apiserver.admission.expressions.environments import environment
 from kube_fairlead_apiserver.admission.match_criteria import Criteria
 from kube_fairlead_apiserver.cel import types
 
 __all__ = ["AuditAnnotation", "Binding", "Policy", "Validation", "compile_policy", "read_binding"]
-
-Json = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/generic/policy_di
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kube_fairlead.api import selectors
 from kube_fairlead.api.gvk import GroupVersion
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.objects import Objects
 from kube_fairlead_apiserver.registry.resource import Resource
 from kube_fairlead_apiserver.storage.records import Entry
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Parameters", "PolicyUnusable"]
 
-Json = dict[str, Any]
 _KEPT = 256
 
 

@@ -8,12 +8,13 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/dispat
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation
 from kube_fairlead_apiserver.admission.match_criteria import Criteria, UnusableCriteria, is_configuration
 from kube_fairlead_apiserver.admission.objects import Objects
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ValidatingPolicies"]
 
-Json = dict[str, Any]
 
 _GROUP = "admissionregistration.k8s.io"
 _POLICIES = (_GROUP, "v1", "validatingadmissionpolicies")

@@ -8,9 +8,8 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/typech
 
 from __future__ import annotations
 
-from typing import Any
-
 from kube_fairlead.api.fielderrors import FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.expressions.compilation import Composer
 from kube_fairlead_apiserver.admission.expressions.environments import typed_environment
 from kube_fairlead_apiserver.cel import types
@@ -20,7 +19,6 @@ from kube_fairlead_apiserver.schema import expression_types
 
 __all__ = ["type_warnings"]
 
-Json = dict[str, Any]
 _MAX_KINDS = 10
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.validation.selectors import validate_label_selector
 from kube_fairlead_apiserver.admission.expressions.compilation import compile_expression
 from kube_fairlead_apiserver.admission.expressions.environments import environment
@@ -17,7 +18,6 @@ from kube_fairlead_apiserver.cel import types
 
 __all__ = ["one_of", "validate_match_conditions", "validate_match_resources", "validate_rule"]
 
-Json = dict[str, Any]
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")

@@ -6,11 +6,11 @@ Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/admissionregistration/validation/va
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.gvk import GroupVersion
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.validation.selectors import validate_label_selector
 from kube_fairlead_apiserver.admission.expressions.compilation import Composer
 from kube_fairlead_apiserver.admission.expressions.environments import environment
@@ -23,7 +23,6 @@ from kube_fairlead_apiserver.cel import escaping, types
 
 __all__ = ["validate_binding", "validate_policy"]
 
-Json = dict[str, Any]
 
 _FAILURE_POLICIES = ("Fail", "Ignore")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")

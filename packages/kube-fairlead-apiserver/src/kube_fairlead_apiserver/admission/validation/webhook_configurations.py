@@ -12,6 +12,7 @@ from typing import Any
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.validation.selectors import validate_label_selector
 from kube_fairlead_apiserver.admission.validation.match_constraints import (
     one_of,
@@ -21,7 +22,6 @@ from kube_fairlead_apiserver.admission.validation.match_constraints import (
 
 __all__ = ["validate_webhook_configuration"]
 
-Json = dict[str, Any]
 
 _FAILURE_POLICIES = ("Fail", "Ignore")
 _MATCH_POLICIES = ("Equivalent", "Exact")

@@ -8,11 +8,10 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/mutating/dispatc
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from kube_fairlead.api import errors, golang
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import Ids
 from kube_fairlead.base.tasks import TaskScope
@@ -25,7 +24,6 @@ from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["CallFailed", "Caller", "denial"]
 
-Json = dict[str, Any]
 
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.admission.match_criteria import Criteria, UnusableCriteria
 from kube_fairlead_apiserver.admission.objects import Objects
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GROUP", "Webhook", "read_hooks", "target_of"]
 
-Json = dict[str, Any]
 
 GROUP = "admissionregistration.k8s.io"
 

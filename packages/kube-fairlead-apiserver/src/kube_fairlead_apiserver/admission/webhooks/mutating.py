@@ -13,6 +13,7 @@ import msgspec
 
 from kube_fairlead.api import errors, golang
 from kube_fairlead.api.gvk import GroupVersionKind
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.interface import Operation, Reinvocation
 from kube_fairlead_apiserver.admission.versions import convert
 from kube_fairlead_apiserver.admission.webhooks.caller import CallFailed
@@ -27,7 +28,6 @@ from kube_fairlead_apiserver.types import schemas
 
 __all__ = ["MutatingWebhooks"]
 
-Json = dict[str, Any]
 
 # What a webhook can see and not decide.
 _SERVER_OWNED = (

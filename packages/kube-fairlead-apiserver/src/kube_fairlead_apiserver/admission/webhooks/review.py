@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 
 from kube_fairlead.api import golang
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission import request
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["InvalidReview", "UndecodableReview", "Verdict", "read_review", "write_review"]
 
-Json = dict[str, Any]
 
 _GROUP = "admission.k8s.io"
 _KIND = "AdmissionReview"

@@ -7,9 +7,9 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/util/proxy/proxy.go,
 from __future__ import annotations
 
 from kube_fairlead.api import golang, selectors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.admission.objects import Objects
 from kube_fairlead_apiserver.admission.webhooks.sender import SendFailed
-from kube_fairlead_apiserver.registry.strategy import Json
 from kube_fairlead_apiserver.storage.selection import Selection
 
 __all__ = ["StoredServices"]

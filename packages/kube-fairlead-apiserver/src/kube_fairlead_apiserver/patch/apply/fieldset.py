@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.patch.apply import elements
 from kube_fairlead_apiserver.patch.apply.elements import SELF, MalformedFieldsError
 from kube_fairlead_apiserver.patch.depth import ensure_depth
@@ -34,7 +35,7 @@ __all__ = [
     "union_all",
 ]
 
-FieldSet = dict[str, Any]
+FieldSet = Json
 
 
 def parse(fields: Any) -> FieldSet:

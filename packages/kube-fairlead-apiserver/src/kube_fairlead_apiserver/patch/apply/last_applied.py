@@ -10,12 +10,11 @@ Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/lastapplie
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from kube_fairlead.api import golang
 from kube_fairlead.api.errors import BadRequest
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.patch.apply import fieldset, validation
 from kube_fairlead_apiserver.patch.apply.comparison import compare
 from kube_fairlead_apiserver.patch.apply.extraction import applied_fields
@@ -25,7 +24,6 @@ from kube_fairlead_apiserver.schema.model import Node
 
 __all__ = ["ANNOTATION", "MANAGER", "fields_in_force", "refreshed"]
 
-Json = dict[str, Any]
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MANAGER = "kubectl"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kube_fairlead.api import golang
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time, parse_time
 from kube_fairlead_apiserver.patch.apply import fieldset
 from kube_fairlead_apiserver.patch.apply.elements import MalformedFieldsError
@@ -32,7 +33,6 @@ __all__ = [
     "with_managed_fields",
 ]
 
-Json = dict[str, Any]
 
 MAX_MANAGER_LENGTH = 128
 MAX_UPDATE_MANAGERS = 10  # more are merged into one, the oldest first

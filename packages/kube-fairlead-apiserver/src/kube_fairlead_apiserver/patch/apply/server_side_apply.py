@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from kube_fairlead.api import errors
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
 from kube_fairlead_apiserver.patch.apply import fieldset, last_applied, managers, validation
 from kube_fairlead_apiserver.patch.apply.conflicts import conflict_error, find_conflicts
@@ -40,7 +41,6 @@ from kube_fairlead_apiserver.schema.model import Node
 
 __all__ = ["apply"]
 
-Json = dict[str, Any]
 
 _BEFORE_FIRST_APPLY = "before-first-apply"
 

@@ -8,8 +8,8 @@ Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/update.go,
 from __future__ import annotations
 
 import datetime as dt
-from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import format_time
 from kube_fairlead_apiserver.patch.apply import fieldset, managers
 from kube_fairlead_apiserver.patch.apply.comparison import Comparison, compare
@@ -23,7 +23,6 @@ from kube_fairlead_apiserver.schema.model import Node
 
 __all__ = ["UNTRACKED", "compare_tracked", "disown", "record_update", "track_update", "tracked_changes"]
 
-Json = dict[str, Any]
 
 _UNTRACKED_META = (
     "name",

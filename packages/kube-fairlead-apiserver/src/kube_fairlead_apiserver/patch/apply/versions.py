@@ -7,14 +7,13 @@ Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/versioncon
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.patch.apply.comparison import Comparison
 from kube_fairlead_apiserver.schema.model import Node
 
 __all__ = ["Changes", "Version", "Versions"]
-
-Json = dict[str, Any]
 
 
 class Version(NamedTuple):

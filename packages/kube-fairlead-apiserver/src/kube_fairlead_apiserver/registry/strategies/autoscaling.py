@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.quantity import Quantity, QuantityError
 from kube_fairlead_apiserver.registry.autoscaler_conversion import drop_carried
 from kube_fairlead_apiserver.registry.strategies import field_checks
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
 __all__ = ["HorizontalPodAutoscalerStrategy"]

@@ -18,7 +18,8 @@ from typing import Final
 
 from kube_fairlead.api import golang, names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead.api.json_object import Json
+from kube_fairlead_apiserver.registry.strategy import Strategy
 from kube_fairlead_apiserver.security.pki.pem import certificates_fault
 from kube_fairlead_apiserver.security.pki.requests import BadRequestFile, request_organizations
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kube_fairlead.api.fielderrors import FieldError
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.resource import Conversion
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
 __all__ = ["ConvertedStrategy"]

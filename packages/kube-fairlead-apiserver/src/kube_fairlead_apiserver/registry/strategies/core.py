@@ -19,11 +19,12 @@ from typing import ClassVar
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.validation.metadata import validate_qualified_finalizer
 from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategies.addresses import validate_range
 from kube_fairlead_apiserver.registry.strategies.secret_types import validate_secret_type
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 
 __all__ = [
     "ConfigMapStrategy",

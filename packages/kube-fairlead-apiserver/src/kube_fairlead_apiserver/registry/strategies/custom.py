@@ -13,12 +13,13 @@ from typing import Any
 
 from kube_fairlead.api import golang, names
 from kube_fairlead.api.fielderrors import FieldError
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.validation.metadata import STANDARD_FINALIZERS
 from kube_fairlead_apiserver.crd.definition import CustomResourceKind
 from kube_fairlead_apiserver.offload import weighed
 from kube_fairlead_apiserver.registry.resource import Resource, ScalePaths, Subresource
 from kube_fairlead_apiserver.registry.shapes import Family, Shape
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 from kube_fairlead_apiserver.schema.defaulting import apply_defaults
 from kube_fairlead_apiserver.schema.effort import count_loops, count_parts
 from kube_fairlead_apiserver.schema.pruning import prune

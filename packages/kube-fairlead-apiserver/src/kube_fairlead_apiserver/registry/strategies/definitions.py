@@ -10,8 +10,9 @@ from __future__ import annotations
 import datetime as dt
 
 from kube_fairlead.api.fielderrors import FieldError
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.crd import conditions, definition, structural
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 
 __all__ = ["DefinitionStrategy"]
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.strategies.field_checks import changed
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 
 __all__ = ["ResourceSliceStrategy"]
 

@@ -11,9 +11,10 @@ from typing import ClassVar, Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.event_conversion import EVENT_CONVERSION
 from kube_fairlead_apiserver.registry.strategies import field_checks
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 
 __all__ = ["EventStrategy", "GroupEventStrategy"]
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 
 __all__ = ["changed", "complaints", "int_or_percent", "not_negative", "one_of", "percent_at_most_all", "percent_value"]
-
-Json = dict[str, Any]
 
 
 def complaints(path: FieldPath, value: Any, messages: Iterable[str]) -> list[FieldError]:

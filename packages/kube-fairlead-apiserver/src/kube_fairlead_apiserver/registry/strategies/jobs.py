@@ -15,13 +15,14 @@ from typing import Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.validation.selectors import validate_label_selector
 from kube_fairlead_apiserver.registry.strategies import field_checks, templates
 from kube_fairlead_apiserver.registry.strategies.cron import schedule_error
 from kube_fairlead_apiserver.registry.strategies.pod_failure_policy import validate_failure_policy
 from kube_fairlead_apiserver.registry.strategies.pod_spec import default_pod_spec
 from kube_fairlead_apiserver.registry.strategies.success_policy import validate_success_policy
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
 __all__ = ["CronJobStrategy", "JobStrategy"]

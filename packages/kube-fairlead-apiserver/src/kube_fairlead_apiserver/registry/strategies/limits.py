@@ -8,7 +8,8 @@ Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
 
 from __future__ import annotations
 
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead.api.json_object import Json
+from kube_fairlead_apiserver.registry.strategy import Strategy
 
 __all__ = ["LimitRangeStrategy", "ResourceQuotaStrategy"]
 

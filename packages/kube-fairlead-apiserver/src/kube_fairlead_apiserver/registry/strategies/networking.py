@@ -14,10 +14,11 @@ from typing import Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.validation.selectors import validate_label_selector
 from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategies.addresses import Range, no_range, read_range
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 
 __all__ = ["IngressClassStrategy", "IngressStrategy", "NetworkPolicyStrategy"]
 

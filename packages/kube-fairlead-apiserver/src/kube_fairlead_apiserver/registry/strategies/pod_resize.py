@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.quantity import Quantity, QuantityError
-from kube_fairlead_apiserver.registry.strategy import Json
 
 __all__ = ["resize", "validate_resize"]
 

@@ -5,11 +5,9 @@ Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
 
 from __future__ import annotations
 
-from typing import Any
+from kube_fairlead.api.json_object import Json
 
 __all__ = ["default_pod_itself", "default_pod_spec"]
-
-Json = dict[str, Any]
 
 
 def default_pod_spec(spec: Json) -> None:

@@ -6,17 +6,17 @@ Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
 from __future__ import annotations
 
 import functools
-from typing import Any, Final
+from typing import Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.quantity import Quantity, QuantityError
 from kube_fairlead_apiserver.registry.strategies.volumes import validate_volume_source
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
 __all__ = ["validate_pod_spec", "validate_pod_spec_update"]
 
-Json = dict[str, Any]
 
 _NOTHING: Final = Quantity(0)
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")

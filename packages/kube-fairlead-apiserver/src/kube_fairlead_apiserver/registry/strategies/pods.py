@@ -12,11 +12,12 @@ import contextlib
 
 from kube_fairlead.api import golang
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.quantity import Quantity, QuantityError
 from kube_fairlead_apiserver.registry.strategies.pod_resize import resize, validate_resize
 from kube_fairlead_apiserver.registry.strategies.pod_spec import default_pod_itself, default_pod_spec
 from kube_fairlead_apiserver.registry.strategies.pod_validation import validate_pod_spec, validate_pod_spec_update
-from kube_fairlead_apiserver.registry.strategy import ALL_METADATA, Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import ALL_METADATA, Strategy
 from kube_fairlead_apiserver.schema.defaulting import copy_json
 
 __all__ = ["PodStrategy", "quality_of_service"]

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
-from kube_fairlead_apiserver.registry.strategy import Json
+from kube_fairlead.api.json_object import Json
 
 __all__ = ["validate_secret_type"]
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from kube_fairlead.api import golang
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.strategies import field_checks
-from kube_fairlead_apiserver.registry.strategy import Json
 
 __all__ = ["validate_success_policy"]
 

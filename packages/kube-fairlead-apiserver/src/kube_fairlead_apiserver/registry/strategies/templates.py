@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from kube_fairlead.api import selectors
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.validation.metadata import validate_annotations, validate_labels
 from kube_fairlead.api.validation.selectors import validate_label_selector
 from kube_fairlead_apiserver.registry.strategies.pod_spec import default_pod_spec
 from kube_fairlead_apiserver.registry.strategies.pod_validation import validate_pod_spec
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 
 __all__ = [
     "PodTemplateStrategy",

@@ -11,13 +11,13 @@ from typing import Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategies.addresses import (
     validate_address,
     validate_endpoint_address,
     validate_range,
 )
-from kube_fairlead_apiserver.registry.strategy import Json
 
 __all__ = [
     "WITH_NODE_PORTS",

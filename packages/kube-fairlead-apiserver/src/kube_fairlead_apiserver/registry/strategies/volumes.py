@@ -14,6 +14,7 @@ from typing import Final
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.strategies import field_checks
 from kube_fairlead_apiserver.registry.strategies.persistent_volume_claims import (
     VOLUME_MODES,
@@ -21,7 +22,7 @@ from kube_fairlead_apiserver.registry.strategies.persistent_volume_claims import
     validate_access_modes,
     validate_claim_spec,
 )
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 
 __all__ = ["PersistentVolumeStrategy", "StorageClassStrategy", "validate_volume_source"]
 

@@ -16,10 +16,11 @@ from typing import ClassVar
 
 from kube_fairlead.api import names
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
+from kube_fairlead.api.json_object import Json
 from kube_fairlead_apiserver.registry.strategies import field_checks, templates
 from kube_fairlead_apiserver.registry.strategies.persistent_volume_claims import default_claim, validate_claim_spec
 from kube_fairlead_apiserver.registry.strategies.pod_spec import default_pod_spec
-from kube_fairlead_apiserver.registry.strategy import Json, Strategy
+from kube_fairlead_apiserver.registry.strategy import Strategy
 
 __all__ = [
     "DaemonSetStrategy",

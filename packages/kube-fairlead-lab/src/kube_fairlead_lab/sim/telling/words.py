@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Final
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.time import parse_time
 from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import EVENTS, LEASES, NODES, PODS, RECORDS, THINGS, TRANSITIONS, Commit
 
 __all__ = ["Words", "describe", "seconds"]
 
-Json = dict[str, Any]
 
 _KINDS: Final = {
     EVENTS: "event",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from kube_fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, Plan
 
 __all__ = ["access_manifests", "user_roles"]
 
-Json = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
 _READ = ("get", "list", "watch")

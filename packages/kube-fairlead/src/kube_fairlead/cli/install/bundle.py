@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 from kube_fairlead.api import crds
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from kube_fairlead.cli.install import access, fields, policies, requesters, workloads
 from kube_fairlead.cli.install.plan import CLAIMER, DRAIN, MANAGER, Plan
@@ -15,8 +15,6 @@ from kube_fairlead.election.fence import FenceMode, anchor_manifests, fence_mani
 from kube_fairlead.webhook import manifests as webhook
 
 __all__ = ["anchors", "manifests"]
-
-Json = dict[str, Any]
 
 
 def manifests(plan: Plan) -> list[Json]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable
-from typing import Any
 
 from kube_fairlead.api.core_v1 import Taint
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.reserved import (
     ANNOTATION_CORDONED_BY,
     ANNOTATION_OFFERED_AT,
@@ -33,7 +33,6 @@ from kube_fairlead.lifecycle import autoscaling, shutdown_observing, shutdown_st
 
 __all__ = ["OWN_FIELDS", "NodeFields", "node_fields", "own_fields_manifests"]
 
-Json = dict[str, Any]
 
 OWN_FIELDS = "own-fields.fairlead.dev"
 

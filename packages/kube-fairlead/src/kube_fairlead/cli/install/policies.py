@@ -9,8 +9,7 @@ driver's own.
 
 from __future__ import annotations
 
-from typing import Any
-
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.reserved import (
     ANNOTATION_PUBLISHED_BY,
     DRIVER_DRAIN,
@@ -21,7 +20,6 @@ from kube_fairlead.cli.install.plan import AGENT, DRAIN, Plan
 
 __all__ = ["OWN_NODE", "bound_policy", "own_node_manifests"]
 
-Json = dict[str, Any]
 
 OWN_NODE = "own-node.fairlead.dev"
 

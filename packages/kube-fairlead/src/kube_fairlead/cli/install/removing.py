@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api import wire
 from kube_fairlead.api.coordination_v1 import Lease
 from kube_fairlead.api.gvk import GroupVersionResource
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED, NAMESPACE_NODE_LEASE
 from kube_fairlead.cli.install import bundle
@@ -27,7 +28,6 @@ from kube_fairlead.lifecycle.overview import overview
 
 __all__ = ["Leftovers", "remove"]
 
-Json = dict[str, Any]
 
 _PLURALS: Final = {
     "Namespace": "namespaces",

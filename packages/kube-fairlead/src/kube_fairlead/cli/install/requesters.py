@@ -5,14 +5,12 @@ The embedded API server does both by itself.
 
 from __future__ import annotations
 
-from typing import Any
-
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.reserved import ANNOTATION_REQUESTED_BY
 from kube_fairlead.cli.install.plan import Plan
 
 __all__ = ["REQUESTER", "requester_manifests"]
 
-Json = dict[str, Any]
 
 REQUESTER = "requester.fairlead.dev"
 

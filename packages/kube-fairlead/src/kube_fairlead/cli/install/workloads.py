@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pathlib
-from typing import Any
 
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, Plan, ShutdownPlan
 from kube_fairlead.cloud.enforcement import Manager
 
 __all__ = ["claimer_deployment", "cloud_manager", "manager_deployment", "node_daemon_sets"]
 
-Json = dict[str, Any]
 
 _NAME = "app.kubernetes.io/name"
 _STATE = "/var/lib/fairlead"

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kube_fairlead import __version__
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.cloud.errors import CloudError, CloudRefused, CloudUnavailable
 from kube_fairlead.cloud.providers.aws.config import AwsConfig
 from kube_fairlead.cloud.requests import before_request
 from kube_fairlead.cloud.threads import Threads
 
-__all__ = ["AwsClient", "AwsError", "Json"]
+__all__ = ["AwsClient", "AwsError"]
 
-Json = dict[str, Any]
 
 # Bounds how long a call can outlive the controller that made it.
 _CONNECT_SECONDS = 3

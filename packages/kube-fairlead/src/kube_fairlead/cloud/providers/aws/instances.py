@@ -7,12 +7,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kube_fairlead.api.core_v1 import Node, NodeAddress
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base import logs
 from kube_fairlead.cloud.errors import CloudUnavailable, ForeignId
 from kube_fairlead.cloud.parallel import for_each
 from kube_fairlead.cloud.provider import Instance, InstanceQuery
 from kube_fairlead.cloud.providers.aws import ids
-from kube_fairlead.cloud.providers.aws.client import AwsClient, AwsError, Json
+from kube_fairlead.cloud.providers.aws.client import AwsClient, AwsError
 from kube_fairlead.cloud.providers.aws.config import AwsConfig
 
 __all__ = ["AwsInstances", "to_instance"]

@@ -12,10 +12,11 @@ import hashlib
 from collections.abc import Collection, Sequence
 
 from kube_fairlead.api.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service, ServicePort
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base import logs
 from kube_fairlead.cloud.errors import CloudRefused, NotReadyYet
 from kube_fairlead.cloud.providers.aws import ids
-from kube_fairlead.cloud.providers.aws.client import AwsClient, AwsError, Json
+from kube_fairlead.cloud.providers.aws.client import AwsClient, AwsError
 from kube_fairlead.cloud.providers.aws.config import AwsConfig
 
 __all__ = ["AwsLoadBalancers", "load_balancer_name", "target_group_name"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kube_fairlead.api.core_v1 import Node
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.cloud.errors import CloudRefused
 from kube_fairlead.cloud.provider import Route
 from kube_fairlead.cloud.providers.aws import ids
-from kube_fairlead.cloud.providers.aws.client import AwsClient, AwsError, Json
+from kube_fairlead.cloud.providers.aws.client import AwsClient, AwsError
 from kube_fairlead.cloud.providers.aws.config import AwsConfig
 
 __all__ = ["AwsRoutes"]

@@ -8,15 +8,15 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from kube_fairlead import __version__
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.cloud.errors import CloudError, CloudRefused, CloudUnavailable, NotReadyYet, ProviderError
 from kube_fairlead.cloud.providers.hcloud.config import HetznerConfig
 from kube_fairlead.cloud.requests import before_request
 from kube_fairlead.cloud.threads import Threads
 
-__all__ = ["HetznerClient", "Json", "NotThere"]
+__all__ = ["HetznerClient", "NotThere"]
 
-Json = dict[str, Any]
 
 _PAGE: Final = 50  # objects, Hetzner's limit
 # To connect, and to wait for an answer: bounds how long a call can outlive the controller that made it.

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kube_fairlead.api.core_v1 import LoadBalancerIngress, LoadBalancerStatus, Node, Service
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.base import logs
 from kube_fairlead.cloud.errors import CloudRefused, ForeignId, NotReadyYet
-from kube_fairlead.cloud.providers.hcloud.client import HetznerClient, Json, NotThere
+from kube_fairlead.cloud.providers.hcloud.client import HetznerClient, NotThere
 from kube_fairlead.cloud.providers.hcloud.config import HetznerConfig
 from kube_fairlead.cloud.providers.hcloud.servers import server_number
 from kube_fairlead.cloud.providers.hcloud.wishes import (

@@ -7,9 +7,10 @@ import ipaddress
 from collections.abc import Sequence
 
 from kube_fairlead.api.core_v1 import Node
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.cloud.errors import CloudRefused
 from kube_fairlead.cloud.provider import Route
-from kube_fairlead.cloud.providers.hcloud.client import HetznerClient, Json, NotThere
+from kube_fairlead.cloud.providers.hcloud.client import HetznerClient, NotThere
 from kube_fairlead.cloud.providers.hcloud.servers import PLATFORM, private_address, server_number
 
 __all__ = ["HetznerRoutes"]

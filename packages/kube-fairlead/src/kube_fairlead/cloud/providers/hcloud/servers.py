@@ -6,9 +6,10 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from kube_fairlead.api.core_v1 import Node, NodeAddress
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.cloud.errors import ForeignId
 from kube_fairlead.cloud.provider import Instance, InstanceQuery
-from kube_fairlead.cloud.providers.hcloud.client import HetznerClient, Json
+from kube_fairlead.cloud.providers.hcloud.client import HetznerClient
 
 __all__ = ["PLATFORM", "HetznerServers", "private_address", "server_number"]
 

@@ -7,15 +7,15 @@ Service that asks for HTTPS must not be served as plain TCP.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Final
+from typing import Final
 
 from kube_fairlead.api.core_v1 import Service, ServicePort
+from kube_fairlead.api.json_object import Json
 from kube_fairlead.cloud.errors import CloudRefused
 from kube_fairlead.cloud.providers.hcloud.config import HetznerConfig
 
 __all__ = ["OpenToAll", "Wishes", "load_balancer_name", "place_of", "shown_hostname", "shows_ipv6", "wishes_of"]
 
-Json = dict[str, Any]
 
 _PREFIX: Final = "load-balancer.hetzner.cloud/"
 _SUPPORTED: Final = frozenset(
