@@ -1,4 +1,4 @@
-"""`fairlead apiserver`: the embedded control plane as a process, and copies of its data."""
+"""`fairlead apiserver`: the embedded control plane as a process, and its backups."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["backup", "command", "default_data_folder", "restore"]
 
 
 def default_data_folder(environment: Environment) -> pathlib.Path:
-    """Where a server keeps its data unless told otherwise: the user's data folder."""
+    """The default data directory of a server: in the user's data folder."""
     base = environment.get("XDG_DATA_HOME")
     home = pathlib.Path(base) if base else environment.home() / ".local" / "share"
     return home / "fairlead" / "apiserver"
@@ -33,49 +33,55 @@ def default_data_folder(environment: Environment) -> pathlib.Path:
 def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
     for name in value:
         if names.ip_address(name) and names.dns1123_subdomain(name.removeprefix("*.")):
-            raise click.BadParameter(f"{name!r} is neither an address nor a host's name", ctx, parameter)
+            raise click.BadParameter(f"{name!r} is neither an IP address nor a host name", ctx, parameter)
     return value
 
 
 @click.group("apiserver", invoke_without_command=True)
-@click.option("--data-dir", type=values.PATH, help="Where everything is kept [default: the user's data folder].")
+@click.option(
+    "--data-dir",
+    type=values.PATH,
+    help="Data directory: database, keys and certificates [default: the user's data folder].",
+)
 @click.option(
     "--bind-address",
     default="127.0.0.1",
     show_default=True,
     callback=values.bind_address,
-    help="The address to listen on.",
+    help="Address to listen on.",
 )
 @click.option(
     "--secure-port",
     type=click.IntRange(0, 65535),
     default=6443,
     show_default=True,
-    help="The port to listen on; 0 takes a free one.",
+    help="Port to listen on; 0 selects a free port.",
 )
 @click.option(
-    "--kubeconfig-out", type=values.PATH, help="Where to write the administrator's kubeconfig [default: DATA_DIR]."
+    "--kubeconfig-out", type=values.PATH, help="Path of the administrator's kubeconfig [default: in DATA_DIR]."
 )
 @click.option(
     "--client-ca-file",
     type=values.FILE,
     callback=values.pem_certificates,
-    help="Also accept client certificates of this CA.",
+    help="Additional CA whose client certificates are accepted.",
 )
-@click.option("--token-auth-file", type=values.FILE, help='Bearer tokens: lines of token,user,uid[,"group1,group2"].')
-@click.option("--audit-log-path", default="", help="Append one line per request to this file; - is standard output.")
+@click.option(
+    "--token-auth-file", type=values.FILE, help='File of bearer tokens, one token,user,uid[,"group1,group2"] per line.'
+)
+@click.option("--audit-log-path", default="", help="Audit log file, one line per request; - is standard output.")
 @click.option(
     "--tls-san",
     multiple=True,
     callback=_names,
-    help="Another name or address that the serving certificate is good for.",
+    help="Additional host name or IP address of the serving certificate; repeatable.",
 )
-@click.option("--in-memory", is_flag=True, help="Keep objects in memory only: nothing outlives the process.")
+@click.option("--in-memory", is_flag=True, help="Store objects in memory only; they are lost when the process exits.")
 @click.option(
     "--controllers",
     default="*",
     show_default=True,
-    help="Which of the built-in controllers run, as kube-controller-manager's flag: NAME, -NAME, * for all.",
+    help="Built-in controllers to run, as in kube-controller-manager: NAME, -NAME to disable, * for all.",
 )
 @click.option(
     "--compaction-interval",
@@ -83,41 +89,41 @@ def _names(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...
     default="5m",
     show_default=True,
     callback=options.duration,
-    help="How often history is forgotten that was old already the last time.",
+    help="Compaction interval; each pass drops revisions older than the previous pass.",
 )
 @click.option(
     "--accept-data-loss-since",
     type=click.IntRange(min=0),
     metavar="REVISION",
-    help="Start although acknowledged writes are lost: those after REVISION, which the refused start named.",
+    help="Start although acknowledged writes after REVISION are lost; the failed start prints REVISION.",
 )
 @click.option(
     "--enable-priority-and-fairness",
     type=click.BOOL,
     default=True,
     show_default=True,
-    help="Let users take turns and hold them to the three limits below. false: requests run as they come.",
+    help="Schedule requests fairly between users and enforce the three limits below. false: no limits, no fairness.",
 )
 @click.option(
     "--max-requests-inflight",
     type=click.IntRange(min=0),
     default=400,
     show_default=True,
-    help="Reading requests of all users that are answered at a time; one user gets half of it at most. 0: no limit.",
+    help="Maximum number of read-only requests in flight; one user gets at most half of it. 0: no limit.",
 )
 @click.option(
     "--max-mutating-requests-inflight",
     type=click.IntRange(min=0),
     default=200,
     show_default=True,
-    help="The same for mutating requests.",
+    help="Maximum number of mutating requests in flight; one user gets at most half of it. 0: no limit.",
 )
 @click.option(
     "--request-queue-timeout",
     default="5s",
     show_default=True,
     callback=options.duration,
-    help="How long a request waits for its user's turn before it is refused with 429.",
+    help="Maximum time that a request waits in its user's queue before it is rejected with 429.",
 )
 @values.lifecycle_group
 @click.option("--permit-port-sharing", is_flag=True, help="Set SO_REUSEPORT on the listening socket.")
@@ -149,7 +155,7 @@ def command(
 ) -> None:
     """Serve the Kubernetes API from one process, over SQLite.
 
-    Prints the address and how to point kubectl at it, then runs until it is told to stop (Ctrl-C).
+    Prints the address and the KUBECONFIG for kubectl, then runs until it is interrupted (Ctrl-C).
     """
     invocation: Invocation = context.find_root().obj
     folder = data_dir or default_data_folder(invocation.environment)
@@ -203,19 +209,19 @@ def _run(settings: Settings) -> None:
 
 
 def _tune_interpreter() -> None:
-    """Suit the interpreter to a server: requests leave few cycles behind, and its disk thread must not wait long."""
-    gc.disable()  # until it is ready: what is loaded leaves no garbage worth looking for
-    # Small steps: looking at an object takes a fraction of a microsecond, during which no client is answered. A large
-    # request makes a million objects, and these are looked at 20,000 at a time. All objects are looked at only when
-    # memory is given back (`base.memory`).
+    """Tune the interpreter for a server: requests create few cycles, and the disk thread must not wait long."""
+    gc.disable()  # until the server is ready: loading modules creates hardly any garbage
+    # Small steps: inspecting an object takes a fraction of a microsecond, during which no client is served. A large
+    # request creates a million objects, which are inspected 20,000 at a time. All objects are inspected only when
+    # memory is returned to the system (`base.memory`).
     gc.set_threshold(2_000, 10, 100_000)
     # The disk's thread asks for the interpreter after each system call. While a user floods the server, the event loop
-    # never waits by itself, and gives the interpreter up after this time.
+    # never waits by itself, and releases the interpreter after this time.
     sys.setswitchinterval(0.00002)
 
 
 def _announce(running: Running, settings: Settings) -> None:
-    gc.freeze()  # what is there now stays; there is no use in looking for garbage in it
+    gc.freeze()  # the objects of startup live as long as the process, so the collector skips them
     gc.enable()
     click.echo(f"fairlead apiserver is ready on {running.url}")
     click.echo(f"  export KUBECONFIG={running.kubeconfig}")

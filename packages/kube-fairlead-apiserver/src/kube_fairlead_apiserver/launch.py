@@ -112,7 +112,7 @@ async def _run(
     """What is behind starts first and stops last: watches end, requests in flight finish, then the disk is let go."""
 
     def stop() -> None:
-        _log.info("stopping: watches end, requests in flight are answered")
+        _log.info("stopping: ending watches, finishing requests in flight")
         server.end_watches()
 
     async with TaskScope("apiserver", on_exit=OnExit.CANCEL) as behind:

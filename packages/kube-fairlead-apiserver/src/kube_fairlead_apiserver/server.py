@@ -1,4 +1,4 @@
-"""The API server put together: which parts there are, and in which order they start and stop."""
+"""The assembled API server: its parts, and the order in which they start and stop."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _ROOM_SECONDS = 1.0
 
 
 class World(msgspec.Struct, frozen=True):
-    """What the server needs from outside; a test or the simulation brings its own."""
+    """The outside world of a server: clock, randomness, ids, metrics. Tests and the simulation inject their own."""
 
     clock: Clock
     randomness: Randomness
@@ -68,7 +68,7 @@ class World(msgspec.Struct, frozen=True):
 
 
 class ApiServer:
-    """One API server over one log. `open` reads what is stored, `run` serves until it is cancelled."""
+    """One API server over one log. `open` reads the stored objects, `run` serves until it is cancelled."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class ApiServer:
         )
 
     def _load_handlers(self) -> Handlers:
-        from kube_fairlead_apiserver.handlers import all_handlers  # not before the first request, as it says there
+        from kube_fairlead_apiserver.handlers import all_handlers  # loaded by the first request; `handlers` says why
 
         return all_handlers(self._watch_timers, self._access.load_handlers())
 
@@ -173,7 +173,7 @@ class ApiServer:
         return Response(200, text, CONTENT_TYPE)
 
     def open(self) -> None:
-        """Read what is stored. Raises when it cannot be trusted."""
+        """Read the stored objects. Raises when the storage is damaged."""
         self.store.open(self._index)
         self._definitions.serve_established()
         self._access.opened()
@@ -184,12 +184,12 @@ class ApiServer:
     def _index(self, table: str, stored: Json) -> tuple[Mapping[str, str], Mapping[str, str]]:
         resource = self.catalog.of_table(table)
         if resource is None:
-            # A custom resource whose definition is not known yet: taken anew when it is.
+            # A custom resource whose definition is not known yet is indexed again once it is.
             return stored["metadata"].get("labels") or {}, {}
         return persistence.index(resource, stored)
 
     async def run(self) -> None:
-        """Serve until cancelled; then end watches, finish writes and let go of the disk."""
+        """Serve until cancelled; then end watches, finish writes and close the storage."""
         try:
             async with TaskScope("apiserver") as storage:
                 storage.start(self.store.run(), name="storage")
@@ -219,21 +219,21 @@ class ApiServer:
         await bootstrap(self.core, self._access.policy, service_port=self._port)
 
     async def _make_room(self) -> None:
-        """While the disk is full, drop what can be dropped, and look whether there is room again."""
+        """While the disk is full, compact and check for free space."""
         while True:
             await self.store.wait_short()
-            _log.error("the disk is full: only deletions are stored", why=self.store.shortage)
+            _log.error("disk full: only deletions are accepted", error=self.store.shortage)
             while self.store.shortage is not None:
                 await self.world.clock.sleep(_ROOM_SECONDS)
                 await self.store.make_room()
-            _log.info("there is room on the disk again: writes are accepted")
+            _log.info("disk space available again: all writes are accepted")
             try:
-                await self._bootstrap()  # a start on a full disk has left it out
+                await self._bootstrap()  # skipped when the server starts on a full disk
             except* DiskFull as group:
-                _log.warning("the disk is full again", why=str(group.exceptions[0]))
+                _log.warning("disk full again", error=str(group.exceptions[0]))
 
     async def wait_ready(self) -> None:
-        """Return once requests can be answered."""
+        """Return once the server accepts requests."""
         await self._ready.wait()
 
     def end_watches(self) -> None:
@@ -242,7 +242,7 @@ class ApiServer:
         self.store.end_watches()
 
     async def _compact(self) -> None:
-        """Now and then forget what was old already the last time."""
+        """Compact at an interval; each pass drops revisions older than the previous pass."""
         previous = self.store.revision
         while True:
             await self.world.clock.sleep(self._compaction_seconds)
@@ -250,6 +250,6 @@ class ApiServer:
             try:
                 await self.store.compact(previous)
             except DiskFull as error:
-                # Forgetting frees room, but needs a little first; what was not dropped is dropped the next time.
-                _log.warning("history could not be compacted", why=str(error))
+                # Compaction frees space, but needs a little first. The next pass drops what this one could not.
+                _log.warning("compaction failed", error=str(error))
             previous = current

@@ -1,8 +1,4 @@
-"""What an operator can choose. Light, so that a bad choice is refused before anything is loaded or made.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/server/config.go,
-    k8s.io/kubernetes@v1.36.4/cmd/kube-controller-manager/names/controller_names.go
-"""
+"""The server's settings. Cheap to import, so that an invalid setting is rejected before anything is loaded."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ CONTROLLERS = (
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What an operator can choose."""
+    """The settings of one server, as its flags give them."""
 
     data_folder: Path
     bind_address: str = "127.0.0.1"
@@ -56,8 +52,8 @@ class Settings(msgspec.Struct, frozen=True):
     gates: FeatureGates | None = None
     controllers: Sequence[str] = ("*",)  # as kube-controller-manager's flag: names, -names, * for all
     compaction_seconds: float = COMPACTION_SECONDS
-    accept_loss_since: int | None = None  # a revision: what was acknowledged after it may be lost
-    share_between_users: bool = True  # users take turns, and are held to the limits below
+    accept_loss_since: int | None = None  # a revision: acknowledged writes after it may be lost
+    share_between_users: bool = True  # fair scheduling between users, and the limits below
     max_requests_inflight: int = MAX_REQUESTS_INFLIGHT  # 0: no limit
     max_mutating_requests_inflight: int = MAX_MUTATING_REQUESTS_INFLIGHT
     request_queue_seconds: float = REQUEST_QUEUE_SECONDS
@@ -65,12 +61,12 @@ class Settings(msgspec.Struct, frozen=True):
     lifecycle_group: str = reserved.LIFECYCLE_GROUP
 
     def served_lifecycle_group(self) -> str:
-        """Where the lifecycle kinds are served; empty when their gate is off. Stored objects stay either way."""
+        """The group of the lifecycle kinds; empty when their gate is off. Stored objects stay in both cases."""
         on = self.gates is None or self.gates.enabled(SPECIALIZED_LIFECYCLE_MANAGEMENT)
         return self.lifecycle_group if on else ""
 
     def check(self) -> None:
-        """Refuse what would be ignored in silence."""
+        """Reject settings that would have no effect."""
         known = ("*", "none", *CONTROLLERS)
         for name in self.controllers:
             if name.removeprefix("-") not in known:
@@ -86,11 +82,11 @@ class Settings(msgspec.Struct, frozen=True):
             raise SettingsError(f"--kubeconfig-out: {self.kubeconfig_out} is a folder; name a file")
 
     def runs_controller(self, name: str) -> bool:
-        """Whether a controller is on: named, or not named and everything is."""
+        """Whether a controller runs: it is named, or `*` is and it is not excluded."""
         if f"-{name}" in self.controllers:
             return False
         return name in self.controllers or "*" in self.controllers
 
 
 class SettingsError(ValueError):
-    """A setting that makes no sense; the message names its flag."""
+    """An invalid setting; the message names its flag."""

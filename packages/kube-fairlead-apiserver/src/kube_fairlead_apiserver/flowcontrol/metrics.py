@@ -16,7 +16,7 @@ _LEVEL = ("priority_level", "flow_schema")
 
 
 class LevelMetrics:
-    """What is counted of one level with every request: plain numbers."""
+    """The series of one priority level, updated by every request."""
 
     __slots__ = ("_refusals", "_waited", "dispatched", "queues")
 
@@ -27,11 +27,11 @@ class LevelMetrics:
         self._waited = {ran: owner.waited.series(name, name, ran) for ran in ("true", "false")}
 
     def refused(self, why: Refusal) -> None:
-        """A request is refused."""
+        """Count a rejected request."""
         self._refusals[why].value += 1
 
     def waited(self, seconds: float, *, ran: bool) -> None:
-        """A request has left the queue."""
+        """Count a request that left the queue."""
         self._waited["true" if ran else "false"].observe(seconds)
 
 
@@ -41,36 +41,36 @@ class FlowMetrics:
     def __init__(self) -> None:
         prefix = "apiserver_flowcontrol"
         self.dispatched = Family(
-            f"{prefix}_dispatched_requests_total", "counter", "Requests that were started.", _LEVEL, CounterSeries
+            f"{prefix}_dispatched_requests_total", "counter", "Requests dispatched to a handler.", _LEVEL, CounterSeries
         )
         self.rejected = Family(
             f"{prefix}_rejected_requests_total",
             "counter",
-            "Requests that were refused with 429, by reason.",
+            "Requests rejected with 429, by reason.",
             (*_LEVEL, "reason"),
             CounterSeries,
         )
         self.waited = Family(
             f"{prefix}_request_wait_duration_seconds",
             "histogram",
-            "How long requests that could not start at once waited, by whether they started.",
+            "Time that queued requests waited, by whether they were executed.",
             (*_LEVEL, "execute"),
             lambda: HistogramSeries(_BUCKETS),
         )
         self._queued = Family(
-            f"{prefix}_current_inqueue_requests", "gauge", "Requests that wait to start.", _LEVEL, CounterSeries
+            f"{prefix}_current_inqueue_requests", "gauge", "Requests waiting in a queue.", _LEVEL, CounterSeries
         )
         self._running = Family(
             f"{prefix}_current_executing_requests",
             "gauge",
-            "Requests between their start and their answer; of watches the opening only.",
+            "Requests being executed; a watch counts until it is established.",
             _LEVEL,
             CounterSeries,
         )
         self._bytes = Family(
             "fairlead_apiserver_inflight_bytes",
             "gauge",
-            "Bytes of request bodies, and of answers that are not sent yet.",
+            "Bytes of request bodies and of unsent responses.",
             _LEVEL,
             CounterSeries,
         )

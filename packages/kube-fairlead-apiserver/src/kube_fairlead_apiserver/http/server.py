@@ -82,7 +82,7 @@ class HttpServer:
                 accepted, peer = await loop.sock_accept(self._listener)
             except OSError as error:
                 # The client may be gone already; or there are no file descriptors left, and that does not end at once.
-                _log.warning("a connection could not be accepted", error=str(error))
+                _log.warning("accepting a connection failed", error=str(error))
                 await self._clock.sleep(_RETRY_SECONDS)
                 continue
             self._shared.tasks.start(self._begin(accepted, peer[0] if peer else ""), name="unidentified")
@@ -184,7 +184,7 @@ class HttpServer:
             for connection in list(self._shared.connections):
                 connection.abort()
             if not await self._wait_empty():
-                _log.warning("requests cut off between two writes", count=len(self._shared.connections))
+                _log.warning("requests in flight cancelled at shutdown", count=len(self._shared.connections))
         await self._shared.tasks.close()
 
     async def _wait_empty(self) -> bool:

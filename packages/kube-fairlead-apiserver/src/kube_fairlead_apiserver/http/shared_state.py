@@ -44,7 +44,7 @@ class ManagedConnection(Protocol):
 
 
 def _log_failure(failure: BaseException) -> None:
-    _log.error("a connection broke off in the middle of an answer", error=repr(failure))
+    _log.error("connection failed while sending a response", error=repr(failure))
 
 
 class SharedState:

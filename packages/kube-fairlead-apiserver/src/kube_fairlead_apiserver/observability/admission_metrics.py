@@ -24,41 +24,41 @@ class AdmissionMetrics:
         self._steps = Family(
             "apiserver_admission_step_admission_duration_seconds",
             "histogram",
-            "How long admission took, by step, operation and whether it refused.",
+            "Duration of admission, by step, operation and whether it rejected the request.",
             ("type", "operation", "rejected"),
             lambda: HistogramSeries(_STEP_BUCKETS),
         )
         self._webhooks = Family(
             "apiserver_admission_webhook_admission_duration_seconds",
             "histogram",
-            "How long webhooks took, by name, operation and whether they refused.",
+            "Duration of webhook calls, by name, operation and whether the webhook rejected the request.",
             _WEBHOOK,
             lambda: HistogramSeries(_WEBHOOK_BUCKETS),
         )
         self._requests = Family(
             "apiserver_admission_webhook_request_total",
             "counter",
-            "Requests to webhooks, by name, operation, code and whether they refused.",
+            "Webhook calls, by name, operation, code and whether the webhook rejected the request.",
             ("name", "type", "operation", "code", "rejected"),
             CounterSeries,
         )
         self._rejections = Family(
             "apiserver_admission_webhook_rejection_count",
             "counter",
-            "Refusals of webhooks, or because of one that failed.",
+            "Requests rejected by a webhook, or because a webhook call failed.",
             ("name", "type", "operation", "error_type", "rejection_code"),
             CounterSeries,
         )
         self._open = Family(
             "apiserver_admission_webhook_fail_open_count",
             "counter",
-            "Webhooks that failed and were ignored.",
+            "Failed webhook calls that were ignored (failurePolicy Ignore).",
             ("name", "type"),
             CounterSeries,
         )
 
     def now(self) -> float:
-        """For what takes time: hand it back when it is over."""
+        """The current time, to pass back when the step ends."""
         return self._clock.monotonic()
 
     def step(self, began: float, step: str, operation: str, *, rejected: bool) -> None:

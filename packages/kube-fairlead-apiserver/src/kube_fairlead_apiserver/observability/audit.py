@@ -106,9 +106,9 @@ class AuditLog:
         self._lost += bool(problem)
         # Said once: on a full disk every line fails, and the log of the server may be on the same disk.
         if problem and not self._failing:
-            _log.error("the audit log cannot be written", why=problem)
+            _log.error("writing the audit log failed", error=problem)
         elif self._failing and not problem:
-            _log.error("the audit log is written again", lines_lost=self._lost)
+            _log.error("audit log is written again", lines_lost=self._lost)
             self._lost = 0
         self._failing = bool(problem)
 

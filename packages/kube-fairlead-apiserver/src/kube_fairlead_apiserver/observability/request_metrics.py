@@ -50,33 +50,31 @@ class RequestMetrics:
         self._total = Family(
             "apiserver_request_total",
             "counter",
-            "Requests by verb, resource and answer.",
+            "Requests, by verb, resource and status code.",
             (*_LABELS, "code"),
             CounterSeries,
         )
         self._seconds = Family(
             "apiserver_request_duration_seconds",
             "histogram",
-            "How long requests took; watches are not counted.",
+            "Duration of requests, without watches.",
             _LABELS,
             lambda: HistogramSeries(_BUCKETS),
         )
         self._in_flight = Family(
             "apiserver_current_inflight_requests",
             "gauge",
-            "Requests that are being answered.",
+            "Requests in flight.",
             ("request_kind",),
             CounterSeries,
         )
-        self._watches = Family(
-            "apiserver_longrunning_requests", "gauge", "Watches that are open.", ("verb",), CounterSeries
-        )
+        self._watches = Family("apiserver_longrunning_requests", "gauge", "Open watches.", ("verb",), CounterSeries)
         self._reading = self._in_flight.series("readOnly")
         self._mutating = self._in_flight.series("mutating")
         self._watching = self._watches.series("WATCH")
 
     def exposition(self) -> bytes:
-        """All of them as scrapers read them."""
+        """All series in Prometheus' text format."""
         families = (self._total, self._seconds, self._in_flight, self._watches)
         return "".join(family.exposition() for family in families).encode()
 

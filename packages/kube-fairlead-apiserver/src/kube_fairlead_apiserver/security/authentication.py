@@ -154,7 +154,7 @@ class Authentication:
         try:
             verified = self.authenticate_token(token)
         except errors.Unauthorized as error:
-            _log.info("credentials rejected", why=str(error))
+            _log.info("credentials rejected", reason=str(error))
             raise errors.Unauthorized("Unauthorized") from None
         if verified is None:
             raise errors.Unauthorized("Unauthorized")

@@ -37,6 +37,6 @@ def close_to_others(path: Path) -> None:
     try:
         path.chmod(0o600)
     except PermissionError:
-        _log.warning("file is open to other users, and belongs to one", path=str(path), mode=f"{mode:04o}")
+        _log.warning("file is accessible to other users and owned by another user", path=str(path), mode=f"{mode:04o}")
     else:
-        _log.warning("file closed to other users", path=str(path), mode=f"{mode:04o}")
+        _log.warning("file permissions restricted to the owner", path=str(path), mode=f"{mode:04o}")

@@ -118,7 +118,7 @@ class HighWaterMark:
             self._file.write(mark.encoded())
         except OSError as error:
             if not self._failing:
-                _log.warning("the mark of acknowledged writes cannot be written", path=str(self._path), why=str(error))
+                _log.warning("writing the high-water mark failed", path=str(self._path), error=str(error))
             self._failing = True
         else:
             self._failing = False

@@ -52,7 +52,7 @@ def open_log(path: pathlib.Path, *, accept_loss_since: int | None = None) -> Ope
             if problem is not None:
                 _require_consent(connection, path, problem, accept_loss_since)
             elif accept_loss_since is not None:
-                _log.warning("nothing is lost: --accept-data-loss-since has no effect and can be removed")
+                _log.warning("no data loss found: --accept-data-loss-since has no effect and can be removed")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA synchronous = FULL")
             connection.execute("PRAGMA wal_autocheckpoint = 4000")
@@ -128,7 +128,7 @@ def _require_consent(connection: apsw.Connection, path: pathlib.Path, problem: s
     revision = _content(connection).revision
     if since != revision:
         raise interface.CorruptLog(_refusal(path, problem, revision))
-    _log.error("acknowledged writes are given up", since_revision=revision, why=problem)
+    _log.error("acknowledged writes lost, accepted by --accept-data-loss-since", since_revision=revision, error=problem)
     wal = wal_path(path)
     if wal.exists():
         # SQLite overwrites it from now on; what it held may still be of use.

@@ -361,7 +361,7 @@ class Store:
             try:
                 observer(pending.table.name, pending.change)
             except Exception:  # noqa: BLE001 - whoever looks on must not be able to stop the storage
-                _log.exception("an observer of the store failed", table=pending.table.name, key=pending.row.key)
+                _log.exception("store observer failed", table=pending.table.name, key=pending.row.key)
 
     def _run_short(self, error: interface.DiskFull) -> None:
         """The disk is full: refuse what was queued, but for writes that free room and do not build on a refused one."""
@@ -422,7 +422,7 @@ class Store:
             try:
                 await self.compact(self.revision)
             except interface.DiskFull as error:
-                _log.warning("history cannot be compacted", why=str(error))
+                _log.warning("compaction failed", error=str(error))
         await self._look_for_room()
 
     async def _look_for_room(self) -> None:

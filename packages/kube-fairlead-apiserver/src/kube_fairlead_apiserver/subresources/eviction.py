@@ -164,7 +164,9 @@ async def _refund(call: Call, client: InternalClient, charge: _Charge | None) ->
             budgets, call.info.namespace, charge.budget, give_back, subresource="status", for_deletion=True
         )
     except (errors.ApiError, DiskFull, StoreStopped) as error:
-        _log.warning("a disruption could not be given back", budget=charge.budget, pod=charge.pod, why=str(error))
+        _log.warning(
+            "refunding a disruption to its budget failed", budget=charge.budget, pod=charge.pod, error=str(error)
+        )
 
 
 def _needs_no_budget(pod: Json) -> bool:

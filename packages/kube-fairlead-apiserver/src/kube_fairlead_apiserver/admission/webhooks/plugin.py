@@ -74,7 +74,7 @@ class WebhookPlugin(AdmissionPlugin):
         if not hook.fail_open:
             self._metrics.refused(hook.name, self.step, operation.operation, code=0, failed=True)
             raise errors.internal_error(error) from error
-        _log.warning("webhook failed and is ignored", webhook=hook.name, why=str(error))
+        _log.warning("webhook failed; ignored by its failurePolicy", webhook=hook.name, error=str(error))
         self._metrics.failed_open(hook.name, self.step)
         operation.annotate(note, hook.name)
 
