@@ -1,4 +1,4 @@
-"""Who may come in and what they may do, put together over one server's objects."""
+"""Authentication, authorization and the checks around them, assembled over one server's objects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _POLICY_KINDS = {
 
 
 class HasCertificate(Protocol):
-    """An authority that clients know by its certificate."""
+    """A certificate authority that clients trust."""
 
     @property
     def certificate_pem(self) -> bytes:
@@ -52,19 +52,19 @@ class HasCertificate(Protocol):
 
 
 class AccessControl(msgspec.Struct, frozen=True):
-    """Everything about access that a server is put together with."""
+    """Authentication and authorization of one server."""
 
     authenticator: Authenticator
     authorizer: Authorizer
     root_ca: str = ""
     impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
-    policy: Sequence[Json] = ()  # the roles and bindings that a cluster begins with
-    load_handlers: Callable[[], Handlers] = Handlers  # what answers questions about access, and makes tokens
+    policy: Sequence[Json] = ()  # the roles and bindings of a new cluster
+    load_handlers: Callable[[], Handlers] = Handlers  # reviews and token requests
     paths: Mapping[str, PathHandler] = {}
-    opened: Callable[[], None] = lambda: None  # called once the stored objects are there
-    # For expressions in policies: None when it is allowed, else why not.
+    opened: Callable[[], None] = lambda: None  # called once the stored objects are loaded
+    # For expressions in policies: None when allowed, else the reason.
     authorize: Callable[[Attributes], str | None] = lambda _attributes: None
-    plugins: Sequence[AdmissionPlugin] = ()  # admission that is about access
+    plugins: Sequence[AdmissionPlugin] = ()  # admission plugins about access
 
 
 def make_access_control(
@@ -76,7 +76,7 @@ def make_access_control(
     static_tokens: Mapping[str, UserInfo],
     url: str,
 ) -> AccessControl:
-    """The usual guard: certificates, tokens and service accounts; RBAC and the node authorizer."""
+    """The default access control: certificates, tokens and service accounts; RBAC and the node authorizer."""
     lookup = _Lookup(core)
     graph = NodeGraph(lookup.get)
     tokens = ServiceAccountTokens([signing_key], lookup.get, clock, ids, issuer=ISSUER)
@@ -90,7 +90,7 @@ def make_access_control(
         _follow_policy(core, policy)
 
     def load_handlers() -> Handlers:
-        # Not before the first request: a server is ready without.
+        # Loaded by the first request: the server is ready before.
         from kube_fairlead_apiserver.reviews.access_reviews import AccessReviews
         from kube_fairlead_apiserver.reviews.identity_reviews import IdentityReviews
         from kube_fairlead_apiserver.security.token_requests import TokenRequests
@@ -118,7 +118,7 @@ def make_access_control(
 
 
 class _NoEscalation(AdmissionPlugin):
-    """Nobody grants what they do not hold."""
+    """A user cannot grant permissions that the user does not hold."""
 
     def __init__(self, check: EscalationCheck) -> None:
         self._check = check
@@ -129,7 +129,7 @@ class _NoEscalation(AdmissionPlugin):
         return group == _RBAC and operation in {"CREATE", "UPDATE"}
 
     async def validate(self, operation: Operation) -> None:
-        """Look at roles and bindings on their way in."""
+        """Check roles and bindings before they are stored."""
         if operation.obj is not None:
             self._check.check(operation.user, operation.resource.kind, operation.obj, operation.old)
 
@@ -156,7 +156,7 @@ def _token_paths(tokens: ServiceAccountTokens, url: str) -> dict[str, PathHandle
 
 
 def _follow_policy(core: Core, policy: Policy) -> None:
-    """Tell the policy of every role and binding there is, and of every change from now on."""
+    """Give the policy every stored role and binding, and every later change of them."""
     for table, kind in _POLICY_KINDS.items():
         for entry in core.store.table(table).entries.values():
             policy.put(kind, decode_entry(entry))
@@ -175,7 +175,7 @@ def _follow_policy(core: Core, policy: Policy) -> None:
 
 
 def _follow_nodes(core: Core, graph: NodeGraph) -> None:
-    """Give the graph every pod there is, and every change of a pod, claim or volume from now on."""
+    """Give the graph every stored pod, and every later change of a pod, claim or volume."""
     for entry in core.store.table("pods").entries.values():
         graph.change_pod(entry.key, "", entry.fields["spec.nodeName"])
 
@@ -194,7 +194,7 @@ def _follow_nodes(core: Core, graph: NodeGraph) -> None:
 
 
 class _Lookup:
-    """The objects that decide about access, as they are now."""
+    """The current state of objects that access decisions depend on."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

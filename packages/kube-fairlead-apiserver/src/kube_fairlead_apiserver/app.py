@@ -34,11 +34,11 @@ _log = logs.get_logger(__name__)
 PathHandler = Callable[[Request, UserInfo], Awaitable[Response]]
 
 
-_HUNG_UP = 499  # what is noted when there is nobody left to answer
+_HUNG_UP = 499  # recorded when the client closed the connection before the response
 
 
 class Authenticator(Protocol):
-    """Says who is asking."""
+    """Authenticates requests."""
 
     def authenticate(self, request: Request) -> UserInfo:
         """The caller; raises Unauthorized for credentials that are no good."""
@@ -46,7 +46,7 @@ class Authenticator(Protocol):
 
 
 class Authorizer(Protocol):
-    """Says who may."""
+    """Authorizes requests."""
 
     def require(self, attributes: Attributes) -> None:
         """Forbidden unless it is allowed."""
@@ -54,7 +54,7 @@ class Authorizer(Protocol):
 
 
 class Observer(Protocol):
-    """Sees every request and its answer: metrics and the audit log."""
+    """Observes every request and its response: metrics and the audit log."""
 
     def begin(self, request: Request, info: RequestInfo) -> object:
         """A request has arrived; what is returned is handed back at its end."""
@@ -79,7 +79,7 @@ class Application(msgspec.Struct):
     prefixes: Mapping[str, PathHandler]
     ids: Ids
     flow: FlowControl
-    # Whom the request acts as: the caller, or somebody it may impersonate.
+    # The user of the request: the caller, or the user that it impersonates.
     impersonate: Callable[[Request, UserInfo], UserInfo] = lambda _request, user: user
     observers: tuple[Observer, ...] = ()
 
@@ -98,7 +98,7 @@ class Application(msgspec.Struct):
         try:
             response = await self._answer(request, info, tokens)
         except asyncio.CancelledError:
-            # The client hung up. What it asked for may have happened, so it is told of all the same.
+            # The client closed the connection. The request may have taken effect, so it is recorded all the same.
             for observer, token in zip(self.observers, tokens, strict=True):
                 observer.end(token, Response(_HUNG_UP))
             raise

@@ -1,4 +1,4 @@
-"""Copies of a whole server: its objects, and the keys by which its clients know it, in one file."""
+"""Backup and restore of a server: its objects and its keys, in one file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def restore(file: Path, folder: Path, clock: Clock) -> bool:
     with _named(file):
         keys = read_enclosed(file)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # A server that runs on this folder holds the lock, even if somebody moved its file away.
+    # A server that runs on this folder holds the lock, even if its file was moved away.
     with lock_database(target):
         if (folder / PKI).exists():
             keys = {}

@@ -1,10 +1,4 @@
-"""What every cluster begins with: namespaces, priorities, default roles, and the server's own service.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/controlplane/controller/systemnamespaces/system_namespaces_controller.go,
-    k8s.io/kubernetes@v1.36.4/pkg/controlplane/controller/kubernetesservice/controller.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/scheduling/rest/storage_scheduling.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/rest/storage_rbac.go
-"""
+"""The objects of a new cluster: namespaces, priority classes, default roles, and the server's own service."""
 
 from __future__ import annotations
 
@@ -32,7 +26,7 @@ def first_objects(policy: Iterable[Json]) -> list[Json]:
 
 
 async def bootstrap(core: Core, policy: Iterable[Json], *, service_port: int) -> None:
-    """Create what is missing; what is there is left as it is, whoever changed it. Safe to run at every start."""
+    """Create missing objects; existing ones stay as they are. Safe to run at every start."""
     client = InternalClient(core, "fairlead-apiserver")
     async with TaskScope("bootstrap") as scope:  # all at once, so that they share a commit
         for obj in first_objects(policy):

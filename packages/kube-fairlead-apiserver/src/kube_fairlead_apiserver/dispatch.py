@@ -1,9 +1,4 @@
-"""From a request for a resource to the verb that answers it.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/installer.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_handler.go,
-    k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go
-"""
+"""Dispatches a request for a resource to the handler of its verb."""
 
 from __future__ import annotations
 
@@ -49,7 +44,7 @@ _MAX_WARNINGS = 64
 
 
 class Dispatcher:
-    """Answers requests for resources. `load` brings in what answers them, when the first request is there."""
+    """Answers requests for resources. The first request calls `load` for the handlers."""
 
     def __init__(self, core: Core, load: Callable[[], Handlers], require: Callable[[Attributes], None]) -> None:
         self._core = core
@@ -61,7 +56,7 @@ class Dispatcher:
         return self._load()
 
     def roots(self) -> set[str]:
-        """The paths below which resources are served, for whoever looks around."""
+        """The paths below which resources are served, for the index of paths."""
         found: set[str] = set()
         for resource in self._core.catalog:
             if resource.group:

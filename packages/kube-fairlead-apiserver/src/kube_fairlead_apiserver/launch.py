@@ -1,4 +1,4 @@
-"""Starting a server on this machine: its data folder, its certificates, its socket."""
+"""Starts a server on this machine: data folder, certificates, socket."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _log = logs.get_logger(__name__)
 
 
 class Running(msgspec.Struct, frozen=True):
-    """A server that answers."""
+    """A running server."""
 
     url: str
     kubeconfig: Path
@@ -109,7 +109,7 @@ async def _watch_files(disk: Log, clock: Clock) -> None:
 async def _run(
     server: ApiServer, http: HttpServer, beside: Mapping[str, Coroutine[Any, Any, None]], on_ready: Callable[[], None]
 ) -> None:
-    """What is behind starts first and stops last: watches end, requests in flight finish, then the disk is let go."""
+    """Start storage first and stop it last: watches end, requests in flight finish, then the storage closes."""
 
     def stop() -> None:
         _log.info("stopping: ending watches, finishing requests in flight")

@@ -1,8 +1,4 @@
-"""The order of admission: every plugin may change the object, then every plugin looks at the result.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/chain.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/reinvocation.go
-"""
+"""The admission chain: every plugin may mutate the object, then every plugin validates the result."""
 
 from __future__ import annotations
 

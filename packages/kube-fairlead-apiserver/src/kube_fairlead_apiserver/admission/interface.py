@@ -1,8 +1,4 @@
-"""What an admission plugin sees, and what it may do.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/interfaces.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/attributes.go
-"""
+"""The interface of admission plugins."""
 
 from __future__ import annotations
 
@@ -17,10 +13,10 @@ __all__ = ["AdmissionPlugin", "Operation", "Reinvocation"]
 
 
 class Reinvocation(msgspec.Struct):
-    """What the mutating phase remembers between its two rounds. Names are those of webhooks."""
+    """State that the mutating phase keeps between its two rounds. The names are webhook names."""
 
     round: int = 0
-    wanted: bool = False  # somebody changed the object: everybody gets a second look
+    wanted: bool = False  # a later plugin changed the object: run the mutating plugins again
     asked: set[str] = set()  # asked so far, of those that may be asked again
     due: set[str] = set()  # of these, those that have not seen the latest change
     left: Json | None = None  # the object as the last webhook left it
@@ -32,7 +28,7 @@ class Reinvocation(msgspec.Struct):
 
 
 class Operation(msgspec.Struct, eq=False):
-    """One write on its way to storage. ``obj`` is None for DELETE and CONNECT without a body; ``old`` for CREATE."""
+    """One write before it is stored. ``obj`` is None for DELETE and CONNECT without a body; ``old`` for CREATE."""
 
     operation: str  # CREATE UPDATE DELETE CONNECT
     resource: Resource
@@ -50,7 +46,7 @@ class Operation(msgspec.Struct, eq=False):
     audit_annotations: dict[str, str] = {}
     # A webhook changed the object, so what the kind's rules did to it is to be done again.
     patched: bool = False
-    # Set by whoever may ask for a second round.
+    # Set by plugins that may request reinvocation.
     reinvocation: Reinvocation | None = None
 
     @property
@@ -77,7 +73,7 @@ class Operation(msgspec.Struct, eq=False):
 
 
 class AdmissionPlugin:
-    """One rule. A plugin overrides what it has to say; both phases raise an API error to refuse."""
+    """One admission plugin. It overrides the phases that it takes part in; both raise an API error to reject."""
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
         """Whether this plugin ever cares about such a write. Asked once; the answer is remembered."""

@@ -1,10 +1,4 @@
-"""Which writes a webhook, a policy or a binding is about: rules, scope, namespace and object selectors.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/predicates/rules/rules.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/predicates/namespace/matcher.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/predicates/object/matcher.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/matching/matching.go
-"""
+"""Which writes a webhook, a policy or a binding matches: rules, scope, namespace and object selectors."""
 
 from __future__ import annotations
 
@@ -34,7 +28,7 @@ _CONFIGURATION = frozenset(
 
 
 class UnusableCriteria(Exception):
-    """A selector makes no sense, so nobody can say whether the write is meant. Raised only when the rules match."""
+    """A selector is invalid, so matching cannot be decided. Raised only when the rules match."""
 
 
 def is_configuration(group: str, plural: str) -> bool:
@@ -83,7 +77,7 @@ def _named(allowed: frozenset[str], asked: str) -> bool:
 
 
 class _Rules:
-    """Several rules. Which of them are about a kind of write is worked out once."""
+    """Several rules. The rules that match a kind of write are computed once."""
 
     def __init__(self, rules: Sequence[Json], *, equivalent: bool) -> None:
         self._rules = [_Rule(rule) for rule in rules]

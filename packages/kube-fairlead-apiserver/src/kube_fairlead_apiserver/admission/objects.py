@@ -1,4 +1,4 @@
-"""What admission reads of the store: the newest state of objects, and things worked out from whole tables."""
+"""Reads of the store for admission: the newest state of objects, and values derived from whole tables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Objects:
-    """Reads for admission plugins. A write that is under way counts: the next one builds on it."""
+    """Reads for admission plugins. They include uncommitted writes, because the next write builds on them."""
 
     def __init__(self, store: Store, catalog: Catalog) -> None:
         self._store = store
@@ -99,7 +99,7 @@ class Objects:
 
 
 class Derived(Generic[T]):
-    """A value that is worked out when it is first asked for and kept until it is forgotten."""
+    """A value that is computed at its first use and cached until it is invalidated."""
 
     __slots__ = ("_build", "_value")
 

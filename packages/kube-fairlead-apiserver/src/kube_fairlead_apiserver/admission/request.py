@@ -45,13 +45,13 @@ def _resource(resource: Resource) -> Json:
 
 def _user(operation: Operation) -> Json:
     user = operation.user
-    told = {
+    fields = {
         "username": user.name,
         "uid": user.uid,
         "groups": list(user.groups),
         "extra": {key: list(values) for key, values in user.extra.items()},
     }
-    return {key: value for key, value in told.items() if value}
+    return {key: value for key, value in fields.items() if value}
 
 
 def shown_object(operation: Operation, target: Resource) -> Json | None:

@@ -70,7 +70,7 @@ def map_literal(planner: Planner, node: nodes.MapLiteral) -> Step:
         try:
             return steps.constant(run([]))
         except errors.EvaluationError:
-            pass  # told when it runs
+            pass  # reported by the evaluation
     return Step(run, MAP_COST + sum(key.cost + value.cost for key, value, _ in planned))
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong with an expression, and how it is told.
+"""The errors of expressions, and how they are reported.
 
 ::
 

@@ -130,7 +130,7 @@ def conditional(planner: Planner, node: nodes.Call) -> Step:
 
 
 def as_dynamic(step: Step, node: nodes.Expr, target: types.CelType) -> Step:
-    """Let a typed object enter a place of type ``dyn``, where nobody knows its schema any more."""
+    """Convert a typed object for a place of type ``dyn``, where its schema is not known."""
     source = node.type
     if target.kind is not types.Kind.DYN or source.kind is types.Kind.DYN or equality.is_plain(source):
         return step

@@ -44,7 +44,7 @@ class Expr:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Literal(Expr):
-    """A constant scalar; its Python type tells its CEL type (Uint for uint)."""
+    """A constant scalar; its Python type determines its CEL type (Uint for uint)."""
 
     value: Any
 

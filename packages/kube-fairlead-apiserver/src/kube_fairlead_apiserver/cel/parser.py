@@ -1,6 +1,6 @@
 """Tokens to a syntax tree: precedence climbing over the CEL grammar.
 
-The first syntax error ends parsing, told in the words of cel-go's parser where its rule is simple enough.
+The first syntax error ends parsing, with the message of cel-go's parser where its rule is simple enough.
 Nesting and tree depth are bounded, because every later step recurses over the tree.
 
 Upstream: github.com/google/cel-go@v0.26.0/parser/parser.go,

@@ -47,7 +47,7 @@ Adapter = Callable[[Any], Any]
 
 
 class Kind(enum.Enum):
-    """The families of types that the checker tells apart."""
+    """The families of types that the checker distinguishes."""
 
     PRIMITIVE = enum.auto()  # bool, int, uint, double, string, bytes
     TIME = enum.auto()  # timestamp, duration: well-known messages, hence comparable to null

@@ -1,11 +1,4 @@
-"""Custom resource definitions: names settled, kinds served, and on deletion their objects deleted first.
-
-Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/status/naming_controller.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/establish/establishing_controller.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/finalizer/crd_finalizer.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/apiapproval/apiapproval_controller.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/nonstructuralschema/nonstructuralschema_controller.go
-"""
+"""Custom resource definitions: accepts names, serves the kinds, and on deletion deletes their objects first."""
 
 from __future__ import annotations
 
@@ -28,7 +21,7 @@ _TABLE = "customresourcedefinitions.apiextensions.k8s.io"
 
 
 class DefinitionController:
-    """Controller of definitions. Its keys are their names, which are also the names of their objects' tables."""
+    """Reconciles definitions. Its keys are their names, which are also the names of their objects' tables."""
 
     name = "definitions"
 
@@ -168,7 +161,7 @@ class DefinitionController:
             self._reindex(resources[0])
 
     def _stop_serving(self, name: str) -> None:
-        """Serve it no more, or not as it was: whoever watches it comes back and finds out which."""
+        """Stop serving a kind, or serve it changed. Its watches end, so that clients list it again."""
         self._compiled_from.pop(name, None)
         for resource in self._served.pop(name, ()):
             self._core.catalog.remove(resource.group, resource.version, resource.plural)

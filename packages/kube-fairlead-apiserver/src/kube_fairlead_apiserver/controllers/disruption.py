@@ -1,7 +1,4 @@
-"""The status of PodDisruptionBudgets: how many pods there should be, how many are well, how many may go.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/disruption/disruption.go
-"""
+"""The status of PodDisruptionBudgets: expected pods, healthy pods, allowed disruptions."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ class _Count(msgspec.Struct, frozen=True):
 
 
 class DisruptionController:
-    """Controller of budgets. Its keys are those of the budgets."""
+    """Reconciles the status of budgets. Its keys are those of the budgets."""
 
     name = "disruption-controller"
 

@@ -1,4 +1,4 @@
-"""The garbage collector: dependents go with their owners, before them, or are let go, as the delete asked.
+"""The garbage collector: deletes dependents with their owner, before it, or orphans them, as the delete requests.
 
 It keeps a graph of who owns whom by uid, brought up to date with every change, and asks of one object at a time:
 does any of its owners still exist?
@@ -65,7 +65,7 @@ _decoder = msgspec.json.Decoder(_Object)
 
 
 class GarbageCollector:
-    """Controller of ownership. Its keys are places: a table and a key in it."""
+    """Reconciles dependents and owners. Its keys are places: a table and a key in it."""
 
     name = "garbage-collector-controller"
 

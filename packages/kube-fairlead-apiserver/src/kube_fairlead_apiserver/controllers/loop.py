@@ -25,20 +25,20 @@ class Controller(Protocol):
     name: str
 
     def initial(self) -> Iterable[str]:
-        """What to look at when the server starts."""
+        """The keys to reconcile when the server starts."""
         ...
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """What to look at because of a change. Called for every change, so it must be quick."""
+        """The keys to reconcile after a change. Called for every change, so it must be fast."""
         ...
 
     async def reconcile(self, key: str) -> float | None:
-        """Look at one thing and do what is due; in how many seconds to look again, or None."""
+        """Reconcile one key; the seconds until it is reconciled again, or None."""
         ...
 
 
 class ControllerLoop:
-    """Runs one controller; never one key twice at once. A key that comes up while it is worked on is done again."""
+    """Runs one controller. A key that changes while it is being reconciled is reconciled again."""
 
     def __init__(self, controller: Controller, clock: Clock, randomness: Randomness) -> None:
         self.name = controller.name
@@ -47,7 +47,7 @@ class ControllerLoop:
         self._queue: WorkQueue[str] = WorkQueue(clock, randomness)
 
     def observe(self, table: str, change: Change) -> None:
-        """Hear of a change."""
+        """Queue the keys that a change affects."""
         for key in self._controller.affected(table, change):
             self._queue.add(key)
 

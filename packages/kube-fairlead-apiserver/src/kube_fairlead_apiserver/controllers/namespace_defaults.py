@@ -1,8 +1,4 @@
-"""What every namespace is given: a default service account, and the CA to trust this server by.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/serviceaccount/serviceaccounts_controller.go,
-    k8s.io/kubernetes@v1.36.4/pkg/controller/certificates/rootcacertpublisher/publisher.go
-"""
+"""The default objects of every namespace: the service account `default`, and the CA of this server."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ __all__ = ["NamespaceDefaults", "default_account", "root_ca"]
 
 
 class NamespaceDefaults:
-    """Keeps one object in every living namespace. Its keys are names of namespaces."""
+    """Keeps one object in every active namespace. Its keys are namespace names."""
 
     def __init__(self, core: Core, name: str, table: str, make: Callable[[], Json]) -> None:
         self.name = name
@@ -35,7 +31,7 @@ class NamespaceDefaults:
         return list(self._core.store.table("namespaces").entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A new namespace, or one that has lost what it was given."""
+        """A new namespace, or one whose default object was deleted."""
         if table == "namespaces" and change.before is None:
             return (change.last.key,)
         if table == self._table and change.after is None:
@@ -44,14 +40,14 @@ class NamespaceDefaults:
         return ()
 
     async def reconcile(self, key: str) -> float | None:
-        """Create what is missing."""
+        """Create the object if it is missing."""
         namespaces = self._client.resource("", "v1", "namespaces")
         namespace = self._client.newest(namespaces, "", key)
         if namespace is None or namespace["metadata"].get("deletionTimestamp"):
             return None
         resource = self._client.resource("", "v1", self._table)
         if self._client.newest(resource, key, self._kept) is None:
-            # A namespace that began to end meanwhile refuses new objects, and needs none.
+            # A namespace that started to terminate meanwhile rejects new objects, and needs none.
             with contextlib.suppress(errors.AlreadyExists, errors.Forbidden, errors.NotFound):
                 await self._client.create(resource, self._make(), namespace=key)
         return None

@@ -1,9 +1,4 @@
-"""The end of a namespace: it is emptied first, and gone when nothing is left.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/namespace/namespace_controller.go,
-    k8s.io/kubernetes@v1.36.4/pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
-    k8s.io/kubernetes@v1.36.4/pkg/controller/namespace/deletion/status_condition_utils.go
-"""
+"""Termination of namespaces: the content is deleted first, then the namespace."""
 
 from __future__ import annotations
 
@@ -31,7 +26,7 @@ _DELETIONS_AT_ONCE = 32  # so that they share commits
 
 
 class _Left(msgspec.Struct):
-    """What a namespace that ends still waits for."""
+    """The remaining content of a terminating namespace."""
 
     objects: dict[str, int] = {}  # by resource
     finalizers: dict[str, int] = {}
@@ -70,7 +65,7 @@ def _condition(kind: str, detail: str, reason: str, message: str) -> Json:
 
 
 class NamespaceController:
-    """Controller of namespaces. Its keys are their names."""
+    """Reconciles terminating namespaces. Its keys are namespace names."""
 
     name = "namespace-controller"
 
@@ -127,7 +122,7 @@ class NamespaceController:
                 except errors.NotFound:
                     continue
                 except errors.ApiError as error:
-                    # Somebody does not let it go (yet): the namespace stays, and this is tried again.
+                    # A finalizer still holds it: the namespace stays, and the key is retried.
                     refused.append(error)
                     continue
                 if not result.removed:
@@ -156,14 +151,14 @@ class NamespaceController:
 
         def report(current: Json) -> None:
             conditions = current.setdefault("status", {}).setdefault("conditions", [])
-            for told in left.conditions():
-                known = next((c for c in conditions if c["type"] == told["type"]), None)
+            for condition in left.conditions():
+                known = next((c for c in conditions if c["type"] == condition["type"]), None)
                 if known is None:
-                    conditions.append({**told, "lastTransitionTime": now})
+                    conditions.append({**condition, "lastTransitionTime": now})
                     continue
-                if known["status"] != told["status"]:
+                if known["status"] != condition["status"]:
                     known["lastTransitionTime"] = now
-                known.update(told)
+                known.update(condition)
 
         namespaces = self._client.resource("", "v1", "namespaces")
         with contextlib.suppress(errors.NotFound):

@@ -1,7 +1,4 @@
-"""The status of admission policies: what their expressions would get wrong with the kinds that their rules name.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/validatingadmissionpolicystatus/controller.go
-"""
+"""The status of admission policies: type errors of their expressions for the kinds that their rules match."""
 
 from __future__ import annotations
 
@@ -35,16 +32,16 @@ class PolicyStatusController:
         return list(self._core.store.table(_TABLE).entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A policy that was made or changed."""
+        """A policy that was created or changed."""
         return (change.last.key,) if table == _TABLE and change.after is not None else ()
 
     async def reconcile(self, key: str) -> float | None:
-        """Write what there is to warn of, unless this generation has been looked at."""
+        """Write the type-check warnings, unless this generation was checked before."""
         resource = self._client.resource(_GROUP, "v1", _PLURAL)
         policy = self._client.newest(resource, "", key)
         if policy is None or _is_checked(policy):
             return None
-        # Here, because a server without policies never needs to read an expression.
+        # Imported here, because a server without policies needs no CEL.
         from kube_fairlead_apiserver.admission.policies.type_check import type_warnings
 
         def write(current: Json) -> None:

@@ -1,7 +1,4 @@
-"""The DisruptionTarget condition of pods that were to go and did not: False after two minutes, as in Kubernetes.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/disruption/disruption.go
-"""
+"""The DisruptionTarget condition of pods that were not deleted: False after two minutes, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ def _mark(pod: Json) -> Json | None:
 
 
 class StaleDisruptionController:
-    """Controller of these conditions. Its keys are those of pods."""
+    """Reconciles stale DisruptionTarget conditions. Its keys are those of pods."""
 
     name = "disruption-controller"  # there it is one controller with that of the budgets
 

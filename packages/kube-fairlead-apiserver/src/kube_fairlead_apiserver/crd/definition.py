@@ -78,7 +78,7 @@ class CustomResourceKind(msgspec.Struct, frozen=True):
     namespaced: bool
     served: bool
     storage: bool
-    warning: str  # what a request for a deprecated version is told; empty if it is not deprecated
+    warning: str  # the warning for requests of a deprecated version; empty if it is not deprecated
     node: Node
     make_rules: Callable[[], RuleTree | None]  # compiled when the first object is validated
     columns: Columns

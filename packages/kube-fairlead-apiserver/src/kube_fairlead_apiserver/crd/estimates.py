@@ -1,7 +1,7 @@
 """The most that evaluating an expression can cost, judged from its text and the schema alone.
 
 cel-go's estimator with Kubernetes' functions: it decides which rules a CRD may carry, so its numbers are theirs. Only
-the upper bound matters to anyone, so costs are one number; sizes are a range, because replacing a short text by a
+the upper bound matters, so costs are one number; sizes are a range, because replacing a short text by a
 long one needs both ends.
 
 Upstream: github.com/google/cel-go@v0.26.0/checker/cost.go,
@@ -268,7 +268,7 @@ class Estimator:
         return known
 
     def size(self, node: nodes.Expr) -> Size | None:
-        """The size of a value, None if nothing tells."""
+        """The size of a value, None if it is unknown."""
         known = self._sizes.get(id(node)) or _literal_size(node) or self.size_at(self.path(node))
         if known is not None:
             return known
@@ -279,7 +279,7 @@ class Estimator:
         return None
 
     def size_or_unknown(self, node: nodes.Expr) -> Size:
-        """The size of a value, anything if nothing tells."""
+        """The size of a value; unbounded if it is unknown."""
         return self.size(node) or UNKNOWN
 
     def size_at(self, path: Sequence[str]) -> Size | None:

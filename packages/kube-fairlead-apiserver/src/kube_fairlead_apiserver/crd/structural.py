@@ -50,7 +50,7 @@ class _Level(enum.Enum):
 
 
 def is_set(schema: Json, key: str) -> bool:
-    """Whether a field says anything: Go does not tell an empty one from an absent one."""
+    """Whether a field is set: Go does not distinguish an empty one from an absent one."""
     value = schema.get(key)
     if key == "default":
         return value is not None

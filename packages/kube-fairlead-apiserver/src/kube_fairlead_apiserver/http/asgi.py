@@ -114,7 +114,7 @@ async def _send(response: Response, receive: Receive, send: Send) -> None:
 
 
 class _HungUp(Exception):
-    """The client is gone; nobody reads what is left."""
+    """The client closed the connection."""
 
 
 async def _stream(response: Response, receive: Receive, send: Send) -> None:

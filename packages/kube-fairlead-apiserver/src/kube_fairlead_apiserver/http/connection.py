@@ -265,7 +265,7 @@ class Connection(asyncio.Protocol):
             end = start + (_BODY_SLICE_BYTES if flow.phase is _BODY else _SLICE_BYTES)
             self._parse_slice(view[start:end])
             start = end
-        # A copy, so that the bytes before are let go.
+        # A copy, so that the bytes before it are freed.
         self._unparsed = b"" if flow.deaf or start >= len(view) else bytes(view[start:])
         flow.unparsed_bytes = len(self._unparsed)
 

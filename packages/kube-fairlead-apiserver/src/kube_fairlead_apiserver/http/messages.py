@@ -110,7 +110,7 @@ class Response(msgspec.Struct):
     on_sent: Callable[[], None] | None = None
 
     def discard(self) -> None:
-        """Let go of a stream, read to its end or not."""
+        """Close a stream, read to its end or not."""
         if isinstance(self.body, Stream):
             self.body.close()
 

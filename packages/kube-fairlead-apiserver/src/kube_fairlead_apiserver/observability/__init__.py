@@ -1,4 +1,4 @@
-"""What the server tells about itself: request metrics as Kubernetes labels them, and the audit log.
+"""Observability: request metrics as Kubernetes labels them, and the audit log.
 
 Observers see every request and its answer and change neither. A scrape or a log line never decides anything.
 """

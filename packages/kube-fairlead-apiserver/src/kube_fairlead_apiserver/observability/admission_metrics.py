@@ -68,9 +68,9 @@ class AdmissionMetrics:
 
     def webhook(self, began: float, name: str, step: str, operation: str, *, code: int, rejected: bool) -> None:
         """A webhook was asked. The code is that of its refusal, and 0 when it gave no answer."""
-        told = _flag(rejected)
-        self._webhooks.series(name, step, operation, told).observe(self._clock.monotonic() - began)
-        self._requests.series(name, step, operation, str(min(code, _LARGEST_CODE)), told).value += 1
+        flag = _flag(rejected)
+        self._webhooks.series(name, step, operation, flag).observe(self._clock.monotonic() - began)
+        self._requests.series(name, step, operation, str(min(code, _LARGEST_CODE)), flag).value += 1
 
     def refused(self, name: str, step: str, operation: str, *, code: int, failed: bool) -> None:
         """A write was refused by a webhook, or because it failed."""

@@ -46,7 +46,7 @@ class AuditLog:
             self._descriptor = os.open(path, os.O_APPEND | os.O_CREAT | os.O_WRONLY, 0o600)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._descriptor)
 
     def begin(self, request: Request, info: RequestInfo) -> object:
@@ -78,9 +78,9 @@ class AuditLog:
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
         """Its caller is known; whom it acts as is noted beside it."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
-        token.event["user"] = _told(caller)
+        token.event["user"] = _user_fields(caller)
         if user is not caller:
-            token.event["impersonatedUser"] = _told(user)
+            token.event["impersonatedUser"] = _user_fields(user)
 
     def end(self, token: object, response: Response) -> Response:
         """Its answer is ready; the line is written in one piece, so that lines never mix."""
@@ -113,12 +113,12 @@ class AuditLog:
         self._failing = bool(problem)
 
 
-def _told(user: UserInfo) -> dict[str, Any]:
-    told: dict[str, Any] = {"username": user.name}
+def _user_fields(user: UserInfo) -> dict[str, Any]:
+    fields: dict[str, Any] = {"username": user.name}
     if user.uid:
-        told["uid"] = user.uid
+        fields["uid"] = user.uid
     if user.groups:
-        told["groups"] = list(user.groups)
+        fields["groups"] = list(user.groups)
     if user.extra:
-        told["extra"] = {key: list(values) for key, values in user.extra.items()}
-    return told
+        fields["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return fields

@@ -17,7 +17,7 @@ from kube_fairlead_apiserver.routing import RequestInfo
 __all__ = ["RequestMetrics"]
 
 _BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
-# A deletion of a collection is told from others by its scope.
+# The scope label distinguishes deletecollection from delete.
 _VERBS = {
     "get": "GET",
     "list": "LIST",

@@ -1,6 +1,6 @@
 """Counters and histograms as plain numbers, for what is counted with every request.
 
-They are changed on one thread only, so they need no locks, and become text when somebody scrapes.
+They change on one thread only, so they need no locks. They become text when they are scraped.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every operation works with, and what one write asks for."""
+"""The parts that every operation uses, and the options of one write."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["Core", "Outcome", "WriteOptions"]
 
 
 class Core(msgspec.Struct, eq=False):
-    """The server without its HTTP face."""
+    """The server without HTTP."""
 
     store: Store
     catalog: Catalog
     clock: Clock
     ids: Ids
     admission: Chain
-    # Told of every delete that recorded a grace period on a custom resource.
+    # Called for every delete that recorded a grace period on a custom resource.
     on_graceful_deletion: Callable[[Resource], None] = lambda _resource: None
     # Where the steps of large requests run.
     offload: Offload = msgspec.field(default_factory=Offload)
 
 
 class WriteOptions(msgspec.Struct):
-    """How one write is to be done, and by whom. ``warnings`` collects what the client should be told."""
+    """The options of one write, and its user. ``warnings`` collects warnings for the client."""
 
     user: UserInfo
     field_manager: str = ""
@@ -51,7 +51,7 @@ class WriteOptions(msgspec.Struct):
 
 
 class Outcome(msgspec.Struct, eq=False):
-    """What came of a write. ``entry`` is None when nothing was stored (dry run) or the object is gone."""
+    """The result of a write. ``entry`` is None when nothing was stored (dry run) or the object is deleted."""
 
     resource: Resource
     obj: Json

@@ -1,9 +1,4 @@
-"""Delete: ask the deletion table, then carry its answer out.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
-    k8s.io/apiserver@v0.36.4/pkg/registry/rest/delete.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/interfaces.go
-"""
+"""Delete: look up the decision in the deletion table, then carry it out."""
 
 from __future__ import annotations
 
@@ -31,7 +26,7 @@ _ATTEMPTS = 16
 async def delete(
     core: Core, resource: Resource, *, namespace: str, name: str, request: DeleteRequest, options: WriteOptions
 ) -> Outcome:
-    """Delete an object, or begin to. ``Outcome.removed`` tells which."""
+    """Delete an object, or begin to. ``Outcome.removed`` says which."""
     for _ in range(_ATTEMPTS):
         entry = core.store.newest(resource.table, resource.key(namespace, name))
         if entry is None:
@@ -83,7 +78,7 @@ async def _delete_once(
     match decision:
         case deletion.Remove():
             if resource.strategy.grace_seconds(obj, None) is not None:
-                # Whoever deletes a pod at once is shown that it was.
+                # The client that deletes a pod at once sees it as deleted.
                 metadata = obj["metadata"]
                 metadata.setdefault("deletionTimestamp", format_time(now))
                 metadata["deletionGracePeriodSeconds"] = 0

@@ -1,10 +1,4 @@
-"""Field ownership: keeps managedFields true through every kind of write.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/fieldmanager/admission.go,
-    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/fieldmanager.go,
-    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/managedfieldsupdater.go,
-    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/skipnonapplied.go
-"""
+"""Field ownership: keeps managedFields correct through every kind of write."""
 
 from __future__ import annotations
 
@@ -24,7 +18,7 @@ from kube_fairlead_apiserver.schema.conformance import Unfit, conform
 
 __all__ = ["apply_existing", "apply_new", "managed_fields", "mend", "track"]
 
-# What the server takes back from a write, so that nobody can own it through that door.
+# Fields that the server resets in a write, so that no manager owns them through it.
 _STATUS: Json = {"f:status": {}}
 _SPEC: Json = {"f:spec": {}}
 
@@ -54,7 +48,7 @@ def managed_fields(obj: Json) -> Any:
 
 
 def mend(obj: Json, before: Any, warnings: list[str]) -> None:
-    """Take back what a webhook made of managedFields, if nobody could read it any more."""
+    """Restore managedFields if a webhook made them invalid."""
     after = managed_fields(obj)
     if after is None or after == before:
         return
@@ -76,7 +70,7 @@ def apply_new(core: Core, resource: Resource, applied: Json, manager: str) -> Js
 def apply_existing(
     core: Core, resource: Resource, current: Json, applied: Json, manager: str, *, force: bool, subresource: str
 ) -> Json:
-    """The object after an apply; raises Conflict when somebody else owns a field that it would change."""
+    """The object after an apply; raises Conflict when another manager owns a field that it would change."""
     return _apply(core, resource, current, applied, manager, force=force, subresource=subresource)
 
 

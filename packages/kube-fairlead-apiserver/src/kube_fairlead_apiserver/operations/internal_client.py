@@ -1,4 +1,4 @@
-"""Operations that the server does on its own behalf: controllers and subresources inside it."""
+"""A client for code in the server: its controllers and subresources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kube_fairlead_apiserver.storage.selection import EVERYTHING, Selection
 
 __all__ = ["SYSTEM", "InternalClient"]
 
-# Writes of the server itself; authorised by being inside, named in managedFields and to webhooks.
+# The user of the server's own writes: not authorized, but named in managedFields and to webhooks.
 SYSTEM = UserInfo(name="system:apiserver", groups=("system:masters", "system:authenticated"))
 
 
@@ -58,7 +58,7 @@ class InternalClient:
         return await create(self._core, resource, obj, namespace=namespace, options=self.options())
 
     async def create_own(self, resource: Resource, obj: Json) -> Outcome:
-        """Create a constant of this program, which nobody needs to judge."""
+        """Create a constant of this program, without admission or validation."""
         return await create_own(self._core, resource, obj, options=self.options())
 
     async def change(

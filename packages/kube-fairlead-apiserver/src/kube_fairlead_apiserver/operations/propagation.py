@@ -1,8 +1,4 @@
-"""What a delete says about dependents, as the two finalizers through which the garbage collector hears of it.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
-    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/validation/validation.go
-"""
+"""The propagation policy of a delete, as the two finalizers that the garbage collector acts on."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ class DeleteRequest(msgspec.Struct, frozen=True):
     wire: dict[str, Any] = {}
     # The long deprecated orphanDependents=false asks for the status code of an unfinished deletion.
     wants_accepted: bool = False
-    # One of a collection: admission is told no name, as in Kubernetes.
+    # One of a collection: admission sees no name, as in Kubernetes.
     of_collection: bool = False
 
 

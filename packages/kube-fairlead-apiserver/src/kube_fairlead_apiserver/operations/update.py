@@ -26,7 +26,7 @@ from kube_fairlead_apiserver.storage.store import WriteConflict
 
 __all__ = ["Mutation", "View", "became_durable", "confirm", "remove", "settled", "update"]
 
-# Given the object as it is now (its own copy), the object as it shall be. Called again when somebody else was faster.
+# Given the object as it is now (its own copy), the object as it shall be. Called again after a conflict.
 Mutation = Callable[[Json], Awaitable[Json]]
 
 _ATTEMPTS = 16
@@ -184,7 +184,7 @@ def _prepare(core: Core, resource: Resource, obj: Json, old: Json, subresource: 
 
 async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: Json, options: WriteOptions) -> Outcome:
     if obj == old and resource.keeps(entry, obj):
-        # Nothing changed, so nothing is written and nobody is told: the version stays what it was.
+        # Nothing changed, so nothing is written and no watcher is notified: the resourceVersion stays.
         await confirm(core, resource, entry)
         return Outcome(resource, obj, entry)
     if _is_finished(resource, obj):
@@ -208,7 +208,7 @@ async def settled(core: Core, resource: Resource, namespace: str, name: str) -> 
 
 
 async def became_durable(core: Core, resource: Resource, entry: Entry) -> bool:
-    """Whether a state on which a refusal was decided is one that a client may be told of."""
+    """Whether a client may see the state on which a rejection was decided."""
     await core.store.settle(resource.table, entry.key)
     newest = core.store.newest(resource.table, entry.key)
     # When a write fails, so do all that were built on it, and what is there is older than it again.
@@ -216,7 +216,7 @@ async def became_durable(core: Core, resource: Resource, entry: Entry) -> bool:
 
 
 async def confirm(core: Core, resource: Resource, entry: Entry) -> None:
-    """Wait until a state that a client is about to be told is durable; WriteConflict when it never was."""
+    """Wait until a state that a client is about to see is durable; WriteConflict when it never becomes so."""
     await core.store.settle(resource.table, entry.key)
     if core.store.newest(resource.table, entry.key) is not entry:
         raise WriteConflict

@@ -52,7 +52,7 @@ def check_update(resource: Resource, obj: Json, old: Json, subresource: str) -> 
 
 
 def _unqualified_finalizers(resource: Resource, metadata: Json) -> list[FieldError]:
-    """Built-in objects take only finalizers with a domain; of custom ones and definitions nobody asks that."""
+    """Built-in objects take only finalizers with a domain; custom ones and definitions need none."""
     finalizers = metadata.get("finalizers")
     if not finalizers or resource.is_custom or resource.group == "apiextensions.k8s.io":
         return []

@@ -1,6 +1,6 @@
 """A bound on how many values a JSON body holds, found before it is decoded.
 
-A body of 3 MB can hold a million empty lists, which take a hundred times its size and seconds of everybody's time.
+A body of 3 MB can hold a million empty lists, which take a hundred times its size, and seconds of the event loop.
 """
 
 from __future__ import annotations

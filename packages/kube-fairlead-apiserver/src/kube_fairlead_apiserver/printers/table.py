@@ -69,9 +69,9 @@ def table(
         # What is shown of a kind does not depend on the version that it is asked in.
         stored = obj if resource.conversion is None else resource.stored(obj)
         row: Json = {"cells": printer.cells(stored, now)}
-        told = printer.conditions(stored) if printer.conditions is not None else []
-        if told:
-            row["conditions"] = told
+        conditions = printer.conditions(stored) if printer.conditions is not None else []
+        if conditions:
+            row["conditions"] = conditions
         row["object"] = _included(obj, include, version)
         rows.append(row)
     return {

@@ -1,6 +1,6 @@
-"""Autoscalers have two faces: v2, in which they are stored, and v1, which knows no measure but processor time.
+"""Conversion of HorizontalPodAutoscalers between v2, which is stored, and v1, which has only CPU utilization.
 
-What v1 has no field for, it carries in annotations, as Kubernetes does, so that whoever reads and writes through v1
+What v1 has no field for, it carries in annotations, as Kubernetes does, so that a client that reads and writes v1
 loses nothing. They are in v1 only: the stored form has nothing that they could disagree with.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v1/conversion.go,
@@ -292,7 +292,7 @@ def _not_capital(value: Any) -> Any:
 
 
 def _read(text: str | None, form: Any, turned: Callable[[Any], Any], *path: str) -> Any:
-    """What an annotation says of a part of the stored form; what nobody can read says nothing, as in Kubernetes."""
+    """The part of the stored form that an annotation holds; an invalid annotation is ignored, as in Kubernetes."""
     if not text:
         return None
     node = _node(*path)

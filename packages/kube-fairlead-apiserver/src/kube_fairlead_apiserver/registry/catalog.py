@@ -1,4 +1,4 @@
-"""Every resource that is served right now: the built-in ones, and custom ones as they come and go."""
+"""The served resources: the built-in ones, and custom ones as definitions are created and deleted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Catalog"]
 
 
 class Catalog:
-    """Resources by group, version and plural name. Listeners hear of every change (discovery and OpenAPI cache)."""
+    """Resources by group, version and plural name. Every change calls the listeners (discovery and OpenAPI cache)."""
 
     def __init__(self, resources: Iterable[Resource] = ()) -> None:
         self._resources: dict[tuple[str, str, str], Resource] = {}

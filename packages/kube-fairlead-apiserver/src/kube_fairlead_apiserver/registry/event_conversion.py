@@ -1,7 +1,4 @@
-"""Events have two faces: v1, in which they are stored, and events.k8s.io/v1. Only names differ.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/events/v1/conversion.go
-"""
+"""Conversion of Events between v1, which is stored, and events.k8s.io/v1. Only field names differ."""
 
 from __future__ import annotations
 

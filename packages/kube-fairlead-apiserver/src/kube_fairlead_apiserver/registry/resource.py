@@ -1,4 +1,4 @@
-"""One served resource: its names, its rules, and how its objects look on the wire."""
+"""One served resource: its names, its strategy, and the wire form of its objects."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Conversion(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Resource:
-    """What is served under one group, version and plural name."""
+    """One resource: a group, a version and a plural name."""
 
     group: str
     version: str
@@ -152,7 +152,7 @@ class Resource:
         return stored
 
     def returned(self, obj: Json) -> Json:
-        """What a client is told that was made of an object in hand; storing it in another form may have cost fields."""
+        """The object as the client sees it after a write; storing it in another version may have dropped fields."""
         return obj if self.shape is None else self.shape.returned(obj)
 
     def keeps(self, entry: Entry, obj: Json) -> bool:

@@ -1,8 +1,4 @@
-"""The rules of one kind: what the server does to an object before it stores it. Pure; objects are plain JSON.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/rest/create.go,
-    k8s.io/apiserver@v0.36.4/pkg/registry/rest/update.go
-"""
+"""The strategy of one kind: defaulting, validation and preparation of objects before they are stored. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ class Strategy:
     returns_deleted_object: bool = False
     # Kinds that are emptied before they go (namespaces, definitions): neither grace nor generation shows the deletion.
     emptied_first: bool = False
-    # What whoever uses the kind is told, in every answer.
+    # A warning in every response about the kind.
     deprecation: str = ""
     # What happens to dependents when a delete does not say (Job and friends orphaned theirs in older versions).
     default_propagation: str = "Background"
@@ -127,7 +123,7 @@ class Strategy:
         return {}
 
     def warnings(self, obj: Json, old: Json | None) -> list[str]:
-        """What a client should be told although the object is accepted."""
+        """Warnings for the client about an accepted object."""
         del obj, old
         return []
 

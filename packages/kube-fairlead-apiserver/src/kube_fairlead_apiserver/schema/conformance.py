@@ -31,9 +31,9 @@ _NOT_BASE64 = re.compile("[^A-Za-z0-9+/]")
 
 
 class Unfit(ValueError):
-    """A value that its type cannot hold; the message is in the words of Go's decoder.
+    """A value that does not fit its type; the message is that of Go's decoder.
 
-    `path` is where the value is, as far as it is known: whoever looked into an object puts the field in front.
+    `path` is where the value is, as far as it is known: each caller prepends its field.
     """
 
     def __init__(self, before: str, after: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What exactly is wrong with a value: the slow and precise half of validation.
+"""The exact errors of an invalid value: the slow and precise half of validation.
 
 The errors, their order, their texts and the choice among failed alternatives follow kube-openapi, which Kubernetes
 validates custom resources with. Each step counts what matched, because of several failed alternatives of an anyOf
@@ -42,7 +42,7 @@ _TYPES: dict[type, tuple[str, str]] = {  # of a decoded value: its JSON type, an
 
 
 class Findings:
-    """Errors of one value by their kube-openapi message, which tells doubles apart, and how much matched."""
+    """Errors of one value by their kube-openapi message, which identifies duplicates, and how much matched."""
 
     __slots__ = ("_size", "base", "errors", "matches")
 

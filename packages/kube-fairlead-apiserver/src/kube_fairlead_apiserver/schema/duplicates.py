@@ -20,7 +20,7 @@ __all__ = ["duplicate_fields"]
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """An object as its pairs, told apart from an array."""
+    """An object as its pairs, of a type that differs from an array's."""
 
 
 def duplicate_fields(body: bytes, decoded: Any) -> list[str]:

@@ -51,7 +51,7 @@ def _validate_map(node: Node, value: list[Any], path: FieldPath) -> list[FieldEr
 
 
 def _repeated(items: list[Any]) -> list[int]:
-    """Where an item occurs for the second time; a third time is not told again."""
+    """Where an item occurs for the second time; a third occurrence is not reported."""
     if len(items) < 2:
         return []
     seen: dict[Any, int] = {}

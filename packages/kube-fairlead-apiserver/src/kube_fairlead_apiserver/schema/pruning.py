@@ -17,7 +17,7 @@ from kube_fairlead_apiserver.schema.model import ANYTHING, Node
 
 __all__ = ["MAX_PATHS", "prune"]
 
-MAX_PATHS = 1000  # that are told; all are removed
+MAX_PATHS = 1000  # reported paths; all unknown fields are removed
 
 _META_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 

@@ -281,7 +281,7 @@ class _Run:
             except errors.CostExceeded:
                 raise _Stop(FieldError.invalid(path, kind, _MESSAGE_SPENT)) from None
             except errors.EvaluationError:
-                pass  # the rule's own message still tells the user what is wrong
+                pass  # the rule's own message still says what is wrong
         shown = OMIT_VALUE if kind in {"object", "array"} else value
         match rule.source.get("reason"):
             case "FieldValueForbidden":

@@ -1,14 +1,7 @@
-"""Who is asking: a client certificate, a token from the tokens file, a service account token, or nobody known.
+"""Authentication by client certificate, static token or service account token; without credentials, anonymous.
 
 The first credential that is good decides. A bad one is an error even if none was needed, so a client never goes on
-as somebody else than it thinks.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/request/union/union.go,
-    k8s.io/apiserver@v0.36.4/pkg/authentication/request/bearertoken/bearertoken.go,
-    k8s.io/apiserver@v0.36.4/pkg/authentication/request/x509/x509.go,
-    k8s.io/apiserver@v0.36.4/pkg/authentication/request/anonymous/anonymous.go,
-    k8s.io/apiserver@v0.36.4/pkg/authentication/token/tokenfile/tokenfile.go,
-    k8s.io/kubernetes@v1.36.4/pkg/kubeapiserver/authenticator/config.go
+as another user than it expects.
 """
 
 from __future__ import annotations
@@ -50,13 +43,13 @@ class TokenAuthenticator(Protocol):
 class _StaticTokens:
     def __init__(self, users: Mapping[str, UserInfo], audiences: Sequence[str]) -> None:
         self._users = [(token.encode(), identities.with_authenticated_group(user)) for token, user in users.items()]
-        self._audiences = audiences  # whom these tokens are meant for: the API server, and nobody else
+        self._audiences = audiences  # the only audience of these tokens: the API server
 
     def verify(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
         found: UserInfo | None = None
         shown = token.encode()
         for known, user in self._users:
-            # All are compared, each in constant time, so that the time taken tells nothing.
+            # All tokens are compared, each in constant time, so that the duration discloses nothing.
             if hmac.compare_digest(known, shown):
                 found = user
         if found is None:
@@ -161,7 +154,7 @@ class Authentication:
         return verified.user
 
     def authenticate_token(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
-        """Whom a bearer token speaks for; None if nobody knows it, Unauthorized with the reason if it is no good."""
+        """The user of a bearer token; None if the token is unknown, Unauthorized with the reason if it is invalid."""
         for kind in self._tokens:
             try:
                 verified = kind.verify(token, audiences)

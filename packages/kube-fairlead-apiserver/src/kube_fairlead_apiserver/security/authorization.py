@@ -1,8 +1,4 @@
-"""What a caller may do: authorizers asked in order, the first that allows decides; nobody forbids.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/authorization/union/union.go,
-    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/responsewriters/errors.go
-"""
+"""Authorization: authorizers are called in order, the first that allows decides; none denies."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ __all__ = ["Authorization", "Authorizer", "Decision", "forbidden"]
 
 
 class Decision(NamedTuple):
-    """Allowed, with what allowed it; or not, with what is worth telling the caller."""
+    """Allowed, with the rule that allowed it; or not, with a reason for the caller."""
 
     allowed: bool
     reason: str = ""
@@ -39,7 +35,7 @@ class Authorization:
         self._authorizers = tuple(authorizers)
 
     def decide(self, attributes: Attributes) -> Decision:
-        """Whether anybody allows it."""
+        """Whether any authorizer allows it."""
         if identities.MASTERS in attributes.user.groups:
             return Decision(allowed=True)
         reasons: list[str] = []

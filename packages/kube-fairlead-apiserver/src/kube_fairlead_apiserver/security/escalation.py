@@ -1,4 +1,4 @@
-"""Nobody grants what they do not hold: checks on writes of roles and bindings.
+"""Privilege escalation checks: a user cannot grant permissions in roles and bindings that the user does not hold.
 
 Who may `escalate` a role or `bind` it is excepted, as are members of `system:masters`.
 
@@ -82,18 +82,18 @@ class EscalationCheck:
         try:
             missing = uncovered(held.rules, rules)
         except TooManyCombinations as error:
-            told = f"{error}: grant them in several roles"
-            raise errors.forbidden(GroupResource(_GROUP, resource), name, told) from error
+            message = f"{error}: grant them in several roles"
+            raise errors.forbidden(GroupResource(_GROUP, resource), name, message) from error
         if not missing:
             return
         groups = " ".join(golang.quote(group) for group in user.groups)
-        told = (
+        message = (
             f"user {golang.quote(user.name)} (groups=[{groups}]) is attempting to grant RBAC permissions not "
             "currently held:\n" + "\n".join(sorted(map(describe, missing)))
         )
         if held.problems:
-            told += f"; resolution errors: [{' '.join(held.problems)}]"
-        raise errors.forbidden(GroupResource(_GROUP, resource), name, told)
+            message += f"; resolution errors: [{' '.join(held.problems)}]"
+        raise errors.forbidden(GroupResource(_GROUP, resource), name, message)
 
 
 def _place(value: Json) -> tuple[str, str]:

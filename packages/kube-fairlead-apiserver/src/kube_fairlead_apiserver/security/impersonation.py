@@ -1,7 +1,4 @@
-"""Acting as somebody else: the `Impersonate-*` headers, each of which needs the right to impersonate.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/filters/impersonation/impersonation.go
-"""
+"""User impersonation: the `Impersonate-*` headers, each of which needs the permission to impersonate."""
 
 from __future__ import annotations
 

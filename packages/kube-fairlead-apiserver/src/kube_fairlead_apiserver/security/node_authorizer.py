@@ -1,10 +1,8 @@
 """What a kubelet may do: report on its own node, and read only what its own pods need.
 
-Its Node, lease and CSINode are told by name, pods by the node they are bound to; secrets, config maps, volumes, claims
-and tokens by the pods that are bound to the node; attachments and slices by the node that they name. For the rest the
-fixed rules of `system:node` apply. Changes of other nodes' objects are for admission to stop.
-
-Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/node/node_authorizer.go
+Its Node, lease and CSINode are identified by name, pods by the node they are bound to; secrets, config maps, volumes,
+claims and tokens by the pods that are bound to the node; attachments and slices by the node that they name. For the
+rest the fixed rules of `system:node` apply. Changes of other nodes' objects are for admission to stop.
 """
 
 from __future__ import annotations
@@ -75,7 +73,7 @@ class NodeAuthorizer:
         return RuleSet(self._read_rules())
 
     def decide(self, attributes: Attributes) -> Decision:
-        """Whether a kubelet needs it for its own node; no opinion about anybody else."""
+        """Whether a kubelet needs it for its own node; no opinion about any other user."""
         node = identities.node_name_of(attributes.user)
         if node is None:
             return _NO_OPINION

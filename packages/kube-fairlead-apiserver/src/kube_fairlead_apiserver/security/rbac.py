@@ -30,7 +30,7 @@ _REMEMBERED = 4096
 
 
 class ResolvedRules(NamedTuple):
-    """All that applies to a user in a namespace, and the roles that bindings name but nobody made."""
+    """The rules of a user in a namespace, and the missing roles that bindings refer to."""
 
     rules: list[Rule]
     problems: list[str]
@@ -189,7 +189,7 @@ class _Arranged(NamedTuple):
 
 
 class Rbac:
-    """Answers from a policy."""
+    """The RBAC authorizer over a policy."""
 
     def __init__(self, policy: Policy) -> None:
         self.policy = policy
@@ -210,8 +210,8 @@ class Rbac:
         if not problems:
             return Decision(allowed=False)
         distinct = list(dict.fromkeys(problems))
-        told = distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
-        return Decision(allowed=False, reason=f"RBAC: {told}")
+        text = distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+        return Decision(allowed=False, reason=f"RBAC: {text}")
 
     def _for(self, user: UserInfo, namespace: str) -> _Arranged:
         if self._version != self.policy.version or len(self._arranged) > _REMEMBERED:

@@ -1,9 +1,4 @@
-"""TokenRequest: a client asks for a token of a service account. TokenReview: a client asks whether a token is good.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/serviceaccount/storage/token.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/authentication/tokenreview/storage.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/authentication/validation/validation.go
-"""
+"""TokenRequest: issues a token of a service account. TokenReview: verifies a token."""
 
 from __future__ import annotations
 
@@ -129,7 +124,7 @@ class TokenRequests:
                     "to pod running with different serviceaccount name."
                 )
             if node_name := pod_spec.get("nodeName"):
-                # A node that is not there yet is still told by its name.
+                # A node that does not exist yet is still identified by its name.
                 node = self._lookup("nodes", "", node_name) or {"metadata": {"name": node_name}}
         uid = bound["metadata"]["uid"]
         if reference.get("uid") and reference["uid"] != uid:

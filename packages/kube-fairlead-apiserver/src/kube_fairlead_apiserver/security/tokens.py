@@ -38,7 +38,7 @@ _REMEMBERED = 4096
 
 
 class InvalidToken(Exception):
-    """Raised for a token of ours that is not, or no longer, good. The message may be shown in a TokenReview."""
+    """Raised for an invalid or expired token. The message may be shown in a TokenReview."""
 
 
 class Binding(NamedTuple):
@@ -57,7 +57,7 @@ class Issued(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """Whom a token speaks for, and for which of the wanted audiences."""
+    """The user of a token, and the requested audiences that it is valid for."""
 
     user: UserInfo
     audiences: tuple[str, ...]
@@ -88,7 +88,7 @@ class ServiceAccountTokens:
 
     @functools.cached_property
     def _keys(self) -> Mapping[str, TokenKey]:
-        # Not before the first token: telling a key's id means loading what reads keys.
+        # Computed for the first token: the key id needs the library that reads keys.
         return {key.key_id: key for key in self._given}
 
     def issue(
@@ -200,7 +200,7 @@ class ServiceAccountTokens:
         if claims.get("jti"):
             extra[identities.CREDENTIAL_ID] = (f"JTI={claims['jti']}",)
         if node:
-            if not pod:  # beside a pod it is only told, the pod's life decides
+            if not pod:  # beside a pod it is informative only: the pod's lifetime decides
                 self._check_bound("node", "nodes", "", node)
             extra[identities.NODE_NAME] = (node["name"],)
             if node.get("uid"):

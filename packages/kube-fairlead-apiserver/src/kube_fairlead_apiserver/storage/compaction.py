@@ -1,4 +1,4 @@
-"""Rows that history needs no more: what superseded them, and dropping them from the log in pieces."""
+"""Compaction: which rows are superseded, and dropping them from the log in batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies of a log, live or not: one file that holds one consistent state, and files that travel with it."""
+"""Backup files of a log, running or not: one file with one consistent state, and attached files."""
 
 from __future__ import annotations
 

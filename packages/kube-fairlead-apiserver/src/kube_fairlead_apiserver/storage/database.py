@@ -1,4 +1,4 @@
-"""The SQLite file of a log: whose it is, how it is made and migrated, and how its rows are read and checked."""
+"""The SQLite file of a log: identification, creation, migration, reading and checking of rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 SCHEMA_VERSION = 1
-APPLICATION_ID = 0x46414952  # "FAIR", so that `file` and a careless open can tell what this is
+APPLICATION_ID = 0x46414952  # "FAIR", so that `file` and other programs recognize the database
 MARK_FACT = "mark"  # the identity that the mark beside this file has; a copy has none
 
 # What changes a file of version N into N + 1. A released entry is never edited.
@@ -160,7 +160,7 @@ def single(connection: apsw.Connection, question: str) -> Any:
 
 
 def check(connection: apsw.Connection, path: pathlib.Path) -> None:
-    """Raise unless the file is a log's, and sound as far as SQLite can tell."""
+    """Raise unless the file is a log, and intact as far as SQLite can check."""
     application_id = single(connection, "PRAGMA application_id")
     if application_id != APPLICATION_ID:
         raise interface.NotOurs(f"{path} is a SQLite file, but not one of an API server; name another --data-dir")

@@ -1,4 +1,4 @@
-"""When a commit begins: at once for one writer, a moment later for a crowd."""
+"""Group commit: when a commit begins. At once for one writer, a moment later for many."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LEAST_SECONDS = 0.0005  # a disk that fast needs no help
 
 
 class GroupCommit:
-    """Waits for those who write again as soon as they are answered.
+    """Waits for writers that write again as soon as they get their response.
 
     A commit costs the same for one write as for fifty. Were each begun as soon as the last one ended, a crowd would
     fall into two halves that wait for each other. So a commit waits until as many are there as the last one left

@@ -1,11 +1,11 @@
-"""How far writes were acknowledged, noted in a small file beside the database.
+"""The high-water mark: the last acknowledged revision, in a small file beside the database.
 
 SQLite cuts a damaged write-ahead log at the first frame that it cannot read, and takes a missing one for a clean stop.
-A crash looks the same: it leaves frames that were never acknowledged. The mark tells both apart. It is written after
+A crash looks the same: it leaves frames that were never acknowledged. The mark distinguishes both. It is written after
 each commit and never waited for, so it can only lag behind what is durable:
 
 1. A mark is written when the commit that it names is on the disk. What it names must be there at the next start.
-2. A mark that a loss of power takes back is an older mark, which is as true.
+2. After a loss of power the mark may be an older one, which is also correct.
 3. Two records are written in turn, so that one that is half written leaves the other.
 """
 
@@ -125,7 +125,7 @@ class HighWaterMark:
             self._mark = mark
 
     def close(self) -> None:
-        """Make the last mark durable and let go of the file."""
+        """Make the last mark durable and close the file."""
         with contextlib.suppress(OSError):
             os.fsync(self._file.fileno())
         self._file.close()

@@ -1,4 +1,4 @@
-"""The changes that are remembered, over all tables: how many bytes of them, and which go first."""
+"""The history of changes over all tables: its size in bytes, and which changes are dropped first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BEFORE_BYTES = 768
 
 
 class HistoryLimits(msgspec.Struct, frozen=True):
-    """How much of the past is kept for watches to resume from and pages to continue in."""
+    """The limits of the history that watches resume from and pages continue in."""
 
     changes: int = 100_000
     # Beyond this no more than ``few_changes`` are kept, and beyond ``most_bytes`` only the newest one.

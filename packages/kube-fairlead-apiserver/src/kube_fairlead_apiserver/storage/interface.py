@@ -21,19 +21,19 @@ __all__ = ["CorruptLog", "DiskFull", "Log", "NotOurs", "Row", "StorageError"]
 
 
 class StorageError(Exception):
-    """The storage cannot do what was asked; the message says what an operator can do about it."""
+    """The storage failed; the message says what an operator can do."""
 
 
 class CorruptLog(StorageError):
-    """What is stored is not what was written. Nothing of it is served."""
+    """The stored data is damaged. Nothing of it is served."""
 
 
 class NotOurs(StorageError):
-    """The file is sound, and something else's."""
+    """The file is intact and belongs to another program."""
 
 
 class DiskFull(StorageError):
-    """There was no room. Nothing of the batch was written."""
+    """The disk is full. Nothing of the batch was written."""
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
@@ -65,5 +65,5 @@ class Log(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was started and let go of the disk."""
+        """Finish pending work and close the log."""
         ...

@@ -1,4 +1,4 @@
-"""A log that lasts as long as the process: for tests, and for servers that need not remember."""
+"""A log in memory: for tests, and for servers without durable storage."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["MemoryLog"]
 
 
 class MemoryLog:
-    """Keeps rows in a dictionary. Reopening the same instance is a restart that lost nothing."""
+    """Keeps rows in a dictionary. Reopening the same instance is a restart without loss."""
 
     def __init__(self) -> None:
         self._rows: dict[int, interface.Row] = {}

@@ -1,4 +1,4 @@
-"""What the store keeps in memory: entries, and the changes between them."""
+"""The records of the store in memory: entries, and the changes between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening a log after whatever ended its last server: what a crash may take is gone, and nothing else may be.
+"""Opens a log after a shutdown or a crash. Only unacknowledged writes may be missing; any other loss is an error.
 
 Reading comes first and changes nothing. A log that has lost acknowledged writes is refused as it is, unless the
 operator has named the revision after which they are given up.

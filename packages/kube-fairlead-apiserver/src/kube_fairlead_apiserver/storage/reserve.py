@@ -1,4 +1,4 @@
-"""Room on the disk that is set aside, so that deletions and compaction go on when nothing else fits.
+"""Reserved disk space, so that deletions and compaction still work when the disk is full.
 
 Two files beside the database. The first is removed when a write finds no room; from then on only deletions, and writes
 that lead to them, are taken. The last one is removed when that room is used up as well, and only removals and

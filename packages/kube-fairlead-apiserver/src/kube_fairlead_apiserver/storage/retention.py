@@ -1,4 +1,4 @@
-"""What is kept in memory for readers besides the objects themselves, and how many bytes of it."""
+"""Bounds what is kept in memory for readers besides the objects themselves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COUNTED_TOGETHER_BYTES = 64 * 1024
 
 
 class _Reader(Protocol):
-    """Something that may keep the past in memory after the history has forgotten it."""
+    """A reader that may keep old entries in memory after the history dropped them."""
 
     @property
     def oldest(self) -> int | None:
@@ -25,12 +25,12 @@ class _Reader(Protocol):
         ...
 
     def cut(self) -> None:
-        """Let go of it at once."""
+        """Release it at once."""
         ...
 
 
 class Reading(msgspec.Struct, eq=False):
-    """One list on its way to a client."""
+    """One list that is being sent to a client."""
 
     oldest: int | None
     on_cut: Callable[[], None]

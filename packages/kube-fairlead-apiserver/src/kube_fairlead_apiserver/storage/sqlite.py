@@ -124,10 +124,10 @@ class SqliteLog:
         self._acknowledge(Content(max(old.revision, newest), old.compacted, old.dropped, old.rows + count))
 
     def _acknowledge(self, content: Content) -> None:
-        """A commit is on the disk: noted before its writers hear of it."""
+        """Record a durable commit, before its writers are notified."""
         self._content = content
         self._mark.advance(content)
-        # Before its writers hear of it: what is written to a file that has no name any more is lost with the process.
+        # Before its writers are notified: writes to a deleted file are lost when the process ends.
         self.require_present()
 
     def require_present(self) -> None:
@@ -157,7 +157,7 @@ class SqliteLog:
     def _with_room(self, write: Callable[[], None], *, removes: bool, gives_reserve: bool = False) -> None:
         """Write. On a full disk the write-ahead log gives its room back first, then the reserve does.
 
-        The store hears of it by `DiskFull` when the reserve is given up, and asks once more for what leads to
+        `DiskFull` informs the store when the reserve is released; the store then retries what leads to
         removals; compaction (``gives_reserve``) just goes on. What ``removes`` gets the last reserve too.
         """
         if self._fits(write):
@@ -266,7 +266,7 @@ class SqliteLog:
                 work()
             except Exception as error:  # noqa: BLE001 - whatever it is, it belongs to the waiter, not to this thread
                 failure = error
-            # The loop may be gone when a process ends in the middle of a write; there is nobody left to tell.
+            # The event loop may be closed when a process ends during a write; no caller waits any more.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(settle, failure)
 

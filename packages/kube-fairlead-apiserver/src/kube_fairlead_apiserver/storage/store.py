@@ -4,8 +4,8 @@ Everything happens on one event loop. A write is checked against the newest stat
 on their way to the disk; it becomes visible, to reads and watchers alike, only once it is durable, in the order of
 revisions. So:
 
-1. What a client was told is durable, and a read that starts afterwards sees it.
-2. Nobody ever sees what a crash could take back.
+1. A state that a client has seen is durable, and a read that starts afterwards sees it.
+2. No client ever sees a state that a crash could undo.
 3. Watchers see changes in commit order, each exactly once.
 
 Writers that wait at the same time share one commit.
@@ -39,7 +39,7 @@ Index = tuple[Mapping[str, str], Mapping[str, str]]
 # From a table's name and an object in it.
 Indexer = Callable[[str, dict[str, object]], Index]
 
-# Told of a table's name and a change in it.
+# Called with a table's name and a change in it.
 Observer = Callable[[str, Change], None]
 
 
@@ -53,14 +53,14 @@ class WriteConflict(Exception):
 
 
 class HistoryGone(Exception):
-    """The revision asked for lies before what is remembered."""
+    """The requested revision is older than the history."""
 
     def __init__(self, asked: int, oldest: int) -> None:
         super().__init__(f"too old resource version: {asked} ({oldest})")
 
 
 class StoreStopped(Exception):
-    """The store no longer takes writes: it is closing, or its disk failed."""
+    """The store no longer accepts writes: it is closing, or its disk failed."""
 
 
 class Store:
@@ -176,12 +176,12 @@ class Store:
             self.end_watches_of(table)
 
     def end_watches_of(self, table: str) -> None:
-        """End the open watches of one table, each after what it has still to be told: its kind is not what it was."""
+        """End the open watches of one table, each after its pending changes: the kind has changed."""
         for watcher in list(self.table(table).watchers):
             watcher.end()
 
     async def close(self) -> None:
-        """Let go of the disk. Call after `run` has returned."""
+        """Close the log. Call after `run` has returned."""
         await self._log.close()
 
     # ---- reading
@@ -207,7 +207,7 @@ class Store:
         return self.table(table).entries.get(key) if pending is None else pending.change.after
 
     async def settle(self, table: str, key: str) -> None:
-        """Wait until nothing of a key is on its way to the disk: only then may a client be told what it is not."""
+        """Wait until no write of a key is pending: only then may a client see that it does not exist."""
         while (pending := self._in_flight.get((table, key))) is not None:
             # Whether that write succeeded is its own writer's business.
             settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -215,7 +215,7 @@ class Store:
             await settled
 
     def require_history(self, table: str, revision: int) -> None:
-        """Raise unless the state of a table at a revision, and every change of it since then, can still be told."""
+        """Raise unless the state of a table at a revision, and every later change of it, is still available."""
         forgotten = self.table(table).forgotten
         if revision < forgotten:
             raise HistoryGone(revision, forgotten)
@@ -223,7 +223,7 @@ class Store:
     def begin_reading(self, moment: int, cut: Callable[[], None]) -> Reading:
         """A snapshot of this revision is being read, for as long as that takes. Close it with `end_reading`.
 
-        ``cut`` is called when the reader has kept too much of the past for too long: it must let go of it at once.
+        ``cut`` is called when the reader keeps too many old entries for too long: it must release them at once.
         """
         reading = Reading(moment, cut)
         self._readings[reading] = None
@@ -274,7 +274,7 @@ class Store:
         return watcher
 
     def unwatch(self, table: str, watcher: Watcher) -> None:
-        """Stop telling a watcher."""
+        """Remove a watcher."""
         watcher.close()
         self.table(table).watchers.remove(watcher)
 
@@ -360,7 +360,7 @@ class Store:
         for observer in self._observers:
             try:
                 observer(pending.table.name, pending.change)
-            except Exception:  # noqa: BLE001 - whoever looks on must not be able to stop the storage
+            except Exception:  # noqa: BLE001 - a failing observer must not stop the storage
                 _log.exception("store observer failed", table=pending.table.name, key=pending.row.key)
 
     def _run_short(self, error: interface.DiskFull) -> None:

@@ -1,4 +1,4 @@
-"""One resource's objects in memory: what is there now, what was there before, and who watches."""
+"""One resource's objects in memory: current entries, recent changes, and watchers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Table:
         self._dropped = 0  # how many at the front of _changes are forgotten already
 
     def apply(self, change: Change) -> None:
-        """Make a committed change visible and tell the watchers."""
+        """Make a committed change visible and notify the watchers."""
         key = change.last.key
         if change.after is None:
             del self.entries[key]
@@ -46,10 +46,10 @@ class Table:
         else:
             self.replace(change.after)
         self._changes.append(change)
-        self.watchers.tell(change)
+        self.watchers.notify(change)
 
     def replace(self, entry: Entry) -> None:
-        """Show a key as this entry from now on, without a change that watchers hear of."""
+        """Show a key as this entry from now on, without notifying watchers."""
         self.entries[entry.key] = entry
         self._sorted.put(entry)
 

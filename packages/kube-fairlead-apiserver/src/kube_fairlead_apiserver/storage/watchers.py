@@ -1,4 +1,4 @@
-"""Watchers: who is told of which change, without asking every watcher about every change."""
+"""Watchers: finds the watchers of a change without testing every watcher."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOT_FILED: Mapping[Selection, Mapping[Watcher, None]] = {}
 
 
 class WatchDispatcher:
-    """Wakes those for whom there is something, a few at a time, in the order in which it came."""
+    """Wakes watchers that have notices, a few at a time, in the order of the notices."""
 
     def __init__(self) -> None:
         self._ready: collections.deque[Watcher] = collections.deque()
@@ -92,7 +92,7 @@ class Watcher:
         self.selection = selection
         self.ended = False  # nothing more will come; what is queued is still to be taken
         self.overrun = False
-        self.outrun = False  # the past that it had to tell of is gone
+        self.outrun = False  # the changes that it still had to send are dropped
         self.holds: int | None = None  # the revision of a state that is still being sent
         self.muted = False  # its reader has no room, and takes what is queued when it has some
         self._dispatcher = dispatcher
@@ -109,7 +109,7 @@ class Watcher:
 
     @property
     def oldest(self) -> int | None:
-        """The revision after which it has still to tell of everything; None when there is nothing to tell of."""
+        """The revision after which it still has changes to send; None when it has none."""
         if self.holds is not None:
             return self.holds
         if self._behind is not None:
@@ -226,7 +226,7 @@ class Watcher:
                 break
             self._behind = changes[-1].revision
             seen = [(classify(self.selection, change), change) for change in changes]
-            missed: list[Notice] = [(told[0], told[1], change) for told, change in seen if told is not None]
+            missed: list[Notice] = [(event[0], event[1], change) for event, change in seen if event is not None]
             if missed:
                 return missed
         return []
@@ -243,12 +243,12 @@ class WatcherIndex:
         self._filed: dict[tuple[str, str], dict[Selection, dict[Watcher, None]]] = {}
 
     def add(self, watcher: Watcher) -> None:
-        """Start telling a watcher."""
+        """Add a watcher."""
         selection = watcher.selection
         self._filed.setdefault(_narrowest(selection), {}).setdefault(selection, {})[watcher] = None
 
     def remove(self, watcher: Watcher) -> None:
-        """Stop telling a watcher."""
+        """Remove a watcher."""
         place = _narrowest(watcher.selection)
         filed = self._filed.get(place, {})
         same = filed.get(watcher.selection)
@@ -264,17 +264,17 @@ class WatcherIndex:
             for same in filed.values():
                 yield from same
 
-    def tell(self, change: Change) -> None:
+    def notify(self, change: Change) -> None:
         """Offer a change to those who may care. Those who see the same are offered the very same notice."""
         notices: dict[str, Notice] = {}
         for place in _places(change):
             for selection, watchers in self._filed.get(place, _NOT_FILED).items():
-                told = classify(selection, change)
-                if told is None:
+                event = classify(selection, change)
+                if event is None:
                     continue
-                notice = notices.get(told[0])
+                notice = notices.get(event[0])
                 if notice is None:
-                    notice = notices[told[0]] = (told[0], told[1], change)
+                    notice = notices[event[0]] = (event[0], event[1], change)
                 size = size_of_notice(notice)
                 for watcher in watchers:
                     watcher.offer(notice, size)  # one that has ended takes nothing

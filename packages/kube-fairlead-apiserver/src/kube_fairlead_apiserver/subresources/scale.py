@@ -1,12 +1,4 @@
-"""scale: replicas of anything that has them, through one kind that autoscalers and kubectl understand.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/apps/deployment/storage/storage.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/apps/replicaset/storage/storage.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/apps/statefulset/storage/storage.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/etcd.go,
-    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/scalehandler.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/validation/validation.go
-"""
+"""scale: the replicas of any scalable kind, through the Scale kind that autoscalers and kubectl use."""
 
 from __future__ import annotations
 
@@ -87,7 +79,7 @@ async def scale(call: Call) -> Response:
 
 
 def _applied(call: Call, current: Json, paths: ScalePaths, replicas: int) -> Json:
-    """The object with the replicas that its manager applied through the scale, if nobody else owns them."""
+    """The object with the replicas that its manager applied through the scale, if no other manager owns them."""
     resource = call.resource
     wanted: Json = {
         "apiVersion": resource.api_version,
@@ -111,7 +103,7 @@ def _applied(call: Call, current: Json, paths: ScalePaths, replicas: int) -> Jso
 
 
 def _as_seen_by_scale(error: errors.Conflict, api_version: str) -> errors.Conflict:
-    """Whoever applies a Scale knows the owners of its replicas as owners of a Scale."""
+    """The managedFields of a Scale: the owners of the replicas, as owners of the Scale."""
 
     def seen(text: str) -> str:
         return text.replace(f" using {api_version}", f" using {SCALE.api_version}")

@@ -2,7 +2,7 @@
 
 A field reads ``<protobuf number> <type> <word>...``, for example
 ``6 []ContainerPort list=map:containerPort,protocol patch=merge:containerPort``. The type is ``*T`` (present or absent,
-so a zero is told from nothing), ``[]T`` (list), ``{}T`` (map from strings), ``<>T`` (a list that is a message on
+so zero differs from absent), ``[]T`` (list), ``{}T`` (map from strings), ``<>T`` (a list that is a message on
 the wire), a scalar, or the name of another type, of the same package when it has no dot. A field named ``+Name`` is
 an embedded struct: its fields stand beside the others in JSON.
 """

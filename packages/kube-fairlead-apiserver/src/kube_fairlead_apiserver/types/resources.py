@@ -60,7 +60,7 @@ class BuiltinResource(msgspec.Struct, frozen=True):
 
     @property
     def storage_version_hash(self) -> str:
-        """What discovery tells of the version that objects are stored in; empty for what is never stored."""
+        """The storage version hash of discovery; empty for kinds that are never stored."""
         return storage_version_hash(self.gvk) if self.list_kind else ""
 
 

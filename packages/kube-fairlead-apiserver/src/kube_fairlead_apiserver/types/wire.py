@@ -70,7 +70,7 @@ def signed(value: int, bits: int = 64) -> int:
 
 
 def skip(data: bytes, position: int, end: int, wire_type: int) -> int:
-    """Where a field that nobody knows ends. Groups nest, so they are counted instead of recursed into."""
+    """Where an unknown field ends. Groups nest, so they are counted instead of recursed into."""
     depth = 0
     while True:
         if wire_type == VARINT:

@@ -43,7 +43,7 @@ __all__ = [
     "parse",
     "read_object",
     "read_options",
-    "told_apart",
+    "warnings_of",
 ]
 
 JSON = "application/json"
@@ -110,7 +110,7 @@ def _decode_json(data: bytes, kind: str) -> tuple[Json, bytes]:
         ensure_few_values(data)
         value, data = decode_json_text(data)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        # A YAML body under a JSON content type is what a newcomer's curl sends; Kubernetes takes it as JSON only.
+        # A YAML body under a JSON content type is a common mistake with curl; Kubernetes takes it as JSON only.
         raise errors.BadRequest(f"the object provided is unrecognized (must be of type {kind}): {error}") from error
     # What opens few objects and lists cannot nest many of them; nothing else need be walked.
     return _as_object(value, kind, may_be_deep=data.count(b"{") + data.count(b"[") > MAX_DEPTH), data
@@ -135,13 +135,13 @@ def decode_yaml(data: bytes, kind: str) -> Body:
     return Body(_as_object(document.value, kind), problems)
 
 
-def told_apart(problems: list[str]) -> list[str]:
+def warnings_of(problems: list[str]) -> list[str]:
     """Problems as warnings: those of YAML come in one piece, a line each."""
-    told: list[str] = []
+    warnings: list[str] = []
     for problem in problems:
         first, *lines = problem.split("\n  ")
-        told += lines if first == _YAML_PROBLEMS else [problem]
-    return told
+        warnings += lines if first == _YAML_PROBLEMS else [problem]
+    return warnings
 
 
 def _as_object(value: Any, kind: str, *, may_be_deep: bool = True) -> Json:
@@ -211,7 +211,7 @@ def check_fields(
     if mode == "Strict":
         raise _undecodable(gvk, "strict decoding error: " + ", ".join(problems))
     if mode == "Warn":
-        call.warnings += told_apart(problems)
+        call.warnings += warnings_of(problems)
 
 
 def _prune(schema: Node, obj: Json) -> list[str]:

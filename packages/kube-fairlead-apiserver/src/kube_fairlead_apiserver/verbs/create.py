@@ -1,8 +1,4 @@
-"""POST: create an object. Also what PUT and apply do about one that is not there.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/create.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_handler.go
-"""
+"""POST: create an object. Also used by PUT and apply for an object that does not exist."""
 
 from __future__ import annotations
 
@@ -36,7 +32,7 @@ async def create(call: Call) -> Response:
 async def create_absent(
     call: Call, form: presentation.Form, obj: Json, options: WriteOptions, *, tracked: bool = False
 ) -> Response | None:
-    """Create what a request to change it did not find; None when somebody else made it at this very moment."""
+    """Create what a request to change it did not find; None when it was created concurrently."""
     call.require_create()
     with contextlib.suppress(errors.AlreadyExists):
         made = await create_object(

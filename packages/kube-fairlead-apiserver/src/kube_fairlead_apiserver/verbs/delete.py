@@ -74,7 +74,7 @@ async def _delete_all(call: Call, entries: Sequence[Entry], request: DeleteReque
                     call.core, call.resource, namespace=namespace, name=name, request=request, options=options
                 )
             except errors.NotFound:
-                pass  # somebody else was faster
+                pass  # another request deleted it first
             except Exception as error:  # noqa: BLE001 - it is raised below, where the request is answered
                 failures.append(error)
 

@@ -1,9 +1,4 @@
-"""PATCH: change part of an object, in the four languages that Kubernetes knows.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/patch.go,
-    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/structuredmerge.go,
-    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/versioncheck.go
-"""
+"""PATCH: change part of an object, in the four patch types of Kubernetes."""
 
 from __future__ import annotations
 
@@ -30,7 +25,7 @@ from kube_fairlead_apiserver.schema.defaulting import copy_json
 from kube_fairlead_apiserver.schema.duplicates import duplicate_fields
 from kube_fairlead_apiserver.schema.jsontext import decode_json_text
 from kube_fairlead_apiserver.verbs import presentation
-from kube_fairlead_apiserver.verbs.body import check_fields, check_kind, decode_yaml, told_apart
+from kube_fairlead_apiserver.verbs.body import check_fields, check_kind, decode_yaml, warnings_of
 from kube_fairlead_apiserver.verbs.call import Call
 from kube_fairlead_apiserver.verbs.create import create_absent
 
@@ -72,7 +67,7 @@ async def patch(call: Call) -> Response:
 
 def _change(call: Call, media: str, changes: Any, problems: list[str]) -> Callable[[Json], Awaitable[Json]]:
     gvk = GroupVersionKind(call.resource.group, call.resource.version, call.resource.kind)
-    told = list(call.warnings)
+    earlier = list(call.warnings)
 
     def changed(current: Json) -> Json:
         # What the patch brings is copied, so that the next attempt finds it as the client sent it.
@@ -88,7 +83,7 @@ def _change(call: Call, media: str, changes: Any, problems: list[str]) -> Callab
         result: Json = patched
         if media == STRATEGIC_PATCH:
             result["apiVersion"], result["kind"] = gvk.api_version, gvk.kind  # what it is, is not for the patch to say
-        call.warnings[:] = told  # without those of an attempt that somebody else overtook
+        call.warnings[:] = earlier  # without the warnings of an attempt that failed with a conflict
         try:
             check_kind(result, gvk)
             check_fields(call, gvk, call.resource.schema(), result, list(problems), call.resource.custom, current)
@@ -133,7 +128,7 @@ def _read_applied(call: Call, data: bytes) -> Json:
         problem = ", ".join(body.problems)
         raise errors.BadRequest(f"error strict decoding YAML: error converting YAML to JSON: {problem}")
     if mode == "Warn":
-        call.warnings += told_apart(list(body.problems))
+        call.warnings += warnings_of(list(body.problems))
     return body.value
 
 

@@ -1,8 +1,4 @@
-"""Watch: the initial state if it is asked for, then every change in commit order, until somebody ends it.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/watch.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/cacher/cacher.go
-"""
+"""Watch: the initial state if requested, then every change in commit order, until the watch ends."""
 
 from __future__ import annotations
 
@@ -45,7 +41,7 @@ async def watch(call: Call, timers: WatchTimers) -> Response:
     if call.request.method == "HEAD":
         raise errors.MethodNotSupported("the server does not allow this method on a watch", details={})
     asked = query.get("resourceVersion")
-    # Who wants to see what is there waits for it; others are told of what comes after the version, whenever that is.
+    # A watch with an initial state waits for that state. Any other watch sends the changes after its version.
     version = await wait_for_version(call.core, asked) if initial else parse_version(asked)
     store = call.core.store
     bookmarks = query.flag("allowWatchBookmarks")
@@ -89,7 +85,7 @@ class WatchStream(Stream):
         self._is_plain = form.plain
         self._is_costly = presentation.weigh_form(call, form)
         self._watcher = watcher
-        self._since = since  # may be yet to come, and so are the first changes to tell of
+        self._since = since  # may be in the future; then the first changes are, too
         self._state: Iterator[Entry | None] | None = None
         self._mark_state = False
         self._unmade: list[Notice] = []

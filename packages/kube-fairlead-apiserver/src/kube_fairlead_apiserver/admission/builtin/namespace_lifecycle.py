@@ -1,7 +1,4 @@
-"""NamespaceLifecycle: nothing is made in a namespace that is not there or is going away.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/namespace/lifecycle/admission.go
-"""
+"""NamespaceLifecycle: nothing is created in a namespace that does not exist or is terminating."""
 
 from __future__ import annotations
 
@@ -13,13 +10,13 @@ from kube_fairlead_apiserver.admission.objects import Objects
 __all__ = ["NamespaceLifecycle"]
 
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
-# To say that a namespace is missing would tell a stranger which ones exist.
+# An error about a missing namespace would disclose which namespaces exist.
 _ACCESS_REVIEW = ("authorization.k8s.io", "localsubjectaccessreviews")
 _NAMESPACES = GroupResource("", "namespaces")
 
 
 class NamespaceLifecycle(AdmissionPlugin):
-    """Guards namespaces' beginning and end."""
+    """Rejects creates in missing or terminating namespaces, and deletes of protected namespaces."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects

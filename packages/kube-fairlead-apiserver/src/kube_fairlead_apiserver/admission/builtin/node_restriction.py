@@ -1,8 +1,4 @@
-"""NodeRestriction: a kubelet writes its own node and the pods bound to it, and nothing that would win it more.
-
-Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/noderestriction/admission.go,
-    k8s.io/kubernetes@v1.36.4/pkg/auth/nodeidentifier/default.go
-"""
+"""NodeRestriction: a kubelet writes its own node and its own pods, and cannot extend its permissions."""
 
 from __future__ import annotations
 
@@ -26,14 +22,14 @@ _LEASE_NAMESPACE = "kube-node-lease"
 
 
 def node_of(user: UserInfo) -> str | None:
-    """The name of the node that a user is the kubelet of; None for everybody else."""
+    """The name of the node whose kubelet the user is; None for any other user."""
     if user.name.startswith(_USER_PREFIX) and _GROUP in user.groups:
         return user.name.removeprefix(_USER_PREFIX)
     return None
 
 
 class NodeRestriction(AdmissionPlugin):
-    """Restricts users of the group system:nodes; everybody else passes."""
+    """Restricts users of the group system:nodes; other users pass."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects

@@ -1,7 +1,4 @@
-"""ServiceAccount: every pod runs as an account that exists, and finds a token to prove it.
-
-Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/serviceaccount/admission.go
-"""
+"""ServiceAccount: every pod runs as an existing service account and gets a token of it."""
 
 from __future__ import annotations
 
@@ -22,14 +19,14 @@ _DEFAULT_ACCOUNT = "default"
 _PATIENCE_SECONDS = 1.5
 _VOLUME_PREFIX = "kube-api-access-"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
-# Kubernetes' own odd number: an hour and seven seconds, so that such tokens can be told from others.
+# As Kubernetes: an hour and seven seconds, so that such tokens can be distinguished from others.
 _TOKEN_SECONDS = 3607
 # Messages name the resource in the singular here, as Kubernetes does.
 _ACCOUNT = GroupResource("", "serviceaccount")
 
 
 class ServiceAccount(AdmissionPlugin):
-    """Gives new pods an account, its token and its pull secrets."""
+    """Sets the service account, the token volume and the pull secrets of new pods."""
 
     def __init__(self, objects: Objects, clock: Clock, ids: Ids) -> None:
         self._objects = objects

@@ -91,11 +91,11 @@ def compile_policy(obj: Json) -> Policy:
 
 
 def _validation(composer: Composer, validation: Json) -> Validation:
-    told = validation.get("messageExpression")
+    message = validation.get("messageExpression")
     return Validation(
         expression=composer.compile(validation.get("expression", ""), types.BOOL),
         message=(validation.get("message") or "").strip(),
-        message_expression=composer.compile(told, types.STRING, environment=1) if told else None,
+        message_expression=composer.compile(message, types.STRING, environment=1) if message else None,
         reason=validation.get("reason") or "Invalid",
     )
 

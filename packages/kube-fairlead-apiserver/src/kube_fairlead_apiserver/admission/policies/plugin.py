@@ -1,10 +1,4 @@
-"""ValidatingAdmissionPolicy: asks every policy that is bound to a write, and refuses, warns or notes what they say.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/dispatcher.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/policy_decision.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/generic/policy_dispatcher.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/generic/policy_matcher.go
-"""
+"""ValidatingAdmissionPolicy: evaluates every policy bound to a write, and denies, warns or audits."""
 
 from __future__ import annotations
 
@@ -32,7 +26,7 @@ __all__ = ["ValidatingPolicies"]
 _GROUP = "admissionregistration.k8s.io"
 _POLICIES = (_GROUP, "v1", "validatingadmissionpolicies")
 _BINDINGS = (_GROUP, "v1", "validatingadmissionpolicybindings")
-# Asked and answered, never stored: to intercept these could lock everybody out.
+# Reviews are never stored. A policy that intercepts them could lock out every user.
 _REVIEWS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
 _CODES = {"Unauthorized": 401, "Forbidden": 403, "RequestEntityTooLarge": 413, "Invalid": 422}
 _FAILURE_NOTE = "validation.policy.admission.k8s.io/validation_failure"
@@ -47,14 +41,14 @@ class _Denial(msgspec.Struct, frozen=True):
 
 
 class _Findings(msgspec.Struct):
-    """What the policies say about one write."""
+    """The results of all policies for one write."""
 
     denials: list[_Denial] = []
     annotations: dict[tuple[str, str], list[str]] = {}
 
 
 class ValidatingPolicies(AdmissionPlugin):
-    """Policies with a binding; one without is never asked."""
+    """Policies with a binding; a policy without a binding is never evaluated."""
 
     def __init__(self, objects: Objects, authorize: Authorize) -> None:
         self._objects = objects
@@ -97,7 +91,7 @@ class ValidatingPolicies(AdmissionPlugin):
         return found
 
     async def validate(self, operation: Operation) -> None:
-        """Ask them all; of several refusals the client is told the first."""
+        """Evaluate every policy; of several denials the client gets the first."""
         bound = self._bound.get()
         if not bound:
             return

@@ -34,10 +34,10 @@ def type_warnings(policy: Json, catalog: Catalog) -> list[Json]:
             if not source:
                 continue
             problems = [_problem(resource, composer, source) for resource, composer in composers]
-            told = "\n".join(problem for problem in problems if problem)
-            if told:
+            text = "\n".join(problem for problem in problems if problem)
+            if text:
                 path = FieldPath("spec", "validations").index(i).child(field)
-                warnings.append({"fieldRef": str(path), "warning": told})
+                warnings.append({"fieldRef": str(path), "warning": text})
     return warnings
 
 
@@ -46,8 +46,8 @@ def _problem(resource: Resource, composer: Composer, source: str) -> str:
     if not error:
         return ""
     # Where the expression came from is said beside it, not in it.
-    told = str(error).removeprefix("compilation failed: ")
-    return f"{resource.group}/{resource.version}, Kind={resource.kind}: {told}\n"
+    text = str(error).removeprefix("compilation failed: ")
+    return f"{resource.group}/{resource.version}, Kind={resource.kind}: {text}\n"
 
 
 def _composer(resource: Resource, params: types.CelType | None, spec: Json) -> Composer:

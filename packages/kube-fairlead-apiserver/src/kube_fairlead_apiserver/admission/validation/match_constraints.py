@@ -26,7 +26,7 @@ _MAX_CONDITIONS = 64
 
 
 def one_of(value: Any, allowed: Sequence[str], path: FieldPath) -> list[FieldError]:
-    """A field that names one of a few things; an absent one is left to whoever requires it."""
+    """A field with an enumerated value; the caller checks whether it is required."""
     return [] if value is None or value in allowed else [FieldError.not_supported(path, value, allowed)]
 
 

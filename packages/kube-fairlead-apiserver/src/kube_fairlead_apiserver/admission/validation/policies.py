@@ -136,11 +136,11 @@ def _validate_validation(composer: Composer, validation: Json, path: FieldPath) 
         problems.append(FieldError.required(path.child("expression"), "expression is not specified"))
     elif error := composer.compile(source, types.BOOL).error:
         problems.append(FieldError.invalid(path.child("expression"), source, error))
-    told = validation.get("messageExpression") or ""
-    if told and not told.strip():
-        problems.append(FieldError.invalid(path.child("messageExpression"), told, "must be non-empty if specified"))
-    elif told and (error := composer.compile(told, types.STRING, environment=1).error):
-        problems.append(FieldError.invalid(path.child("messageExpression"), told, error))
+    message = validation.get("messageExpression") or ""
+    if message and not message.strip():
+        problems.append(FieldError.invalid(path.child("messageExpression"), message, "must be non-empty if specified"))
+    elif message and (error := composer.compile(message, types.STRING, environment=1).error):
+        problems.append(FieldError.invalid(path.child("messageExpression"), message, error))
     message = validation.get("message") or ""
     if message and not message.strip():
         problems.append(FieldError.invalid(path.child("message"), message, "must be non-empty if specified"))

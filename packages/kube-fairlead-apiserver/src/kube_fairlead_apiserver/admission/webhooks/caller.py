@@ -1,10 +1,4 @@
-"""One call of one webhook: from a write to a verdict, or to the reason why there is none.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/mutating/dispatcher.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/validating/dispatcher.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/errors/statuserror.go,
-    k8s.io/apiserver@v0.36.4/pkg/util/webhook/error.go
-"""
+"""One call of one webhook: from a write to a verdict, or to the reason why the call failed."""
 
 from __future__ import annotations
 
@@ -29,7 +23,7 @@ _REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 class CallFailed(Exception):
-    """There is no verdict. What that means is the failure policy's to say. The code is 0 when nothing was answered."""
+    """The call gave no verdict; the failure policy decides what follows. The code is 0 without a response."""
 
     def __init__(self, webhook: str, reason: object, *, code: int = 0) -> None:
         super().__init__(f"failed calling webhook {golang.quote(webhook)}: {reason}")
@@ -50,7 +44,7 @@ class Caller:
 
         Raises:
             BadRequest: a dry run, and the webhook has effects besides.
-            CallFailed: it could not be asked, or gave no proper answer.
+            CallFailed: it could not be called, or its response is invalid.
         """
         if operation.dry_run and not hook.allows_dry_run:
             raise errors.BadRequest(f"admission webhook {golang.quote(hook.name)} does not support dry run")
@@ -117,7 +111,7 @@ def _read(hook: Webhook, reply: Reply, *, uid: str, version: str, mutating: bool
 
 
 def _refusal(reply: Reply) -> errors.ApiError:
-    """What an answer that is no success says: its Status, or what is told of a page without one."""
+    """The error of an unsuccessful response: its Status, or the text of a page without one."""
     try:
         status = msgspec.json.decode(reply.body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -130,14 +124,14 @@ def _refusal(reply: Reply) -> errors.ApiError:
 
 def denial(webhook: str, status: Json | None) -> errors.ApiError:
     """The error that a client gets when a webhook says no."""
-    told = dict(status or {})
+    denial = dict(status or {})
     denied = f"admission webhook {golang.quote(webhook)} denied the request"
-    if told.get("message"):
-        told["message"] = f"{denied}: {told['message']}"
-    elif told.get("reason"):
-        told["message"] = f"{denied}: {told['reason']}"
+    if denial.get("message"):
+        denial["message"] = f"{denied}: {denial['message']}"
+    elif denial.get("reason"):
+        denial["message"] = f"{denied}: {denial['reason']}"
     else:
-        told["message"] = f"{denied} without explanation"
-    if not isinstance(told.get("code"), int) or told["code"] < 400:
-        told["code"] = 400
-    return errors.from_status(told)
+        denial["message"] = f"{denied} without explanation"
+    if not isinstance(denial.get("code"), int) or denial["code"] < 400:
+        denial["code"] = 400
+    return errors.from_status(denial)

@@ -1,9 +1,4 @@
-"""Webhook configurations, read once per change: what to call, when, and what a failure means.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/accessors.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/configuration/mutating_webhook_manager.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/configuration/validating_webhook_manager.go
-"""
+"""Webhook configurations, read once per change: endpoint, match criteria and failure policy."""
 
 from __future__ import annotations
 
@@ -33,7 +28,7 @@ GROUP = "admissionregistration.k8s.io"
 class Webhook(msgspec.Struct, frozen=True):
     """One webhook of one configuration."""
 
-    uid: str  # what tells it from all others: configuration, name and place
+    uid: str  # unique: configuration, name and position
     name: str
     configuration: str
     criteria: Criteria

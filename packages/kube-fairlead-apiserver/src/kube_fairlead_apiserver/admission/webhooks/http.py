@@ -23,7 +23,7 @@ _MAX_REPLY_BYTES = 16 << 20
 
 
 class HttpSender:
-    """One session for all webhooks; whoever made it closes it."""
+    """One session for all webhooks; its creator closes it."""
 
     def __init__(self) -> None:
         self._session: aiohttp.ClientSession | None = None

@@ -1,9 +1,4 @@
-"""MutatingAdmissionWebhook: webhooks are asked in order, each seeing what those before it did.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/mutating/dispatcher.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/mutating/reinvocationcontext.go,
-    k8s.io/apiserver@v0.36.4/pkg/registry/rest/meta.go
-"""
+"""MutatingAdmissionWebhook: webhooks are called in order, each with the result of those before it."""
 
 from __future__ import annotations
 
@@ -43,7 +38,7 @@ _MUTATION = "mutation.webhook.admission.k8s.io/"
 
 
 class MutatingWebhooks(WebhookPlugin):
-    """Lets webhooks change the object."""
+    """Calls webhooks that may change the object."""
 
     plural = "mutatingwebhookconfigurations"
     step = "admit"

@@ -1,7 +1,4 @@
-"""What the two kinds of webhooks have in common: which they are, how one is asked, and what a failure means.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/generic/webhook.go
-"""
+"""The part that mutating and validating webhooks share: matching, calling, and the failure policy."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ _log = logs.get_logger("apiserver.admission")
 
 
 class WebhookPlugin(AdmissionPlugin):
-    """Asks the webhooks of one kind of configuration."""
+    """Calls the webhooks of one kind of configuration."""
 
     plural: ClassVar[str]
     step: ClassVar[str]  # what metrics call it
@@ -53,7 +50,7 @@ class WebhookPlugin(AdmissionPlugin):
         """Its yes.
 
         Raises:
-            ApiError: its no, as the client is to be told.
+            ApiError: the webhook's denial, as the client sees it.
             CallFailed: it gave no proper answer.
         """
         began = self._metrics.now()

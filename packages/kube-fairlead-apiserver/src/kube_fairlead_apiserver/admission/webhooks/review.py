@@ -1,8 +1,4 @@
-"""AdmissionReviews: what a webhook is asked, and what its answer says. Pure.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/request/admissionreview.go,
-    k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/json/meta.go
-"""
+"""AdmissionReviews: the request to a webhook, and its response. Pure."""
 
 from __future__ import annotations
 
@@ -28,15 +24,15 @@ _API_VERSIONS = frozenset({f"{_GROUP}/v1", f"{_GROUP}/v1beta1"})
 
 
 class InvalidReview(Exception):
-    """The answer is an AdmissionReview, but not one to this question. Says why as Kubernetes does."""
+    """The response is an AdmissionReview, but not for this request. The message is Kubernetes' own."""
 
 
 class UndecodableReview(Exception):
-    """The answer cannot be read at all. Says why in the words of Go's decoder, which users see."""
+    """The response cannot be decoded. The message is that of Go's decoder, because users see it."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a webhook said. ``patch`` is a JSON patch, not decoded yet; empty for none."""
+    """The response of a webhook. ``patch`` is a JSON patch, not decoded yet; empty for none."""
 
     allowed: bool
     status: Json | None = None

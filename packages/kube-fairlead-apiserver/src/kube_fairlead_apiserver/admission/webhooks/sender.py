@@ -1,4 +1,4 @@
-"""The seam to the network: one POST to a webhook."""
+"""The network interface: one POST to a webhook."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What came back."""
+    """The response of a webhook."""
 
     status: int
     body: bytes
@@ -33,7 +33,7 @@ class Sender(Protocol):
     """Posts JSON. The caller bounds the time it may take by cancelling it."""
 
     async def post(self, endpoint: Endpoint, body: bytes, *, timeout_seconds: int) -> Reply:
-        """Send one request, telling the receiver how long it may take; raises SendFailed when there is no reply."""
+        """Send one request with its time limit; raises SendFailed when there is no reply."""
         ...
 
 

@@ -1,7 +1,4 @@
-"""ValidatingAdmissionWebhook: every webhook that cares is asked, all at once; one refusal is enough.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/validating/dispatcher.go
-"""
+"""ValidatingAdmissionWebhook: every matching webhook is called, all at once; one denial rejects the write."""
 
 from __future__ import annotations
 
@@ -19,13 +16,13 @@ _FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io/"
 
 
 class ValidatingWebhooks(WebhookPlugin):
-    """Asks webhooks about the final object."""
+    """Calls webhooks with the final object."""
 
     plural = "validatingwebhookconfigurations"
     step = "validating"
 
     async def validate(self, operation: Operation) -> None:
-        """Ask all, then tell of the first refusal in the order of the webhooks."""
+        """Call all webhooks, then raise the first denial in the order of the webhooks."""
         hooks = self._hooks.get()
         if not hooks:
             return

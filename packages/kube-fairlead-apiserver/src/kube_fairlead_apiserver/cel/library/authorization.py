@@ -1,6 +1,6 @@
 """Asking the authorizer: ``authorizer.group('apps').resource('deployments').namespace('x').check('create').allowed()``.
 
-The answer comes from a callable that whoever evaluates the expression puts into the ``authorizer`` variable. Selectors
+The decision comes from a callable that the caller binds to the ``authorizer`` variable. Selectors
 are accepted, as Kubernetes accepts them, but the authorizer does not see them: RBAC cannot use them.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/cel/library/authz.go,
@@ -46,7 +46,7 @@ class _Value(values.Opaque):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Decision(_Value):
-    """An authorizer's answer. ``error`` is set when it could not tell."""
+    """An authorizer's answer. ``error`` is set when it could not decide."""
 
     allowed: bool
     reason: str = ""

@@ -23,7 +23,7 @@ __all__ = ["Clause", "accepts", "complaint", "format_text", "pieces"]
 
 _CLAUSE = re.compile(r"(?:\.([0-9]*))?(.)?", re.DOTALL)
 _PRECISION_DEFAULT = 6
-_PRECISION_MAX = 1000  # Go prints as many digits as asked; nobody needs a megabyte of them
+_PRECISION_MAX = 1000  # Go has no limit; this one bounds the size of the result
 _SUPERSCRIPTS = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 _NOT_NUMBERS = frozenset({"NaN", "Infinity", "-Infinity"})
 _STRING_TYPES = "strings, bools, bytes, ints, doubles, maps, lists, types, durations, and timestamps"

@@ -53,7 +53,7 @@ def _with_pattern_compiled(use: Callable[[regex.Regex], Callable[..., Any]]) -> 
         try:
             return use(regex.compile_regex(pattern.value))
         except regex.PatternError:
-            return None  # told when it runs
+            return None  # reported by the evaluation
 
     return specialize
 

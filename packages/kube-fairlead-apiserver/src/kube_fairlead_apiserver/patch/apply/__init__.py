@@ -1,4 +1,4 @@
-"""Who owns which field: server-side apply and the bookkeeping that every other write needs for it.
+"""Field ownership: server-side apply, and the tracking of every other write.
 
 Read `fieldset` first: a set of fields is the plain JSON that `managedFields` holds on the wire, so nothing is parsed
 or rebuilt on the way. `relations` says how the schema divides an object into fields; `extraction`, `comparison`,

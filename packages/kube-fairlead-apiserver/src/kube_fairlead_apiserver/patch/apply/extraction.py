@@ -53,7 +53,7 @@ def every_field(node: Node, value: Any) -> FieldSet:
         for item in value:
             element = item_element(relation, item)
             if element is not None:
-                # A key that occurs twice is one field as a whole: nothing tells its bearers apart.
+                # A key that occurs twice is one field as a whole: its items cannot be distinguished.
                 fields[element] = _LEAF if element in fields else every_field(items, item)
         return fields if len(fields) > 1 else _LEAF
     return _LEAF

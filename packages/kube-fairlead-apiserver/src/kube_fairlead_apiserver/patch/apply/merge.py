@@ -49,7 +49,7 @@ def _merge_lists(node: Node, relation: ListRelation, live: list[Any], applied: l
     live_elements = [item_element(relation, item) for item in live]
     live_items: dict[str | None, Any] = {}
     for element, item in zip(live_elements, live, strict=True):
-        # Of twins none is merged with: nothing tells which of them was meant.
+        # Items with the same key are not merged: which of them is meant is undefined.
         live_items[element] = _GONE if element in live_items else item
     applied_items = {item_element(relation, item): item for item in applied}
 

@@ -95,7 +95,7 @@ def child(node: Node, name: str) -> Node:
 
 
 class ListRelation(msgspec.Struct, frozen=True):
-    """How the items of a granular list are told apart: by keys, or without keys by their own value."""
+    """How the items of a granular list are identified: by keys, or without keys by their own value."""
 
     keys: tuple[tuple[str, str, Any], ...]  # name, its JSON up to the value, default or _ABSENT; sorted by name
 
@@ -144,7 +144,7 @@ def implied_structs(node: Node) -> Mapping[str, Node]:
     """Fields that are there even when they are left out.
 
     In Kubernetes a struct that is no pointer is always present, and its schema says so with the default `{}`. So
-    nobody owns `.spec` itself, only what is in it, and a container owns its empty `.resources`.
+    no manager owns `.spec` itself, only fields in it, and a container owns its empty `.resources`.
     """
     return {name: schema for name, schema in node.properties.items() if schema.has_default and schema.default == {}}
 

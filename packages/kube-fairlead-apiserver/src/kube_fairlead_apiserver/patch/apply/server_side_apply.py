@@ -1,7 +1,7 @@
-"""Server-side apply: a client says what it wants to own, the server merges it and keeps the others' fields.
+"""Server-side apply: merges an applied configuration and keeps the fields of other managers.
 
 live + applied --merge--> merged --prune--> result      prune: what the manager applied before, no longer applies
-                                                        and nobody else owns is removed
+                                                        and no other manager owns is removed
 result vs. live: fields that change and belong to others are conflicts, unless the client forces
 
 Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/update.go,
@@ -128,7 +128,7 @@ def _check_applied(node: Node, applied: Any, api_version: str, kind: str) -> Non
 
 
 def _owned_before(request: _Request, live: Json) -> Managed:
-    """An object that nobody tracked so far belongs to a manager of its own, so that the first apply can conflict."""
+    """Give an object without managedFields a manager of its own, so that the first apply can conflict."""
     identity = Identity.of(_BEFORE_FIRST_APPLY, "Update", request.api_version, request.identity.subresource)
     return record_update(
         {}, request.node, {}, live, identity, request.api_version, request.now, reset_fields=request.reset_fields
@@ -161,7 +161,7 @@ def _merge_and_own(
     owned = fieldset.difference(fields, UNTRACKED)
     after = {identity: found for identity, found in after.items() if identity != request.identity}
     if owned:
-        # The time tells when the manager last changed the object, so an apply that changes nothing leaves it.
+        # The time is that of the manager's last change, so an apply that changes nothing keeps it.
         time = format_time(request.now) if not same else None if last is None else last.get("time")
         after[request.identity] = managers.entry(request.identity, request.api_version, owned, time)
     return (live if same else result), after
@@ -174,7 +174,7 @@ def _given_up(node: Node, merged: Json, last: FieldSet, claims: Managed) -> Fiel
         return {}
     last = name_structs(node, last)
     present = _present(node, merged)
-    # First everything the last apply owned goes, then what anybody owns comes back...
+    # First remove everything that the last apply owned, then restore what any manager owns...
     kept = fieldset.union(_present(node, _marked(node, merged, last)), name_structs(node, claimed))
     left = _present(node, _marked(node, merged, fieldset.difference(present, kept)))
     # ...and what went along without having been the last apply's comes back too.
@@ -225,5 +225,5 @@ def _marked(node: Node, value: Json, fields: FieldSet) -> Json:
 
 
 def _everything_owned(managed: Managed) -> FieldSet:
-    """Everything anybody owns."""
+    """Everything that any manager owns."""
     return fieldset.union_all([found["fieldsV1"] for found in managed.values()])

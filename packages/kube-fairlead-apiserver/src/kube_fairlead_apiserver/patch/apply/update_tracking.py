@@ -1,9 +1,4 @@
-"""Who owns what after a write that is no apply: create, update and the other patches.
-
-Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/update.go,
-    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/structuredmerge.go,
-    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/stripmeta.go
-"""
+"""Field ownership after a write that is not an apply: create, update and the other patches."""
 
 from __future__ import annotations
 
@@ -35,7 +30,7 @@ _UNTRACKED_META = (
     "managedFields",
     "resourceVersion",
 )
-# What identifies an object, or is the server's alone, belongs to nobody.
+# Fields that identify an object or belong to the server have no owner.
 UNTRACKED: FieldSet = {
     "f:apiVersion": {},
     "f:kind": {},
@@ -58,7 +53,7 @@ def track_update(
     """The `managedFields` of `new`, which replaces `live` (None: it is created), after a change by `manager`.
 
     `reset_fields` are those the server resets after this write (the status in a write to the main resource, all but
-    the status in one to the status): nobody gets to own them by it. `versions` are all served versions of the
+    the status in one to the status): no manager owns them by it. `versions` are all served versions of the
     kind; entries of a version that is gone are dropped. Without it all versions are taken to be alike.
 
     A list that did not change is returned as it was found, the very same object.
@@ -69,7 +64,7 @@ def track_update(
         return []  # not tracked so far, and an update does not start it
     identity = Identity.of(manager, "Update", api_version, subresource)
     if live is None and not managed:
-        # Nobody can lose anything by a new object.
+        # A new object takes no field from any manager.
         fields = _created(node, new, reset_fields)
         return [managers.entry(identity, api_version, fields, format_time(now))] if fields else []
     after = record_update(

@@ -1,8 +1,4 @@
-"""A kind in several versions: whoever owns fields owns them in the terms of the version that they wrote in.
-
-Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/versionconverter.go,
-    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/update.go
-"""
+"""A kind in several versions: a manager owns fields in the version that it wrote in."""
 
 from __future__ import annotations
 

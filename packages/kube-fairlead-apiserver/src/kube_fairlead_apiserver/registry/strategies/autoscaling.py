@@ -1,11 +1,4 @@
-"""HorizontalPodAutoscalers: between how many replicas, by what measure, and how fast.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v2/defaults.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v2/zz_generated.validations.go,
-    k8s.io/apimachinery@v0.36.4/pkg/runtime/schema/group_version.go
-"""
+"""HorizontalPodAutoscalers: replicas, metrics and scaling behavior."""
 
 from __future__ import annotations
 
@@ -69,7 +62,7 @@ class HorizontalPodAutoscalerStrategy(Strategy):
                 behavior[direction] = {**copy_json(rules), **chosen}
 
     def prepare_create(self, obj: Json) -> None:
-        """Nobody has measured anything yet."""
+        """A new autoscaler has no measurements."""
         obj["status"] = {"currentMetrics": None, "desiredReplicas": 0}
 
     def validate(self, obj: Json) -> list[FieldError]:

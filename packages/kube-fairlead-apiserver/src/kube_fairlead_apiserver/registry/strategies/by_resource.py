@@ -1,4 +1,4 @@
-"""Which rules belong to which built-in resource. What is not named here follows the general ones."""
+"""The strategy of each built-in resource. A resource that is not listed uses the general one."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ __all__ = ["strategy_for"]
 
 
 class _Kept(Strategy):
-    """A kind that the server only keeps; what differs is how it is written and what a write answers."""
+    """A kind that the server only stores; the options say how it is written and what a write returns."""
 
     def __init__(
         self, *, status: bool = False, counted: bool = False, unconditional: bool = True, shown_last: bool = False
     ) -> None:
-        """``counted``: it has a generation. ``shown_last``: whoever deletes it is shown what it was."""
+        """``counted``: it has a generation. ``shown_last``: a delete returns the deleted object."""
         self.has_status = status
         self.tracks_generation = counted
         self.allow_unconditional_update = unconditional

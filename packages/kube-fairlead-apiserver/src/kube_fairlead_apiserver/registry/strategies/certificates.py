@@ -1,13 +1,4 @@
-"""Requests for certificates: what can be signed, by whom, and for which use.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/certificates/certificates/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/v1/defaults.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/v1/zz_generated.validations.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/types.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/names.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/v1/helpers.go
-"""
+"""CertificateSigningRequests: the request, its signer and its usages."""
 
 from __future__ import annotations
 
@@ -64,7 +55,7 @@ class CertificateSigningRequestStrategy(Strategy):
     has_status: bool = True
 
     def prepare_create(self, obj: Json) -> None:
-        """Nobody has decided yet."""
+        """A new request has no approval."""
         obj["status"] = {}
 
     def prepare_update(self, obj: Json, old: Json) -> None:
@@ -119,7 +110,7 @@ class CertificateSigningRequestStrategy(Strategy):
         return _validate_conditions(obj, old)
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """A request in PEM, for known uses, to somebody."""
+        """A request in PEM, for known usages, with a signer."""
         spec = obj.get("spec") or {}
         problems: list[FieldError] = []
         fault = _fault(spec.get("request") or "")

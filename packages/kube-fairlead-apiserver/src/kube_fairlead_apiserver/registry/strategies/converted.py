@@ -82,7 +82,7 @@ class ConvertedStrategy(Strategy):
         return self._rules.fields(obj)
 
     def warnings(self, obj: Json, old: Json | None) -> list[str]:
-        """What the stored version would tell."""
+        """The warnings of the stored version."""
         return self._rules.warnings(self._stored(obj), None if old is None else self._stored(old))
 
     def _stored(self, obj: Json) -> Json:

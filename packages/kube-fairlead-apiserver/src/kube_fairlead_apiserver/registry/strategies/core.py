@@ -76,7 +76,7 @@ class NamespaceStrategy(Strategy):
         return [problem for finalizer in finalizers for problem in validate_namespace_finalizer(finalizer, path)]
 
     def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Whether it ends is decided by deleting it, not by saying so: nobody could make anything in it any more."""
+        """Only a delete terminates a namespace: a phase set by a client would block every create in it."""
         del old
         phase, path = (obj.get("status") or {}).get("phase") or "", FieldPath("status", "Phase")
         if obj["metadata"].get("deletionTimestamp"):

@@ -1,12 +1,4 @@
-"""Where a service can be reached: endpoints, and slices of them.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/discovery/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/endpoint/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/discovery/endpointslice/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/discovery/v1/defaults.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/discovery/v1/zz_generated.validations.go
-"""
+"""Endpoints and EndpointSlices of services."""
 
 from __future__ import annotations
 
@@ -70,7 +62,7 @@ class EndpointSliceStrategy(Strategy):
         return []
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Addresses of the kind that it says, and ports that can be told apart."""
+        """Addresses of the declared type, and ports with distinct names."""
         return self._validate_slice(obj) + _validate_endpoints(obj)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:

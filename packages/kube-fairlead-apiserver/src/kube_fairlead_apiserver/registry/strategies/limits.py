@@ -15,7 +15,7 @@ __all__ = ["LimitRangeStrategy", "ResourceQuotaStrategy"]
 
 
 class LimitRangeStrategy(Strategy):
-    """Stored, for those who enforce it; with the defaults that they read."""
+    """Stored and defaulted; this server does not enforce it."""
 
     allow_create_on_update: bool = True
 
@@ -32,11 +32,11 @@ class LimitRangeStrategy(Strategy):
 
 
 class ResourceQuotaStrategy(Strategy):
-    """Stored, for those who count."""
+    """Stored; this server does not count usage."""
 
     has_status: bool = True
     returns_deleted_object: bool = True
 
     def prepare_create(self, obj: Json) -> None:
-        """Nobody has counted yet."""
+        """A new quota has no status."""
         obj["status"] = {}

@@ -1,12 +1,4 @@
-"""Who may talk to whom, and what comes in from outside: network policies, ingresses and their classes.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/networking/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/networking/v1/defaults.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/networking/networkpolicy/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/networking/ingress/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/networking/ingressclass/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/networking/v1/zz_generated.validations.go
-"""
+"""NetworkPolicies, Ingresses and IngressClasses."""
 
 from __future__ import annotations
 
@@ -267,7 +259,7 @@ class IngressClassStrategy(Strategy):
             parameters["scope"] = "Cluster"
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Somebody must be in charge of it."""
+        """A controller is required."""
         spec = obj.get("spec") or {}
         controller, path = spec.get("controller") or "", _SPEC.child("controller")
         problems = names.domain_prefixed_path(controller, path)
@@ -286,6 +278,6 @@ class IngressClassStrategy(Strategy):
         return problems
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Whoever is in charge stays so."""
+        """The controller is immutable."""
         fixed = field_checks.changed(obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "controller")
         return fixed + self.validate(obj)

@@ -38,7 +38,7 @@ _FIXED: Final = (
 
 
 def default_claim(claim: Json) -> None:
-    """A file system unless said otherwise; nobody has looked for a volume yet."""
+    """The volume mode is Filesystem by default; a new claim is Pending."""
     claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
     status = claim.get("status")
     if not isinstance(status, dict):
@@ -57,7 +57,7 @@ def positive_quantity(value: Any, path: FieldPath) -> list[FieldError]:
 
 
 def validate_access_modes(modes: list[str], path: FieldPath) -> list[FieldError]:
-    """Who may use a volume at the same time; a single pod excludes everybody else."""
+    """Access modes; ReadWriteOncePod excludes all others."""
     problems = [FieldError.not_supported(path, mode, _ACCESS_MODES) for mode in modes if mode not in _ACCESS_MODES]
     known = {mode for mode in modes if mode in _ACCESS_MODES}
     if "ReadWriteOncePod" in known and len(known) > 1:
@@ -113,7 +113,7 @@ def _settle_sources(spec: Json, before: Json) -> None:
         reference = None  # what is in another namespace cannot be had by default
     had_any = any(before.get(field) is not None for field in _SOURCES)
     if source is not None and reference is None and not had_any:
-        # The older form never could name anything else, and whoever tried got an empty volume.
+        # The older form could never name another kind; a client that tried got an empty volume.
         known = (source.get("apiGroup") or "", source.get("kind") or "") in _OLD_SOURCES
         source = source if known else None
     if reference is None and source is not None:
@@ -143,7 +143,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         _settle_sources(obj.setdefault("spec", {}), {})
 
     def prepare_update(self, obj: Json, old: Json) -> None:
-        """Whoever knows one form of the source only, leaves out the other."""
+        """A client that knows one form of the source leaves out the other."""
         super().prepare_update(obj, old)
         _settle_sources(obj.setdefault("spec", {}), old.get("spec") or {})
 
@@ -152,7 +152,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         return validate_claim_spec(obj.get("spec") or {}, _SPEC)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Claims do not change, so that nobody gets more than was counted when they were made."""
+        """The spec is immutable, so that a claim cannot exceed what was counted at its creation."""
         problems = self.validate(obj)
         spec, before, status = obj.get("spec") or {}, dict(old.get("spec") or {}), old.get("status") or {}
         _settle_sources(before, before)  # it may be older than this rule

@@ -1,7 +1,4 @@
-"""Validation of a pod's spec: what Kubernetes refuses and clients count on being refused.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
-"""
+"""Validation of a pod's spec: what Kubernetes rejects and clients expect to be rejected."""
 
 from __future__ import annotations
 
@@ -151,7 +148,7 @@ def _host_ports(spec: Json, path: FieldPath, *, template: bool) -> list[FieldErr
 
 
 def _resources(resources: Json, path: FieldPath) -> list[FieldError]:
-    """Nobody asks for less than nothing, or for more than they may have."""
+    """Resources are not negative, and requests do not exceed limits."""
     problems: list[FieldError] = []
     limits = resources.get("limits") or {}
     for field in ("limits", "requests"):

@@ -1,18 +1,4 @@
-"""Kinds that hold rules for others: budgets, leases, roles, priorities, runtimes.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/policy/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/policy/poddisruptionbudget/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/coordination/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/coordination/lease/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/rbac/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/rbac/v1/defaults.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/rbac/v1/zz_generated.validations.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/scheduling/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/scheduling/v1/defaults.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/node/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/node/v1/zz_generated.validations.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go
-"""
+"""PodDisruptionBudgets, Leases, RBAC kinds, PriorityClasses and RuntimeClasses."""
 
 from __future__ import annotations
 
@@ -47,7 +33,7 @@ class PodDisruptionBudgetStrategy(Strategy):
     tracks_generation: bool = True
 
     def prepare_create(self, obj: Json) -> None:
-        """Nothing may be disrupted before somebody has counted."""
+        """No disruption is allowed before the controller has counted the pods."""
         obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
 
     def validate(self, obj: Json) -> list[FieldError]:

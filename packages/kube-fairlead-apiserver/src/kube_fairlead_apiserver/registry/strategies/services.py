@@ -44,7 +44,7 @@ class ServiceStrategy(Strategy):
         if spec["type"] == "ExternalName":
             return
         traffic.default_traffic(spec)
-        # Where nobody is selected and nothing allotted, whoever makes the endpoints may use either family.
+        # Without a selector and a cluster IP, the endpoints may use either IP family.
         both = spec.get("clusterIP") == "None" and not spec.get("selector") and "ipFamilyPolicy" not in spec
         spec.setdefault("ipFamilyPolicy", "RequireDualStack" if both else "SingleStack")
         spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if both else ["IPv4"])

@@ -89,7 +89,7 @@ def is_selected(selector: Json | None, spec: Json, path: FieldPath) -> list[Fiel
 
 
 class PodTemplateStrategy(Strategy):
-    """v1 PodTemplate: a template on its own, kept for whoever makes pods from it."""
+    """v1 PodTemplate: a pod template as an object of its own."""
 
     tracks_generation: bool = True
     returns_deleted_object: bool = True

@@ -125,7 +125,7 @@ def _validate_balancer(spec: Json) -> list[FieldError]:
 
 
 def validate_traffic_update(spec: Json, before: Json) -> list[FieldError]:
-    """Whoever balances goes on doing so, and asks the nodes where it did before."""
+    """The load balancer class and the health check port are immutable."""
     problems: list[FieldError] = []
     kinds = {one.get("type") for one in (spec, before)}
     if kinds == {"LoadBalancer"} and spec.get("loadBalancerClass") != before.get("loadBalancerClass"):

@@ -195,7 +195,7 @@ class StorageClassStrategy(Strategy):
         obj.setdefault("volumeBindingMode", "Immediate")
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Somebody must make the volumes."""
+        """A provisioner is required."""
         provisioner, path = obj.get("provisioner") or "", FieldPath("provisioner")
         if not provisioner:
             problems = [FieldError.required(path, "")]

@@ -359,7 +359,7 @@ class DaemonSetStrategy(_WorkloadStrategy):
         return {"currentNumberScheduled": 0, "numberMisscheduled": 0, "desiredNumberScheduled": 0, "numberReady": 0}
 
     def validate_selector(self, spec: Json) -> list[FieldError]:
-        """Nobody complains of a missing selector, but it selects nothing, so not the template's pods either."""
+        """A missing selector is accepted by itself, but it does not match the template's labels."""
         selector = spec.get("selector")
         problems = templates.is_selected(selector, spec, _SPEC)
         if selector is not None:

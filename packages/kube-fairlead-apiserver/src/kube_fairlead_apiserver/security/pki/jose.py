@@ -18,7 +18,7 @@ class TokenKey(Protocol):
 
     @property
     def key_id(self) -> str:
-        """Tells keys apart."""
+        """Identifies the key."""
         ...
 
     def sign(self, message: bytes) -> bytes:

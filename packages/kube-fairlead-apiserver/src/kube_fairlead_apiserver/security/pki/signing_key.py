@@ -23,7 +23,7 @@ _COORDINATE_BYTES = 32
 
 
 class SigningKey:
-    """Signs, and verifies what it signed. `key_id` tells keys apart, as Kubernetes derives it."""
+    """Signs, and verifies what it signed. `key_id` identifies the key, derived as in Kubernetes."""
 
     def __init__(self, key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> None:
         self._key = key
