@@ -1,6 +1,6 @@
-"""The request path: what every request goes through, in order.
+"""The request path: the steps of every request, in order.
 
-The order is the list in `Application.__init__`. Each step may answer, refuse by raising an API error, or pass the
+The order is the list in `Application.__init__`. Each step may respond, reject by raising an API error, or pass the
 request on.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/server/config.go,
@@ -30,7 +30,7 @@ __all__ = ["Application", "Authenticator", "Authorizer", "Observer", "PathHandle
 
 _log = logs.get_logger(__name__)
 
-# Answers a request for a bare path: health, discovery, OpenAPI.
+# Handles a request for a non-resource path: health, discovery, OpenAPI.
 PathHandler = Callable[[Request, UserInfo], Awaitable[Response]]
 
 
@@ -41,7 +41,7 @@ class Authenticator(Protocol):
     """Authenticates requests."""
 
     def authenticate(self, request: Request) -> UserInfo:
-        """The caller; raises Unauthorized for credentials that are no good."""
+        """The caller; raises Unauthorized for invalid credentials."""
         ...
 
 
@@ -49,7 +49,7 @@ class Authorizer(Protocol):
     """Authorizes requests."""
 
     def require(self, attributes: Attributes) -> None:
-        """Forbidden unless it is allowed."""
+        """Raise Forbidden unless the request is allowed."""
         ...
 
 
@@ -57,15 +57,15 @@ class Observer(Protocol):
     """Observes every request and its response: metrics and the audit log."""
 
     def begin(self, request: Request, info: RequestInfo) -> object:
-        """A request has arrived; what is returned is handed back at its end."""
+        """A request has arrived; the returned token is passed to the later calls."""
         ...
 
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
-        """Its caller is known, and whom it acts as; mostly they are the same."""
+        """The caller is authenticated; `user` differs from it only by impersonation."""
         ...
 
     def end(self, token: object, response: Response) -> Response:
-        """Its answer is ready; an observer of streams may wrap the body."""
+        """The response is ready; an observer may wrap a streamed body."""
         ...
 
 
@@ -84,10 +84,10 @@ class Application(msgspec.Struct):
     observers: tuple[Observer, ...] = ()
 
     async def handle(self, request: Request) -> Response:
-        """Answer one request. Never raises, except when it is cancelled."""
+        """Handle one request. Raises only when it is cancelled."""
         if request.method == "OPTIONS" and request.path == "*":
             await self.flow.take_turn(request)
-            return Response(content_type="")  # it asks whether there is a server; nothing is authorised for that
+            return Response(content_type="")  # OPTIONS *: needs no authorization
         request.audit_id = request.header("audit-id") or self.ids.uuid()
         try:
             info = read_request(request)
@@ -121,7 +121,7 @@ class Application(msgspec.Struct):
         except StoreStopped:
             return status_response(errors.ServiceUnavailable("the server is shutting down"))
         except DiskFull as error:
-            # As kube-apiserver passes on what etcd says: without a reason, and in these words.
+            # As kube-apiserver forwards etcd's error: without a reason, and with this text.
             return status_response(errors.ApiError(f"etcdserver: mvcc: database space exceeded: {error}"))
         except asyncio.CancelledError:
             raise
@@ -132,7 +132,7 @@ class Application(msgspec.Struct):
             )
 
     def _identify(self, request: Request, tokens: list[object]) -> tuple[UserInfo, errors.ApiError | None]:
-        """Whom the request acts as. A caller who is refused still waits for the turn of those it counts among."""
+        """The user of the request. A rejected caller still waits for its own turn, or that of anonymous callers."""
         caller = ANONYMOUS
         try:
             caller = self.authenticator.authenticate(request)
@@ -156,7 +156,7 @@ class Application(msgspec.Struct):
         return await self._answer_path(request, info, user)
 
     async def _answer_path(self, request: Request, info: RequestInfo, user: UserInfo) -> Response:
-        # Looked up as it was authorised, slashes and all: the rights to `/metrics/` are none to `/metrics`.
+        # Looked up exactly as it was authorized: a permission for `/metrics/` is none for `/metrics`.
         path = info.path
         handler = self._list_paths if path == "/" else self.paths.get(path)
         if handler is None:

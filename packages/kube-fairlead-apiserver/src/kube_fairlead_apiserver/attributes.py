@@ -1,8 +1,4 @@
-"""Who asks for what: the facts about one request that authorization, admission and audit look at.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/user/user.go,
-    k8s.io/apiserver@v0.36.4/pkg/authorization/authorizer/interfaces.go
-"""
+"""The attributes of one request that authorization, admission and audit use."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ ANONYMOUS = UserInfo(name="system:anonymous", groups=("system:unauthenticated",)
 
 
 class Attributes(msgspec.Struct, frozen=True):
-    """One request as authorization sees it. A request either names a resource or a bare path."""
+    """One request as authorization sees it. A request names either a resource or a non-resource path."""
 
     user: UserInfo
     verb: str  # get list watch create update patch delete deletecollection; get, post... for a bare path

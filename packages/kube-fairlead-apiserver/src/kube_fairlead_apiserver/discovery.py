@@ -1,16 +1,7 @@
-"""Discovery: what a client can ask this server for.
+"""Discovery: the groups, versions and resources of this server.
 
-Two forms of the same facts. The legacy one is a document per group and version; the aggregated one is
-everything in one answer (apidiscovery.k8s.io), chosen by the Accept header and kept by clients under its ETag.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/group.go,
-    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/legacy.go,
-    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/root.go,
-    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/version.go,
-    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/aggregated/handler.go,
-    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/aggregated/etag.go,
-    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/aggregated/negotiation.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_discovery_controller.go
+Two forms of the same data. The legacy one is a document per group and version; the aggregated one has everything in one
+response (apidiscovery.k8s.io), selected by the Accept header and cached by clients under its ETag.
 """
 
 from __future__ import annotations
@@ -38,7 +29,7 @@ Handler = Callable[[Request, UserInfo], Awaitable[Response]]
 _JSON: Final = "application/json"
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 _AGGREGATED_VERSIONS: Final = ("v2", "v2beta1")
-# Objects of these are stored as the kind of another group or version.
+# Objects of these are stored in another group or version.
 _STORED_AS: Final = {
     GroupVersionKind("events.k8s.io", "v1", "Event"): GroupVersionKind("", "v1", "Event"),
     GroupVersionKind("autoscaling", "v1", "HorizontalPodAutoscaler"): GroupVersionKind(
@@ -48,7 +39,7 @@ _STORED_AS: Final = {
 
 
 class Discovery:
-    """Answers /api, /apis and what is below them, from the catalog as it is at that moment."""
+    """Serves /api, /apis and the paths below, from the current catalog."""
 
     def __init__(self, catalog: Catalog, server_address: str) -> None:
         self._catalog = catalog
@@ -57,11 +48,11 @@ class Discovery:
         self._documents: dict[tuple[str, str], tuple[bytes, str]] = {}  # by path and media type: body and ETag
 
     def paths(self) -> dict[str, Handler]:
-        """The exact paths this answers."""
+        """The exact paths that this serves."""
         return {"/api": self._answer, "/apis": self._answer}
 
     def prefixes(self) -> dict[str, Handler]:
-        """Where documents of single groups and versions are."""
+        """The prefixes of documents of single groups and versions."""
         return {"/api/": self._answer, "/apis/": self._answer}
 
     async def _answer(self, request: Request, _user: UserInfo) -> Response:
@@ -92,7 +83,7 @@ class Discovery:
         return found
 
     def document(self, path: str) -> Json:
-        """The legacy document under a path; NotFound when there is nothing there."""
+        """The legacy document under a path; NotFound when there is none."""
         root, *rest = path.strip("/").split("/")
         if root == "api" and not rest:
             address = {"clientCIDR": "0.0.0.0/0", "serverAddress": self._server_address}
@@ -180,7 +171,7 @@ class Discovery:
 
 
 def _aggregated_resource(resource: Resource) -> Json:
-    # Kubernetes spells a custom resource's own group out, where it leaves that of a built-in one empty.
+    # Kubernetes repeats the group of a custom resource, and leaves that of a built-in one empty.
     own = {"group": resource.group, "version": resource.version} if resource.is_custom else {"group": "", "version": ""}
     entry: Json = {
         "resource": resource.plural,
@@ -211,12 +202,12 @@ def _names(resource: Resource) -> Json:
 
 
 def _is_foreign(resource: Resource, sub: Subresource) -> bool:
-    """Whether a subresource speaks a kind of another group or version."""
+    """Whether a subresource has a kind of another group or version."""
     return bool(sub.version) and (sub.group, sub.version) != (resource.group, resource.version)
 
 
 def _negotiate(accept: str, *, aggregated: bool) -> str:
-    """The media type of the answer: the first one in the header that the path can be given in."""
+    """The media type of the response: the first one of the header that the path supports."""
     clauses = [_clause(text) for text in accept.split(",")] if accept else []
     for _, media, parameters in sorted(clauses, key=lambda clause: -clause[0]):
         if media not in {"*/*", "application/*", _JSON}:

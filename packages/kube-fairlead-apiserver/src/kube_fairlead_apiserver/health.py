@@ -1,8 +1,4 @@
-"""Health, readiness and version: what may be asked without credentials.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/server/healthz/healthz.go,
-    k8s.io/apiserver@v0.36.4/pkg/server/routes/version.go
-"""
+"""Health, readiness and version: paths that need no credentials."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from kube_fairlead_apiserver.types.resources import source_version
 
 __all__ = ["Health", "version_info"]
 
-# None when all is well, else what is wrong.
+# None when healthy, else the problem.
 Check = Callable[[], str | None]
 
 
@@ -30,7 +26,7 @@ class Health:
         self._ready = {**live, **ready}
 
     def paths(self) -> dict[str, PathHandler]:
-        """The exact paths this answers."""
+        """The exact paths that this serves."""
         checks = dict.fromkeys(("/healthz", "/livez", "/readyz"), self._answer)
         return {**checks, "/version": self._version, "/version/": self._version}
 
@@ -84,7 +80,7 @@ class Health:
 
 
 def version_info() -> dict[str, str]:
-    """What /version says: the Kubernetes API that is spoken, and in the build metadata who speaks it."""
+    """The document of /version: the Kubernetes version, with this server in the build metadata."""
     spoken = source_version()
     major, minor, *_ = spoken.removeprefix("v").split(".")
     return {

@@ -42,11 +42,11 @@ class Running(msgspec.Struct, frozen=True):
 
 
 async def serve(settings: Settings, world: World, on_ready: Callable[[Running], None]) -> None:
-    """Serve until cancelled. ``on_ready`` is called once the first request can be answered."""
+    """Serve until cancelled. ``on_ready`` is called once the server accepts requests."""
     settings.check()
     with _flag("--data-dir", settings.data_folder):
         settings.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for path in settings.data_folder.glob(f"{DATABASE}*"):  # every Secret is in there
+        for path in settings.data_folder.glob(f"{DATABASE}*"):  # it holds every Secret
             if path.is_file() and not path.is_symlink():
                 close_to_others(path)
     names = serving_names(settings.bind_address, settings.extra_names)
@@ -100,7 +100,7 @@ def _open_log(settings: Settings) -> SqliteLog:
 
 
 async def _watch_files(disk: Log, clock: Clock) -> None:
-    """End the server when its files are removed under it, before the next write does."""
+    """End the server when its files are removed, before the next write fails."""
     while isinstance(disk, SqliteLog):
         await clock.sleep(_LOOK_SECONDS)
         disk.require_present()
@@ -128,7 +128,7 @@ async def _run(
 
 @contextlib.contextmanager
 def _flag(flag: str, path: Path | str) -> Iterator[None]:
-    """Which flag it was that named a path that cannot be used."""
+    """Raise an error that names the flag of an unusable path."""
     try:
         yield
     except OSError as error:

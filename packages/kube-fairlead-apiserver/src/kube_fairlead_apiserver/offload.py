@@ -1,10 +1,10 @@
-"""Work on large objects, done beside the event loop, so that all other requests are answered meanwhile.
+"""Runs work on large objects in a thread, so that the event loop serves all other requests meanwhile.
 
-What is done to an object of megabytes (reading, checking, tracking, encoding) takes up to seconds. Such a step is a
-plain function over values that only its request holds, so it can run in a thread; the interpreter lets the event loop
-in between every few instructions. There is one thread: more would not be faster, and would hold more at once. The
-steps of different users run in turn. Small requests, nearly all, never leave the event loop; those that their kind's
-strategy knows to be costly weigh more than their bytes.
+Work on an object of megabytes (decoding, validation, tracking, encoding) takes up to seconds. Such a step is a plain
+function over values that only its request holds, so it can run in a thread; the interpreter switches to the event loop
+every few instructions. There is one thread: more would not be faster, and would hold more memory. The steps of
+different users run in turn. Small requests, nearly all, never leave the event loop. A strategy can give a costly kind a
+higher weight than its bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 
 __all__ = ["LARGE_BYTES", "Offload", "begin_request", "weigh", "weighed"]
 
-# What costs most per byte takes some 30 milliseconds at this size.
+# The most costly step takes about 30 milliseconds at this size.
 LARGE_BYTES = 64 * 1024
 
 _P = ParamSpec("_P")
@@ -29,19 +29,19 @@ _user: contextvars.ContextVar[str] = contextvars.ContextVar("user", default="")
 
 
 def begin_request(user: str) -> None:
-    """Nothing is known yet of the request at hand but its user."""
+    """Reset the weight for a new request of a user."""
     _weight.set(0)
     _user.set(user)
 
 
 def weigh(size: int) -> None:
-    """The request at hand works on so many bytes: its body, or the object that it changes or shows."""
+    """Raise the weight of the current request: the bytes of its body, or of the object that it changes or returns."""
     if size > _weight.get():
         _weight.set(size)
 
 
 def weighed() -> int:
-    """The most bytes that the request at hand is known to work on."""
+    """The weight of the current request, in bytes."""
     return _weight.get()
 
 
@@ -58,8 +58,8 @@ class Offload:
     """The thread, started when the first large request needs it.
 
     1. One step runs at a time.
-    2. The steps of one user run in the order in which they were asked for.
-    3. Users take turns: between two steps of one user, each other user who waits has one.
+    2. The steps of one user run in the order of their requests.
+    3. Users take turns: between two steps of one user, each other waiting user has one.
     4. A step whose request is cancelled while it waits does not run.
     """
 
@@ -69,10 +69,10 @@ class Offload:
         self._busy = False
 
     async def run(self, function: Callable[_P, _T], /, *arguments: _P.args, **named: _P.kwargs) -> _T:
-        """Call it here, or in the thread when the request is large.
+        """Call the function here, or in the thread when the request is large.
 
-        The function must touch nothing that others hold. A caller that is cancelled does not wait for the end of the
-        step: what it makes is dropped.
+        The function must use no shared state. A cancelled caller does not wait for the end of the step; its result is
+        dropped.
         """
         if _weight.get() < LARGE_BYTES:
             return function(*arguments, **named)
@@ -84,7 +84,7 @@ class Offload:
         try:
             return await done
         except asyncio.CancelledError:
-            self._drop(step)  # its body is not kept until its turn comes
+            self._drop(step)  # its body is released before its turn
             raise
 
     def _drop(self, step: _Step) -> None:
@@ -113,7 +113,7 @@ class Offload:
             self._executor = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="large-objects")
         try:
             running = asyncio.get_running_loop().run_in_executor(self._executor, step.call)
-        except RuntimeError as error:  # no thread can be started now; the next large request tries again
+        except RuntimeError as error:  # no thread can be started now; the next large request retries
             step.done.set_exception(error)
             return
         self._busy = True
@@ -121,7 +121,7 @@ class Offload:
 
     def _ended(self, step: _Step, ran: asyncio.Future[Any]) -> None:
         self._busy = False
-        self._next()  # before its caller goes on: the thread need not wait for that
+        self._next()  # before its caller resumes: the thread need not wait for it
         failure = None if ran.cancelled() else ran.exception()
         if step.done.done():
             return

@@ -1,9 +1,7 @@
-"""From a method and a path to what is asked for: the request's verb and resource, as Kubernetes reads them.
+"""From a method and a path to the request's verb and resource, as in Kubernetes.
 
-The path is read once, here. Authorization, the dispatcher, the audit log and metrics all take the same `RequestInfo`,
-so that none of them can hold a request to be about something else than the others do.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/request/requestinfo.go
+The path is parsed once, here. Authorization, the dispatcher, the audit log and metrics use the same `RequestInfo`, so
+that they cannot disagree about a request.
 """
 
 from __future__ import annotations
@@ -17,23 +15,23 @@ from kube_fairlead_apiserver.http.messages import Request
 __all__ = ["RequestInfo", "read_request"]
 
 _VERBS = {"GET": "get", "HEAD": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-# Words before a resource that name the verb. Nothing is served under `proxy` any more.
+# Path elements before a resource that name the verb. Nothing is served under `proxy` any more.
 _VERBS_IN_PATHS = frozenset({"proxy", "watch"})
-# Subresources of a namespace itself; any other word behind a namespace's name is a resource inside it.
+# Subresources of a namespace itself; any other element after a namespace's name is a resource in it.
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 _OF_COLLECTIONS = frozenset({"list", "watch", "deletecollection"})
 
 
 class RequestInfo(msgspec.Struct, frozen=True):
-    """What one request is about. For a bare path (health, discovery) only ``verb`` and ``path`` mean anything.
+    """The verb and resource of one request. For a non-resource path only ``verb`` and ``path`` are set.
 
-    1. ``namespace`` is what the request is authorised in. That of a Namespace itself is its own name.
+    1. ``namespace`` is the namespace of the authorization. That of a Namespace itself is its own name.
     2. ``in_namespace`` is true only if a namespace precedes the resource: a cluster-scoped kind is not served there.
-    3. ``name`` may come from a field selector; ``parts`` says what the path itself names.
+    3. ``name`` may come from a field selector; ``parts`` is the path itself.
     """
 
     path: str
-    verb: str  # empty for a method that means nothing to resources
+    verb: str  # empty for a method without a verb
     is_resource: bool = False
     root: str = ""  # api or apis; only the group without a name is under the first
     group: str = ""
@@ -44,12 +42,12 @@ class RequestInfo(msgspec.Struct, frozen=True):
     name: str = ""
     method: str = ""
     in_namespace: bool = False
-    verb_in_path: bool = False  # /api/v1/watch/..., the old way to ask for a watch
+    verb_in_path: bool = False  # /api/v1/watch/..., the deprecated path of a watch
     parts: tuple[str, ...] = ()  # the path from the resource on: resource, name, subresource, a proxy's path
-    fields: selectors.FieldMatcher | None = None  # what a list, watch or deletecollection selects by
+    fields: selectors.FieldMatcher | None = None  # the selectors of a list, watch or deletecollection
 
     def attributes(self, user: UserInfo) -> Attributes:
-        """What authorization looks at."""
+        """The attributes for authorization."""
         return Attributes(
             user=user,
             verb=self.verb,
@@ -66,7 +64,7 @@ class RequestInfo(msgspec.Struct, frozen=True):
 
 
 def read_request(request: Request) -> RequestInfo:
-    """Read the path as the Kubernetes API lays it out. Slashes at both ends mean nothing, empty parts inside do."""
+    """Parse the path of the Kubernetes API. Slashes at both ends are ignored, empty elements inside are not."""
     path = request.path
     parts = path.strip("/").split("/")
     bare = RequestInfo(path, request.method.lower(), method=request.method)
@@ -94,7 +92,7 @@ def read_request(request: Request) -> RequestInfo:
     selected = _field_selector(request)
     if not name and verb == "get":
         verb = "watch" if request.query.flag("watch") else "list"
-        # Who asks for a collection but selects one name asks for that object.
+        # A request for a collection that selects one name counts as a request for that object.
         name = _selected_name(selected)
     elif not name and verb == "delete":
         verb = "deletecollection"
@@ -113,7 +111,7 @@ def read_request(request: Request) -> RequestInfo:
         in_namespace=in_namespace,
         verb_in_path=verb_in_path,
         parts=tuple(parts),
-        # The old paths of watches do not take selectors everywhere, so nothing is allowed because of one.
+        # The deprecated paths of watches do not support selectors everywhere, so a selector allows nothing.
         fields=selected if verb in _OF_COLLECTIONS and not verb_in_path else None,
     )
 
@@ -125,7 +123,7 @@ def _field_selector(request: Request) -> selectors.FieldMatcher | None:
     try:
         return selectors.parse_field_selector(text)
     except selectors.SelectorError:
-        return None  # the verb refuses it; until then it selects nothing in particular
+        return None  # the verb rejects it; until then it selects nothing
 
 
 def _selected_name(fields: selectors.FieldMatcher | None) -> str:

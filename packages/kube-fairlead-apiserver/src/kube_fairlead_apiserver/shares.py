@@ -1,4 +1,4 @@
-"""Sharing one limit between users, so that a user who takes much leaves room for those who come later."""
+"""Fair sharing of one limit between users: a user that takes much leaves room for later users."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class _Holdings:
         self.total = 0
 
     def take(self, user: str, amount: int) -> None:
-        """A user takes that much. Not checked: what has to be taken anyway may exceed the limit."""
+        """A user takes an amount. Not checked, because an unavoidable amount may exceed the limit."""
         if amount:
             self.held[user] = self.held.get(user, 0) + amount
             self.total += amount
 
     def give(self, user: str, amount: int) -> None:
-        """A user returns that much."""
+        """A user returns an amount."""
         if not amount:
             return
         left = self.held[user] - amount
@@ -39,19 +39,19 @@ class _Holdings:
 class Ledger(_Holdings):
     """How much of one limit each user holds.
 
-    A user who holds nothing may take what is free. A user who holds something may take more while that does not
+    A user that holds nothing may take what is free. A user that holds something may take more while its total does not
     exceed what is free. So one user alone gets half of the limit, two get a third each, and there is always room for
     one more user, without a list of users or a fixed number of them.
 
     Invariants:
     1. `total` is the sum of what the users hold; a user who holds nothing is not listed.
-    2. What was taken after `fits` agreed never lifts `total` above the limit.
+    2. An amount that `fits` accepted never raises `total` above the limit.
     """
 
     __slots__ = ()
 
     def fits(self, user: str, amount: int) -> bool:
-        """Whether a user may take that much."""
+        """Whether a user may take an amount."""
         if not self.limit:
             return True
         free = self.limit - self.total
@@ -62,10 +62,10 @@ class Ledger(_Holdings):
 
 
 class Allowance(_Holdings):
-    """How much each user holds of a limit that every user has for itself.
+    """How much each user holds of a limit per user.
 
-    What is counted here has to be taken anyway, so it may pass the limit; the user who did that takes nothing more
-    until it is below it again, and no other user is held up.
+    The counted amounts are unavoidable, so they may exceed the limit. Such a user takes nothing more until it is below
+    the limit again; other users are not affected.
     """
 
     __slots__ = ()

@@ -34,7 +34,7 @@ class DefinitionController:
         self._ending: dict[str, None] = {}
 
     def serve_established(self) -> None:
-        """Serve what was established before the server stopped, before the first request comes in."""
+        """Serve the kinds that were established before the restart, before the first request."""
         resource = self._resource()
         for crd in self._client.list(resource):
             if conditions.is_established(crd):
@@ -48,7 +48,7 @@ class DefinitionController:
         return list(self._core.store.table(_TABLE).entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A definition that changed, others that may now have its names, or one that waits for its objects to go."""
+        """A changed definition, others that may get its names, or one that waits until its objects are deleted."""
         if table == _TABLE:
             if change.after is None:
                 group = change.last.key.partition(".")[2]
@@ -58,7 +58,7 @@ class DefinitionController:
         return (table,) if table in self._ending else ()
 
     async def reconcile(self, key: str) -> float | None:
-        """Settle one definition."""
+        """Reconcile one definition."""
         resource = self._resource()
         crd = self._client.newest(resource, "", key)
         if crd is None:
@@ -87,7 +87,7 @@ class DefinitionController:
                 self._serve(result.obj)
 
     def _builtin_names(self, group: str) -> list[Json]:
-        """The names of the server's own kinds in a group, as if definitions had been given them."""
+        """The names of the built-in kinds in a group, in the form of accepted names."""
         return [
             {
                 "spec": {"group": group},
@@ -106,16 +106,16 @@ class DefinitionController:
         ]
 
     def _is_own(self, resource: Resource) -> bool:
-        """Whether the server serves it by itself, not because of a definition."""
+        """Whether the kind is built in."""
         return not any(resource in served for served in self._served.values())
 
     def _is_builtin(self, crd: Json) -> bool:
-        """Whether the server has such a kind itself; a definition from before it had is left unserved."""
+        """Whether a built-in kind has this name; an older definition of that name is not served."""
         spec = crd["spec"]
         return any(map(self._is_own, self._core.catalog.versions(spec["group"], spec["names"]["plural"])))
 
     async def _end(self, resource: Resource, key: str) -> None:
-        """Delete the objects, then let the definition go."""
+        """Delete the objects, then remove the finalizer of the definition."""
         now = self._core.clock.now()
         served = self._served.get(key)
         left = 0

@@ -21,9 +21,9 @@ from kube_fairlead_apiserver.storage.selection import Selection
 __all__ = ["DisruptionController"]
 
 _BUDGETS = "poddisruptionbudgets.policy"
-# An eviction that is not seen to happen within this time is taken not to have happened.
+# An eviction without a visible deletion within this time is taken as failed.
 _DISRUPTED_SECONDS = 120
-# Kinds that say how many pods they want; a pod's controller of any other kind counts one by one.
+# Controllers with a replica count. A pod of any other controller counts as one.
 _COUNTED = {"ReplicaSet": "apps/v1", "StatefulSet": "apps/v1", "ReplicationController": "v1", "Deployment": "apps/v1"}
 _TABLES = frozenset(
     {"pods", _BUDGETS, "replicasets.apps", "statefulsets.apps", "replicationcontrollers", "deployments.apps"}
@@ -43,10 +43,10 @@ class DisruptionController:
     def __init__(self, core: Core) -> None:
         self._core = core
         self._client = InternalClient(core, "disruption-controller")
-        self._left_over: dict[str, dict[str, str]] = {}  # by budget: evictions that a former process began
+        self._left_over: dict[str, dict[str, str]] = {}  # by budget: evictions of an earlier process
 
     def initial(self) -> Iterable[str]:
-        """Every budget. What evictions took out of them before this process began has happened, or never will."""
+        """Every budget. Evictions that an earlier process charged have either happened, or never will."""
         budgets = self._client.resource("policy", "v1", "poddisruptionbudgets")
         entries = dict(self._core.store.table(_BUDGETS).entries)
         for key, entry in entries.items():
@@ -56,7 +56,7 @@ class DisruptionController:
         return list(entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A budget that changed, or every budget of a namespace in which a pod or its owner did."""
+        """A changed budget, or every budget of a namespace in which a pod or its owner changed."""
         if table not in _TABLES:
             return ()
         if table == _BUDGETS:
@@ -68,7 +68,7 @@ class DisruptionController:
         return [entry.key for entry in budgets.page(Selection(namespace=namespace))]
 
     async def reconcile(self, key: str) -> float | None:
-        """Write the budget's status as it should be."""
+        """Write the budget's computed status."""
         namespace, name = split_key(key)
         budgets = self._client.resource("policy", "v1", "poddisruptionbudgets")
         budget = self._client.newest(budgets, namespace, name)
@@ -126,7 +126,7 @@ class DisruptionController:
         return again
 
     def _count(self, budget: Json, pods: Sequence[Json]) -> tuple[_Count, str]:
-        """How many pods there should be, how many must stay, and what prevents counting."""
+        """The expected pods, the required healthy pods, and the reason why they cannot be counted."""
         spec = budget.get("spec") or {}
         minimum, maximum = spec.get("minAvailable"), spec.get("maxUnavailable")
         try:
@@ -143,7 +143,7 @@ class DisruptionController:
         return _Count(0, 0), ""
 
     def _expected(self, pods: Sequence[Json]) -> int:
-        """The sum of what the pods' controllers want."""
+        """The sum of the replicas of the pods' controllers."""
         wanted: dict[str, int] = {}
         for pod in pods:
             owner = _controller(pod["metadata"])
@@ -187,7 +187,7 @@ def _is_healthy(pod: Json) -> bool:
 def _still_disrupted(
     disrupted: dict[str, str], pods: Sequence[Json], now: dt.datetime
 ) -> tuple[dict[str, str], float | None]:
-    """Evictions that were paid for and have not happened yet, and when to look again."""
+    """Charged evictions that have not happened yet, and when to reconcile again."""
     living = {pod["metadata"]["name"] for pod in pods if not pod["metadata"].get("deletionTimestamp")}
     kept: dict[str, str] = {}
     again: float | None = None

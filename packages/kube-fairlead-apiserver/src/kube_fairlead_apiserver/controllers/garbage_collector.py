@@ -1,12 +1,7 @@
 """The garbage collector: deletes dependents with their owner, before it, or orphans them, as the delete requests.
 
-It keeps a graph of who owns whom by uid, brought up to date with every change, and asks of one object at a time:
-does any of its owners still exist?
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/garbagecollector/garbagecollector.go,
-    k8s.io/kubernetes@v1.36.4/pkg/controller/garbagecollector/graph_builder.go,
-    k8s.io/kubernetes@v1.36.4/pkg/controller/garbagecollector/graph.go,
-    k8s.io/kubernetes@v1.36.4/pkg/controller/garbagecollector/patch.go
+It keeps a graph of owners and dependents by uid, updated with every change, and reconciles one object at a time: does
+any of its owners still exist?
 """
 
 from __future__ import annotations
@@ -25,7 +20,7 @@ from kube_fairlead_apiserver.storage.records import Change, Entry
 
 __all__ = ["GarbageCollector"]
 
-# An owner that is named wrongly may be right after its kind is defined; look again, but not often.
+# An owner of an unknown kind may become known when the kind is defined; retry, but rarely.
 _UNKNOWN_KIND_SECONDS = 30.0
 
 
@@ -79,14 +74,14 @@ class GarbageCollector:
     # ---- the graph
 
     def initial(self) -> Iterable[str]:
-        """Everything that has owners, or waits for its dependents."""
+        """Every object that has owners, or waits for its dependents."""
         for table in self._core.store.tables():
             for entry in table.entries.values():
                 self._add(table.name, entry)
         return [node.place for node in self._by_place.values() if self._is_interesting(node)]
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """The object itself, its dependents when it went, and its owners when they may wait for it."""
+        """The object itself, its dependents after its deletion, and its owners that may wait for it."""
         place = f"{table}\0{change.last.key}"
         touched: list[str] = []
         before = self._by_place.get(place)
@@ -122,7 +117,7 @@ class GarbageCollector:
                     del self._dependents[owner.uid]
 
     def _owners(self, node: _Node) -> list[str]:
-        """The owners of an object that wait for their dependents to go."""
+        """The owners of an object that wait for the deletion of their dependents."""
         found = (self._by_uid.get(owner.uid) for owner in node.metadata.owner_references or ())
         return [owner.place for owner in found if owner is not None and owner.metadata.deletion_timestamp]
 
@@ -133,10 +128,10 @@ class GarbageCollector:
         waits = bool(metadata.deletion_timestamp) and (FOREGROUND in finalizers or ORPHAN in finalizers)
         return bool(metadata.owner_references) or waits
 
-    # ---- putting right
+    # ---- reconciling
 
     async def reconcile(self, key: str) -> float | None:
-        """Finish an owner that waits for its dependents; then see whether the object itself has lost its owners."""
+        """Finish an owner that waits for its dependents; then check whether the object itself has lost its owners."""
         node = self._by_place.get(key)
         if node is None:
             return None
@@ -155,7 +150,7 @@ class GarbageCollector:
         return None
 
     async def _let_go(self, node: _Node) -> None:
-        """Take the owner out of its dependents' references, then let the owner go."""
+        """Remove the owner from its dependents' references, then remove its finalizer."""
         for place in list(self._dependents.get(node.metadata.uid, ())):
             dependent = self._by_place.get(place)
             if dependent is not None:
@@ -163,7 +158,7 @@ class GarbageCollector:
         await self._remove_finalizer(node, ORPHAN)
 
     async def _delete_dependents(self, node: _Node) -> None:
-        """Delete what blocks a foreground deletion; with nothing left that blocks, let the owner go."""
+        """Delete the dependents that block a foreground deletion; without any, remove the owner's finalizer."""
         blocked = False
         for place in list(self._dependents.get(node.metadata.uid, ())):
             dependent = self._by_place.get(place)
@@ -181,7 +176,7 @@ class GarbageCollector:
             await self._remove_finalizer(node, FOREGROUND)
 
     async def _check_owners(self, resource: Resource, node: _Node) -> float | None:
-        """Delete an object without owners; forget owners that are gone when there are others."""
+        """Delete an object without existing owners; remove references to deleted owners when others exist."""
         solid, gone, waiting, unknown = self._sort_owners(node)
         if solid:
             if gone or waiting:
@@ -197,7 +192,7 @@ class GarbageCollector:
         return None
 
     def _sort_owners(self, node: _Node) -> tuple[set[str], set[str], set[str], set[str]]:
-        """Owners by uid: there, gone, going but waiting for this one, and of a kind that is not served."""
+        """Owners by state: existing, deleted, waiting for this dependent, and of a kind that is not served."""
         solid: set[str] = set()
         gone: set[str] = set()
         waiting: set[str] = set()
@@ -233,7 +228,7 @@ class GarbageCollector:
         try:
             await self._client.delete(resource, namespace, name, request)
         except (errors.NotFound, errors.Conflict):
-            return  # it is gone, or another object has its name now
+            return  # it is deleted, or another object has its name now
 
     async def _forget_owners(self, node: _Node, uids: set[str]) -> None:
         def forget(current: Json) -> None:

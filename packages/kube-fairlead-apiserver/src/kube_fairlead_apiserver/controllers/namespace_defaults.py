@@ -63,7 +63,7 @@ def default_account(core: Core) -> NamespaceDefaults:
 
 
 def root_ca(core: Core, pem: str) -> NamespaceDefaults:
-    """The CA that pods trust the API server by."""
+    """The CA with which pods verify the API server."""
 
     def make() -> Json:
         metadata = {

@@ -79,7 +79,7 @@ class NamespaceController:
         return list(self._core.store.table("namespaces").entries)
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A namespace that changed, or one that ends and has lost something."""
+        """A changed namespace, or a terminating one whose content changed."""
         if table == "namespaces":
             return (change.last.key,)
         if change.after is None:
@@ -89,7 +89,7 @@ class NamespaceController:
         return ()
 
     async def reconcile(self, key: str) -> float | None:
-        """Empty a namespace that ends."""
+        """Delete the content of a terminating namespace."""
         namespaces = self._client.resource("", "v1", "namespaces")
         namespace = self._client.get(namespaces, "", key)
         if namespace is None:
@@ -101,14 +101,14 @@ class NamespaceController:
         left = await self._empty(key)
         if left.objects:
             await self._report(key, left)
-            return None  # what is left wakes us when it goes
+            return None  # the deletion of the remaining content queues the key again
         if any(True for _ in self._contents(key)):
-            return 0.0  # something came in before the namespace closed
+            return 0.0  # an object was created before the namespace started to terminate
         await self._release(key)
         return None
 
     async def _empty(self, namespace: str) -> _Left:
-        """Ask everything in the namespace to go; what is still there."""
+        """Delete everything in the namespace; returns the remaining content."""
         left = _Left()
         refused: list[errors.ApiError] = []
         todo = collections.deque(self._contents(namespace))
@@ -146,7 +146,7 @@ class NamespaceController:
                 yield resource, split_key(entry.key)[1]
 
     async def _report(self, namespace: str, left: _Left) -> None:
-        """Say in the status what the namespace waits for."""
+        """Write the remaining content into the status."""
         now = format_time(self._core.clock.now())
 
         def report(current: Json) -> None:

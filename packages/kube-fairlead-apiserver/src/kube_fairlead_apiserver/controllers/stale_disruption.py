@@ -18,12 +18,12 @@ __all__ = ["StaleDisruptionController", "seconds_until_stale"]
 _STALE_SECONDS = 120
 _TYPE = "DisruptionTarget"
 _SOUGHT = b'"DisruptionTarget"'
-# The kubelet says so before it ends a pod, which may take as long as it likes.
+# The kubelet sets this reason before it terminates a pod, which has no time limit.
 _KUBELETS_REASON = "TerminationByKubelet"
 
 
 def seconds_until_stale(pod: Json, now: dt.datetime) -> float | None:
-    """When a pod's mark stops being believed, in seconds from now; None when it has none, or is really going."""
+    """The seconds until a pod's condition is stale; None when it has none, or is being deleted."""
     status = pod.get("status") or {}
     mark = _mark(pod)
     if mark is None or pod["metadata"].get("deletionTimestamp") or status.get("phase") in {"Succeeded", "Failed"}:
@@ -43,25 +43,25 @@ def _mark(pod: Json) -> Json | None:
 class StaleDisruptionController:
     """Reconciles stale DisruptionTarget conditions. Its keys are those of pods."""
 
-    name = "disruption-controller"  # there it is one controller with that of the budgets
+    name = "disruption-controller"  # in Kubernetes this is a part of the disruption controller
 
     def __init__(self, core: Core) -> None:
         self._core = core
         self._client = InternalClient(core, "disruption-controller")
 
     def initial(self) -> Iterable[str]:
-        """Every pod that may be marked."""
+        """Every pod that may have the condition."""
         entries = self._core.store.table("pods").entries.values()
         return [entry.key for entry in entries if _SOUGHT in entry.tail]
 
     def affected(self, table: str, change: Change) -> Iterable[str]:
-        """A pod that may be marked."""
+        """A pod that may have the condition."""
         if table != "pods" or change.after is None or _SOUGHT not in change.after.tail:
             return ()
         return (change.after.key,)
 
     async def reconcile(self, key: str) -> float | None:
-        """Take a mark back that has come to nothing."""
+        """Set a stale condition to False."""
         namespace, name = split_key(key)
         pods = self._client.resource("", "v1", "pods")
         pod = self._client.newest(pods, namespace, name)

@@ -1,8 +1,4 @@
-"""The filter that carries out what `queues` and `turns` decide: requests wait here, and are refused here.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/server/filters/maxinflight.go,
-    k8s.io/apiserver@v0.36.4/pkg/server/filters/priority-and-fairness.go
-"""
+"""The filter that carries out the decisions of `queues` and `turns`: requests wait here, or are rejected."""
 
 from __future__ import annotations
 
@@ -29,22 +25,22 @@ from kube_fairlead_apiserver.settings import (
 
 __all__ = ["Budgets", "FlowControl"]
 
-# One request's body is 3 MiB at most, and becomes objects of several times its size.
+# A request's body is at most 3 MiB, and its decoded objects take several times that.
 _BYTES_IN_FLIGHT = 64 << 20
-# A user whose clients have not read so much of their answers starts nothing until they have.
+# A user with this many unread response bytes starts no request until its clients have read.
 _UNSENT_BYTES = 32 << 20
-# So many may wait for each one that may run. A request that waits holds its head and 64 KiB of its body at most.
+# Queued requests for each running one. A queued request holds its head and at most 64 KiB of its body.
 _PLACES_PER_SEAT = 2
 _MIN_PLACES = 16
 _PLACES_WITHOUT_LIMIT = 1024
 _STREAMS = 16_384
-# A watch keeps its selector, which takes some fifteen times its text in memory. Up to so much each is part of a watch.
+# A watch keeps its selector, which takes about fifteen times its text in memory. Up to this size it is not counted.
 _SELECTOR_BYTES = 8 << 20
 _SHORT_SELECTOR_BYTES = 1024
 _RETRY_AFTER_SECONDS = 1
-# What the server computes for one (measured: TLS 1.3 with the keys that the server makes).
+# CPU time of one handshake (measured: TLS 1.3 with the keys that the server creates).
 _HANDSHAKE_SECONDS = 0.0005
-# It is the user of the connection who stays.
+# The user of the connection stays the same.
 _NEWCOMER_PRESENT_SECONDS = 0.1
 _TOO_MANY = "Too many requests, please try again later."
 
@@ -57,16 +53,16 @@ _PROBES = frozenset({"healthz", "livez", "readyz"})
 
 
 class Budgets(msgspec.Struct, frozen=True):
-    """What an operator may choose."""
+    """The limits, as flags give them."""
 
-    reading: int = MAX_REQUESTS_INFLIGHT  # of all users, between start and answer; 0: no limit
+    reading: int = MAX_REQUESTS_INFLIGHT  # of all users, between start and response; 0: no limit
     mutating: int = MAX_MUTATING_REQUESTS_INFLIGHT
-    enforced: bool = True  # False: requests run as they come
-    queue_seconds: float = REQUEST_QUEUE_SECONDS  # so long a request waits for its start before it is refused
+    enforced: bool = True  # False: no limits and no fairness
+    queue_seconds: float = REQUEST_QUEUE_SECONDS  # time that a request waits for its start before it is rejected
 
 
 class _Level:
-    """One kind of request: its queues, and the futures of those who wait in them."""
+    """One kind of request: its queues, and the futures of queued requests."""
 
     def __init__(
         self, name: str, limits: Limits, metrics: FlowMetrics, clock: Clock, queue_seconds: float | None
@@ -78,13 +74,13 @@ class _Level:
         self._sleepers: dict[Ticket, asyncio.Future[None]] = {}
 
     async def wait(self, ticket: Ticket) -> None:
-        """Return when the request may start, or is refused."""
+        """Return when the request may start, or is rejected."""
         sleeper = self._sleepers[ticket] = asyncio.get_running_loop().create_future()
         try:
             async with self._clock.timeout(self._queue_seconds):
                 await sleeper
         except TimeoutError:
-            # It may have been decided in the same moment; then that holds.
+            # It may have been decided at the same time; that decision holds.
             self._wake(self.queues.expire(ticket))
         except asyncio.CancelledError:
             self.leave(ticket)
@@ -93,7 +89,7 @@ class _Level:
             del self._sleepers[ticket]
 
     def answered(self, ticket: Ticket, size: int, *, stream: bool) -> None:
-        """A request has its answer."""
+        """A request has its response."""
         if started := self.queues.answer(ticket, size, stream=stream):
             self._wake(started)
 
@@ -112,10 +108,9 @@ class _Level:
 class FlowControl:
     """Request budgets per user.
 
-    Not held to them: clients in this process and members of `system:masters`. Health checks, and what cannot be read as
-    a request for anything, take no seat and are never refused; those of one address take turns, because they need no
-    credentials. Every other request needs a seat, room for its body, and its user's turn. A caller without credentials,
-    or with bad ones, is `system:anonymous`.
+    Exempt: clients in this process and members of `system:masters`. Health checks and malformed requests take no seat
+    and are never rejected; those of one address take turns, because they need no credentials. Every other request needs
+    a seat, room for its body, and its user's turn. A caller without valid credentials is `system:anonymous`.
     """
 
     def __init__(self, budgets: Budgets, clock: Clock) -> None:
@@ -129,25 +124,25 @@ class FlowControl:
         self._probes = _Level("probes", _NO_LIMITS, self._metrics, clock, None)
 
     def exposition(self) -> bytes:
-        """Its metrics as scrapers read them."""
+        """The metrics in Prometheus' text format."""
         return self._metrics.exposition()
 
     @property
     def open_watches(self) -> int:
-        """Watches of those who are held to budgets."""
+        """Open watches of users that have budgets."""
         return self._reading.queues.streams.total
 
     async def run(
         self, request: Request, info: RequestInfo, user: UserInfo, answer: Callable[[], Coroutine[Any, Any, Response]]
     ) -> Response:
-        """Answer a request in its turn.
+        """Handle a request in its turn.
 
         Raises:
             TooManyRequests: too many of the user's requests wait, or this one waited too long.
         """
         if request.trusted_user is not None or _MASTERS in user.groups or not self._enforced:
             self._settle(request)
-            request.lane = None  # the connection may have carried requests of a user who has to wait
+            request.lane = None  # the connection may have carried requests of a user that has to wait
             return await answer()
         if info.is_resource or info.path[1:].partition("/")[0] not in _PROBES:
             level = self._reading if info.verb in _READING else self._mutating
@@ -157,7 +152,7 @@ class FlowControl:
         else:
             level, ticket = self._probes, Ticket(request.client_address, 0, stream=False)
             share = self._pacer.share(_of_address(request.client_address))
-        # The connection may have waited for the turn already, if it has carried requests of this user before.
+        # The connection has already waited for the turn if it carried requests of this user before.
         set_aside = request.set_aside
         if set_aside and request.lane is not share:
             self._settle(request)
@@ -188,44 +183,44 @@ class FlowControl:
         return response
 
     def unidentified(self, address: str) -> UserShare | None:
-        """The lane of an address's connections of whose users nothing is known yet."""
+        """The lane of an address's unidentified connections."""
         return self._pacer.share(("handshake", address), _NEWCOMER_PRESENT_SECONDS) if self._enforced else None
 
     def take_turn_of(self, lane: UserShare, step: Step) -> float:
-        """What is set aside if it is the turn of a connection's user; else 0, and ``step`` is called when it is."""
+        """The time set aside if it is the turn of a connection's user; else 0, and ``step`` is called at its turn."""
         set_aside = self._pacer.take(lane)
         if not set_aside:
             self._pacer.call_in_turn(lane, step)
         return set_aside
 
     def ran(self, lane: UserShare, seconds: float, set_aside: float) -> None:
-        """A turn was used for something that took so long and was no request."""
+        """Charge a turn that was used for something other than a request."""
         self._pacer.ran(lane, seconds, set_aside)
 
     def withdraw(self, lane: UserShare, step: Step) -> None:
-        """Do not call it any more: the connection is gone."""
+        """Cancel the call of ``step``: the connection is closed."""
         self._pacer.withdraw(lane, step)
 
     def run_in_turns(self, lane: UserShare, work: Coroutine[Any, Any, _T]) -> Coroutine[Any, Any, _T]:
-        """Run a part of an answer that is being sent, each step of it in its turn."""
+        """Run a part of a response, each of its steps in its turn."""
         return self._pacer.run(lane, work)
 
     def still_there(self, lane: UserShare) -> None:
-        """An answer is still being sent: its user counts as present."""
+        """A response is still being sent: its user counts as present."""
         self._pacer.still_there(lane)
 
     def now(self) -> float:
-        """The time by which steps are measured, in seconds."""
+        """The clock that measures steps, in seconds."""
         return self._clock.monotonic()
 
     async def take_turn(self, request: Request) -> None:
-        """Return when it is the turn of a request's address to be refused what cannot be understood."""
+        """Return when it is the turn of a malformed request's address."""
         self._settle(request)
         if self._enforced:
             await self._take_turn(self._pacer.share(_of_address(request.client_address)), 0.0)
 
     def _settle(self, request: Request) -> None:
-        """A turn that was taken for a request, and in which it does not run, was used for reading it."""
+        """Charge a turn whose request does not run: it was used for reading the request."""
         if request.set_aside:
             self._pacer.ran(request.lane, 0.0, request.set_aside)
             request.set_aside = 0.0
@@ -266,14 +261,14 @@ def _limits(seats: int) -> Limits:
 
 
 def _of_address(address: str) -> tuple[str, str]:
-    """Under which key those without credentials take turns; it is no user's name."""
+    """The key under which callers without credentials take turns; no user has this name."""
     return ("address", address)
 
 
 def _body_bytes(request: Request) -> int:
-    """What a request's body will hold: what it declares, or as much as may come."""
+    """The bytes of a request's body: as declared, or the maximum."""
     declared = request.header("content-length")
     if declared.isdecimal():
         size = int(declared)
-        return size if size <= MAX_BODY_BYTES else 0  # a larger one is refused unread
+        return size if size <= MAX_BODY_BYTES else 0  # a larger one is rejected unread
     return MAX_BODY_BYTES if "transfer-encoding" in request.headers else 0

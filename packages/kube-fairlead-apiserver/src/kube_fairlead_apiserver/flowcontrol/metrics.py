@@ -82,7 +82,7 @@ class FlowMetrics:
         return LevelMetrics(self, name, queues)
 
     def exposition(self) -> bytes:
-        """All of them as scrapers read them."""
+        """All series in Prometheus' text format."""
         for name, queues in self._levels.items():
             self._queued.series(name, name).value = queues.places.total
             self._running.series(name, name).value = queues.seats.total

@@ -1,4 +1,4 @@
-"""Carries out what `turns` decides: a handler's steps run in their turns, on the event loop."""
+"""Carries out the decisions of `turns`: a handler's steps run in their turns, on the event loop."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ __all__ = ["Pacer", "Step", "UserShare"]
 
 _T = TypeVar("_T")
 _NOTHING: Any = object()
-# Called when its turn has come, with what is set aside for it.
+# Called at its turn, with the time set aside for it.
 Step = Callable[[float], None]
 UserShare = Share[Step]
 
 
 class Pacer:
-    """Runs steps of all users, and lets those wait whose turn has not come."""
+    """Runs the steps of all users, each in its turn."""
 
     def __init__(self, clock: Clock) -> None:
         self.now = clock.monotonic
         self._turns: Turns[Step] = Turns()
-        self.take = self._turns.take  # what is set aside for a user's next step if it runs now; 0 if it has to wait
+        self.take = self._turns.take  # the time set aside for a user's next step if it runs now; 0 if it has to wait
         self._planned = False
 
     def share(self, user: Hashable, present_seconds: float = PRESENT_SECONDS) -> UserShare:
-        """The share of a user whose request arrives, and who counts as present for so long."""
+        """The share of a user whose request arrives; the user counts as present for a while."""
         return self._turns.share(user, self.now(), present_seconds)
 
     def still_there(self, share: UserShare) -> None:
-        """An answer to the user is still being sent."""
+        """A response to the user is still being sent."""
         self._turns.note_presence(share, self.now())
 
     def call_in_turn(self, share: UserShare, step: Step) -> None:
@@ -43,12 +43,12 @@ class Pacer:
         self._plan()
 
     def withdraw(self, share: UserShare, step: Step) -> None:
-        """Do not call it any more."""
+        """Cancel the call."""
         self._turns.withdraw(share, step)
 
     @types.coroutine
     def wait(self, share: UserShare) -> Generator[Any, Any, float]:
-        """Return when it is the turn of the user's next step, with what is set aside for it."""
+        """Return at the turn of the user's next step, with the time set aside for it."""
         turn: asyncio.Future[float] = asyncio.get_running_loop().create_future()
         step = functools.partial(_wake, turn)
         self.call_in_turn(share, step)
@@ -59,19 +59,18 @@ class Pacer:
             raise
 
     def ran(self, share: UserShare, seconds: float, set_aside: float) -> None:
-        """A step has taken so long, for which so much had been set aside."""
+        """Charge a step: the time it took, and the time that was set aside for it."""
         if self._turns.ran(share, seconds, set_aside) and not self._planned:
             self._plan()
 
     async def run(self, share: UserShare, handler: Coroutine[Any, Any, _T], set_aside: float = 0.0) -> _T:
-        """Run a handler, each of whose steps waits for its turn; the first one has had it if something is set aside.
+        """Run a handler, each step in its turn. The first step has its turn already if time is set aside.
 
-        What the handler waits for is awaited by this task as if it did so itself. A cancellation reaches it wherever it
-        stands; it does not wait for a turn then.
+        The task awaits what the handler awaits. A cancellation reaches the handler at once, without waiting for a turn.
         """
         awaited = _NOTHING
         if set_aside:
-            # Most handlers have one step only.
+            # Most handlers have only one step.
             now = self.now
             began = now()
             try:
@@ -89,9 +88,9 @@ class Pacer:
             asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """Begin a turn: what it chooses runs in the next pass of the event loop, and the next turn begins after that.
+        """Begin a turn: the chosen steps run in the next pass of the event loop, and the next turn begins after it.
 
-        So between two turns the loop looks twice for what arrived, and another user's request runs first.
+        So the loop polls twice between two turns, and another user's new request runs first.
         """
         loop = asyncio.get_running_loop()
         for step, set_aside in self._turns.turn():
@@ -108,7 +107,7 @@ class Pacer:
 
 
 class _Steps(Awaitable[_T], Generator[Any, Any, _T]):
-    """The steps of one handler, which a task resumes one by one, as it would resume the handler itself."""
+    """The steps of one handler. A task resumes them one by one, as it would resume the handler itself."""
 
     __slots__ = ("_awaited", "_handler", "_pacer", "_set_aside", "_share", "_waiting")
 
@@ -116,15 +115,15 @@ class _Steps(Awaitable[_T], Generator[Any, Any, _T]):
         self._pacer = pacer
         self._share = share
         self._handler = handler
-        self._awaited = awaited  # for this its first step waits; _NOTHING: it has not run
-        self._set_aside = 0.0  # for the next step, if that has its turn
+        self._awaited = awaited  # what its first step awaits; _NOTHING: it has not run
+        self._set_aside = 0.0  # for the next step, if it has its turn
         self._waiting: Generator[Any, Any, float] | None = None  # for the turn of the next step
 
     def __await__(self) -> Generator[Any, Any, _T]:
         return self
 
     def send(self, value: Any) -> Any:
-        """Go on: what was awaited is there."""
+        """Resume with the awaited result."""
         if self._awaited is not _NOTHING:
             awaited, self._awaited = self._awaited, _NOTHING
             return awaited
@@ -145,7 +144,7 @@ class _Steps(Awaitable[_T], Generator[Any, Any, _T]):
             self._ran(began)
 
     def throw(self, *error: Any) -> Any:
-        """Go on: the task is cancelled."""
+        """Resume with a cancellation."""
         if self._waiting is not None:
             self._waiting.close()
             self._waiting = None

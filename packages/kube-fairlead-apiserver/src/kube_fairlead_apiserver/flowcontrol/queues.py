@@ -1,8 +1,8 @@
-"""Which request starts, which one waits for room and which one is refused. Pure: no clock, no event loop.
+"""Which request starts, which one waits and which one is rejected. Pure: no clock, no event loop.
 
-What is shared out here is what requests hold: seats, bytes, places in the queue, open watches. The time of the event
-loop is shared out in `turns`: most requests run from start to end without waiting once, and a limit on concurrent
-requests alone would never see a flood of them.
+This module shares what requests hold: seats, bytes, places in the queue, open watches. `turns` shares the time of the
+event loop: most requests run from start to end without waiting once, so a limit on concurrent requests alone would not
+stop a flood of them.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ __all__ = ["Limits", "Phase", "Queues", "Refusal", "Ticket"]
 
 
 class Phase(enum.Enum):
-    """Where a request stands."""
+    """The phase of a request."""
 
     QUEUED = "queued"  # holds a place in its user's queue
     RUNNING = "running"  # holds a seat, and the bytes of its body
-    ANSWERED = "answered"  # holds the bytes of its answer until they are sent, a watch its stream
+    ANSWERED = "answered"  # holds the bytes of its response until they are sent; a watch holds its stream
     GONE = "gone"  # holds nothing
 
 
-# An attribute of an enum is looked up in Python code, and these are needed for every request.
+# Attribute lookup of an enum is slow, and every request needs these.
 _QUEUED, _RUNNING, _ANSWERED, _GONE = Phase
 
 
 class Refusal(enum.StrEnum):
-    """Why a request is refused, in the words of Kubernetes' metric."""
+    """The reason of a rejection, as in Kubernetes' metric."""
 
     QUEUE_FULL = "queue-full"
     CONCURRENCY_LIMIT = "concurrency-limit"
@@ -37,15 +37,15 @@ class Refusal(enum.StrEnum):
 
 
 class Limits:
-    """What users may hold; 0 is no limit."""
+    """The limits of what users may hold; 0 is no limit."""
 
     __slots__ = ("places", "seats", "selectors", "size", "streams", "unsent")
 
     def __init__(self, *, seats: int, size: int, unsent: int, places: int, streams: int, selectors: int = 0) -> None:
-        self.seats = seats  # requests between start and answer, of all users
+        self.seats = seats  # requests between start and response, of all users
         self.size = size  # bytes of bodies, of all users
-        self.unsent = unsent  # bytes of answers that are not sent, of each user
-        self.places = places  # requests that wait, of all users
+        self.unsent = unsent  # bytes of unsent responses, of each user
+        self.places = places  # queued requests, of all users
         self.streams = streams  # watches, from arrival to end, of all users
         self.selectors = selectors  # bytes of long selectors of watches, of all users
 
@@ -66,19 +66,19 @@ class Ticket:
 
 
 class Queues:
-    """The requests of one kind (reading or mutating), from arrival until their answer is sent.
+    """The requests of one kind (read-only or mutating), from arrival until their response is sent.
 
     Invariants:
-    1. No more requests run than there are seats, no more wait than there are places, no more streams are open than
-       allowed. `selectors` holds exactly the bytes of the long selectors of those streams.
-    2. `bodies` holds exactly the bytes of running requests' bodies, and a start never lifts them above the limit.
-       `answers` holds exactly the bytes of unsent answers. A user whose unsent answers reach the limit starts nothing;
-       no other user is held up by them.
+    1. Running requests, queued requests and open streams do not exceed their limits. `selectors` holds exactly the
+    bytes of the long selectors of those streams.
+    2. `bodies` holds exactly the bytes of running requests' bodies, and a start never raises them above the limit.
+       `answers` holds exactly the bytes of unsent responses. A user whose unsent responses reach the limit starts no
+       request; other users are not affected.
     3. The requests of one user start in the order in which they arrived.
-    4. Users take turns: a user who has just started one comes after every other user who waits.
-    5. Nothing waits that could start: what is returned goes to those who wait in the same call. So a request that
-       arrives takes nothing from them.
-    6. A request that is gone holds nothing, whichever phase it left from.
+    4. Users take turns: a user that has just started a request comes after every other waiting user.
+    5. No request waits that could start: released capacity goes to queued requests in the same call. So an arriving
+       request takes nothing from them.
+    6. A request that has ended holds nothing, whatever its phase was.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -88,11 +88,11 @@ class Queues:
         self.places = Ledger(limits.places)
         self.streams = Ledger(limits.streams)
         self.selectors = Ledger(limits.selectors)
-        # Users in the order in which their next turn comes, each with its requests in order.
+        # Users in the order of their next turn, each with its requests in order.
         self.waiting: collections.OrderedDict[str, collections.OrderedDict[Ticket, None]] = collections.OrderedDict()
 
     def arrive(self, ticket: Ticket) -> bool:
-        """A request is there. Returns whether its fate is decided now: it runs or is refused. Else it waits."""
+        """A request arrives. Returns whether it is decided now: it runs or is rejected. Else it waits."""
         user = ticket.user
         if ticket.stream and not self._fits_stream(ticket):
             return self._refuse(ticket, Refusal.CONCURRENCY_LIMIT)
@@ -109,7 +109,7 @@ class Queues:
         return False
 
     def expire(self, ticket: Ticket) -> list[Ticket]:
-        """A request has waited long enough and is refused, unless it was decided already. Returns who starts now."""
+        """A request has waited too long and is rejected, unless already decided. Returns the requests that start."""
         if ticket.phase is not _QUEUED:
             return []
         self._leave_queue(ticket)
@@ -118,7 +118,7 @@ class Queues:
         return self._admit_next_of(ticket.user)
 
     def answer(self, ticket: Ticket, size: int, *, stream: bool) -> list[Ticket]:
-        """A running request has its answer: its seat and its body's bytes are free. Returns who starts now."""
+        """A request has its response: release its seat and its body's bytes. Returns the requests that start."""
         user = ticket.user
         self.seats.give(user, 1)
         if ticket.size:
@@ -131,7 +131,7 @@ class Queues:
         return self._admit() if self.waiting else []
 
     def leave(self, ticket: Ticket) -> list[Ticket]:
-        """A request ends: its answer is sent, its client hung up, or it failed. Returns who starts now.
+        """A request ends: its response is sent, its client disconnected, or it failed. Returns the requests that start.
 
         It may be called again.
         """
@@ -150,11 +150,11 @@ class Queues:
         ticket.phase = _GONE
         if not self.waiting:
             return []
-        # What waits behind a request that left the queue may ask for less. Nothing else is free.
+        # The request behind one that left the queue may need less. Nothing else was released.
         return self._admit() if phase is not _QUEUED else self._admit_next_of(ticket.user)
 
     def _admit(self) -> list[Ticket]:
-        """Start what can be started, one request of each user after another."""
+        """Start what can start, one request of each user after another."""
         started: list[Ticket] = []
         before = -1
         while before < len(started):
@@ -171,7 +171,7 @@ class Queues:
         return started
 
     def _admit_next_of(self, user: str) -> list[Ticket]:
-        """Start what can be started of one user, whose first request does not wait any more."""
+        """Start what can start of one user, after its first request left the queue."""
         started: list[Ticket] = []
         while user in self.waiting and self._may_start(ticket := next(iter(self.waiting[user]))):
             self._leave_queue(ticket)

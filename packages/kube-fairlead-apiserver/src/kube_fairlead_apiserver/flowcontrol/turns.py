@@ -1,9 +1,8 @@
 """Whose step runs in this pass of the event loop, and whose step waits. Pure: no clock, no event loop.
 
-The server answers on one event loop. A handler runs in *steps*: from its start, or from the end of what it waited for
-(a commit, a webhook), until it waits again or returns. What another user's request waits for is the rest of the pass
-that is under way. So the steps of one pass are bounded by the time that they take, and the user who has used least of
-that time comes first (start-time fair queuing).
+The server runs on one event loop. A handler runs in *steps*: from its start, or from the end of a wait (a commit, a
+webhook), until it waits again or returns. Another user's request waits for the rest of the current pass. So the steps
+of one pass are bounded by their time, and the user that has used the least time comes first (start-time fair queuing).
 """
 
 from __future__ import annotations
@@ -15,33 +14,35 @@ from typing import Generic, TypeVar
 
 __all__ = ["ALONE_SECONDS", "BESIDE_SECONDS", "PRESENT_SECONDS", "STEP_SECONDS", "Share", "Turns"]
 
-# The steps of one pass take about so long: while one user is there, and beside others.
+# The time of the steps of one pass: while one user is present, and while several are.
 ALONE_SECONDS = 0.02
 BESIDE_SECONDS = 0.00015
-# A user counts as present for so long after its last request.
+# A user counts as present for this long after its last request.
 PRESENT_SECONDS = 60.0
-# What belongs to a step and is not measured with it: reading and parsing the request, sending the answer.
+# The unmeasured cost of a step: reading and parsing the request, sending the response.
 STEP_SECONDS = 0.00006
-# Steps of users who have not had one in this pass, beyond its time.
+# Extra steps beyond the time of a pass, for users without a step in it.
 _BEYOND = 4
-_KNOWN_USERS = 256  # before those who are gone are forgotten
+_KNOWN_USERS = 256  # before absent users are dropped
 _SMOOTHING = 0.2
 
 S = TypeVar("S", bound=Hashable)
 
 
 class Share(Generic[S]):
-    """What one user has had, and its steps that wait, in order."""
+    """The time that one user has used, and its waiting steps, in order."""
 
     __slots__ = ("cost", "present_until", "queued", "served", "served_in", "waiting")
 
     def __init__(self, served: float) -> None:
-        self.served = served  # virtual time: seconds used since it came, counted from where the others were then
-        self.cost = STEP_SECONDS  # of its steps, lately
+        self.served = (
+            served  # virtual time: seconds used since it arrived, counted from the virtual time at its arrival
+        )
+        self.cost = STEP_SECONDS  # recent average of its steps
         self.present_until = 0.0  # in seconds of the clock
         self.served_in = -1  # the last pass in which a step of it ran
-        self.queued = False  # it stands in the order of users
-        # A thousand connections may be lost at once: each takes out its own step without looking at the others.
+        self.queued = False  # it is in the heap of users
+        # A thousand connections may close at once: each removes its own step without a search.
         self.waiting: collections.OrderedDict[S, None] = collections.OrderedDict()
 
 
@@ -49,19 +50,19 @@ class Turns(Generic[S]):
     """The order of steps.
 
     Invariants:
-    1. The steps of one user run in the order in which they asked.
-    2. A step that waits runs before the steps of users who have had more, whenever those asked. What a user has had is
-       known to within one step: of those under way it is what is set aside for them.
-    3. The steps that are chosen for one pass take about the slice together, and are one at least. What they will take
-       is set aside beforehand, by what the user's steps took lately.
-    4. A user who comes after a pause is served as if it had used as much as the one who has had least.
+    1. The steps of one user run in the order of their requests.
+    2. A waiting step runs before the steps of users that have used more time, whenever those arrived. The used time is
+       exact to within one step: a running step counts as the time set aside for it.
+    3. The steps of one pass take about the slice together, and there is at least one. Their time is set aside
+       beforehand, estimated from the user's recent steps.
+    4. A user that returns after a pause is treated as if it had used as much as the user that has used the least.
     5. While a step waits, `turn` chooses one: no step waits for ever.
     """
 
     def __init__(self) -> None:
-        self.waiting = 0  # steps, of all users
+        self.waiting = 0  # waiting steps, of all users
         self.shares: dict[Hashable, Share[S]] = {}
-        self._order: list[tuple[float, int, Share[S]]] = []  # a heap of the users who wait
+        self._order: list[tuple[float, int, Share[S]]] = []  # a heap of the waiting users
         self._pushed = 0
         self._virtual = 0.0
         self._spent = 0.0  # of this pass
@@ -83,7 +84,7 @@ class Turns(Generic[S]):
         return share
 
     def note_presence(self, share: Share[S], now: float, present_seconds: float = PRESENT_SECONDS) -> None:
-        """A user's request arrives, or an answer to one is still being sent."""
+        """A user's request arrives, or a response is still being sent."""
         share.present_until = now + present_seconds
         if share is not self._latest:
             if self._latest is not None:
@@ -93,7 +94,7 @@ class Turns(Generic[S]):
         self._slice = BESIDE_SECONDS if now < self._others_until else ALONE_SECONDS
 
     def take(self, share: Share[S]) -> float:
-        """What is set aside for a user's next step if it runs in this pass; 0 if it has to `wait`."""
+        """The time set aside for a user's next step if it runs in this pass; 0 if it has to `wait`."""
         if (self.waiting or self._spent >= self._slice) and not self._may_run(share):
             return 0.0
         if share.served < self._virtual and not share.queued:
@@ -126,12 +127,12 @@ class Turns(Generic[S]):
             self.waiting -= 1
 
     def ran(self, share: Share[S], seconds: float, set_aside: float) -> bool:
-        """A step has taken so long, for which so much had been set aside. Whether the pass's time is used up."""
+        """Charge a step: the time it took and the time set aside. Returns whether the pass's time is used up."""
         seconds += STEP_SECONDS
         self._spent += seconds - set_aside
         began = share.served
         share.served += seconds
-        # While steps wait, it is where the step began; when none does, all who come are equal.
+        # While steps wait, virtual time is where the step began; when none waits, all users are equal.
         self._virtual = max(self._virtual, began if self.waiting else share.served)
         share.served_in = self._pass
         share.cost += _SMOOTHING * (seconds - share.cost)
@@ -143,7 +144,7 @@ class Turns(Generic[S]):
         return self._spent >= self._slice
 
     def turn(self) -> list[tuple[S, float]]:
-        """Begin a pass. Returns the steps that run in it, in order, and what is set aside for each."""
+        """Begin a pass. Returns its steps in order, and the time set aside for each."""
         self._pass += 1
         self._spent = 0.0
         self._beyond = 0
@@ -154,7 +155,7 @@ class Turns(Generic[S]):
             share.queued = False
             if not share.waiting:
                 continue
-            # What it will have had when the steps that are chosen already have run.
+            # Its used time after the chosen steps have run.
             due = share.served + planned.get(share, 0.0)
             if due > entered and self._order and due > self._order[0][0]:
                 self._enter(share, due)
@@ -174,6 +175,6 @@ class Turns(Generic[S]):
             heapq.heappush(self._order, (share.served if due is None else due, self._pushed, share))
 
     def _forget(self, now: float) -> None:
-        """Drop the users who are gone. A user who comes back is served as one who comes for the first time."""
+        """Drop absent users. A user that returns is treated as a new one."""
         self.shares = {user: share for user, share in self.shares.items() if share.queued or share.present_until >= now}
         self._forget_at = max(_KNOWN_USERS, 2 * len(self.shares))

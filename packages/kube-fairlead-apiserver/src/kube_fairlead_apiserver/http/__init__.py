@@ -1,4 +1,4 @@
-"""HTTP as the API server sees it: requests and responses as values, and the ASGI seam that turns bytes into them.
+"""HTTP: requests and responses as values, the server that reads and writes them, and the ASGI interface.
 
-Nothing here knows Kubernetes kinds. Everything behind this package can be called without a socket.
+Nothing here knows Kubernetes kinds. All handlers can be called without a socket.
 """

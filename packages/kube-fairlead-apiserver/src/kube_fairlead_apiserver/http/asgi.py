@@ -1,4 +1,4 @@
-"""The ASGI seam: bytes in, a `Request`; a `Response`, bytes out."""
+"""The ASGI interface: from bytes to a `Request`, from a `Response` to bytes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class _HungUp(Exception):
 
 
 async def _stream(response: Response, receive: Receive, send: Send) -> None:
-    """Send pieces as they come, until they end or the client hangs up."""
+    """Send pieces as they come, until they end or the client disconnects."""
     assert not isinstance(response.body, bytes | list)  # noqa: S101 - the caller sent those
     pieces = response.body
     try:

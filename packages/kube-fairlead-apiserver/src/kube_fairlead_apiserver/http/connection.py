@@ -1,10 +1,8 @@
 """One client connection: HTTP/1.1 over a transport, parsed by llhttp, answered by one task.
 
-Written here rather than taken from a server framework because this is where most of a small request's time goes, and
-where a watch's life is decided (docs/decisions/http-server.md). `Flow` decides when to read and what to hold; this
-class reports to it what happens, and carries out what follows.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/server/secure_serving.go
+It is hand-written rather than taken from a framework, because most of a small request's time is spent here, and a
+watch's memory depends on it (docs/decisions/http-server.md). `Flow` decides when to read and what to hold; this class
+reports events to it and carries out its decisions.
 """
 
 from __future__ import annotations
@@ -31,44 +29,44 @@ __all__ = ["Connection"]
 
 # By `Wait`.
 _PATIENCE_SECONDS = (
-    float("inf"),  # the server's own turn
-    # As kube-apiserver's: so long may a request's head take, so long its body.
+    float("inf"),  # the server works
+    # As kube-apiserver: the time limits of a request's head and of its body.
     32.0,
     60.0,
-    # Longer than clients keep an idle connection, so that they hang up first.
+    # Longer than clients keep an idle connection, so that the client closes it first.
     300.0,
-    float("inf"),  # room: every response says how long itself
-    5.0,  # goodbye
+    float("inf"),  # room: every response has its own limit
+    5.0,  # the client closes the connection
 )
 _BODY, _ROOM, _NONE = Phase.BODY, Wait.ROOM, Answer.NONE
 _UNSENT_BYTES = 16 * 1024
-# The parser cannot be stopped between two requests, so it gets no more than this at once.
+# The parser cannot stop between two requests, so it gets at most this many bytes at once.
 _SLICE_BYTES = 4 * 1024
 _BODY_SLICE_BYTES = 64 * 1024
 
 
 class Connection(asyncio.Protocol):
-    """Receives requests and answers them one after another, in order."""
+    """Receives requests and responds to them in order, one at a time."""
 
     def __init__(self, shared: SharedState) -> None:
         self.ends_at = shared.now + _PATIENCE_SECONDS[Wait.HEAD]
         self._shared = shared
         self._flow = Flow()
         self._parser: Any = httptools.HttpRequestParser(self)
-        self._transport: Any = None  # uvloop's transports are of no class of asyncio's
+        self._transport: Any = None  # uvloop's transports derive from no asyncio class
         self._task: asyncio.Task[None] | None = None
         self._receiving = IncomingRequest()
-        self._refusal = b""  # why the head that was just parsed is none
+        self._refusal = b""  # the error of the head that was just parsed
         self._unparsed = b""
         self._waiting: collections.deque[IncomingRequest] = collections.deque()
         self._arrival: asyncio.Future[None] | None = None
         self._writer = ResponseWriter(GONE, _nothing)
         self._reading = True
-        self._wait = Wait.HEAD  # for which `ends_at` was set, and in which request
+        self._wait = Wait.HEAD  # the wait and the request that `ends_at` belongs to
         self._request_number = 0
-        self._stall_seconds = 0.0  # so long the client may read nothing of the present response
-        self._progress = 0  # how far the client had read when the deadline was set
-        self._commitment = commitment.Commitment()  # of the request that is being answered
+        self._stall_seconds = 0.0  # time that the client may read nothing of the current response
+        self._progress = 0  # what the client had read when the deadline was set
+        self._commitment = commitment.Commitment()  # of the current request
         self._waits_since = shared.now
         self._lost = False
         self._lane = Lane(shared.pace, self._go_on)
@@ -79,12 +77,12 @@ class Connection(asyncio.Protocol):
     # ---- the transport's side
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A client is there, its TLS handshake done."""
+        """A client is connected, after its TLS handshake."""
         self._transport = transport
         if self._shared.stopping:
-            self._transport.abort()  # it came before the listener was closed and is ready only now
+            self._transport.abort()  # it connected before the listener was closed
             return
-        # Over TLS half a megabyte would be kept for each watcher that does not read.
+        # The default over TLS would hold half a megabyte for each watcher that does not read.
         self._transport.set_write_buffer_limits(high=_UNSENT_BYTES)
         self._writer = ResponseWriter(transport, self._hurry, self._shared.pace)
         self._shared.connections.add(self)
@@ -99,10 +97,10 @@ class Connection(asyncio.Protocol):
         self._task = self._shared.tasks.start(self._serve(), name="connection")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone, and what it waited for need not be answered.
+        """The client disconnected; its pending requests need no response.
 
-        A request that has written is carried to its end: were it cut off between two writes, what it did would be half
-        done. Everything else ends now.
+        A request that has begun to write continues to its end, because a cut between two writes would leave its effect
+        incomplete. Every other request ends now.
         """
         del exc
         self._lost = True
@@ -120,7 +118,7 @@ class Connection(asyncio.Protocol):
         self._shared.forget(self)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Bytes were received."""
         if self._unparsed:
             self._unparsed += data
         elif not self._flow.deaf:
@@ -131,13 +129,13 @@ class Connection(asyncio.Protocol):
             return
         if not self._deferred_at:
             self._deferred_at = self._shared.now
-        # The rest of a body is not even decrypted. A request that begins is mostly here as a whole.
+        # The rest of a body is not even decrypted. A new request mostly arrives as a whole.
         if self._reading and (self._flow.phase is _BODY or len(self._unparsed) > AHEAD_BYTES):
             self._reading = False
             self._transport.pause_reading()
 
     def _go_on(self) -> None:
-        """It is the turn of what has come. The time until then was not the client's."""
+        """Process the received bytes at their turn. The waiting time does not count against the client."""
         self.ends_at += self._shared.now - self._deferred_at
         self._deferred_at = 0.0
         self._read_on()
@@ -156,13 +154,13 @@ class Connection(asyncio.Protocol):
         self._shared.held_more(self._writer.made_bytes)
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """The client reads again."""
         self._flow.held_back = False
         self._follow()
         self._writer.resume()
 
     def _hurry(self) -> None:
-        """What is sent should have ended by now; the client is not waited for as long as before."""
+        """The response should have ended; the client gets less time from now on."""
         if self._stall_seconds > _PATIENCE_SECONDS[Wait.GOODBYE]:
             self._stall_seconds = _PATIENCE_SECONDS[Wait.GOODBYE]
             self._set_deadline()
@@ -185,13 +183,13 @@ class Connection(asyncio.Protocol):
             self._receiving.headers.append((name.decode("latin-1").lower(), text))
 
     def on_headers_complete(self) -> None:
-        """The head is there: it can be answered, the body is read when it is asked for."""
+        """The head is complete: the handler can start, and the body is read on demand."""
         incoming = self._receiving
         version = self._parser.get_http_version()
         framing = headers.read_framing(version, incoming.headers)
         self._refusal = head.HEAD_TOO_LARGE if self._head_is_too_large(incoming) else framing.refusal
         if self._refusal or not is_well_formed(incoming.target):
-            raise ValueError("no request")  # the parser hands it on as an error of its own
+            raise ValueError("no request")  # the parser reports it as its own error
         incoming.in_body = True
         incoming.method = self._parser.get_method().decode("latin-1")
         incoming.keep_alive = self._parser.should_keep_alive()
@@ -202,7 +200,7 @@ class Connection(asyncio.Protocol):
         self._queue(incoming)
 
     def _head_is_too_large(self, incoming: IncomingRequest) -> bool:
-        # What came in one slice cannot be.
+        # A head in one slice cannot be too large.
         if not self._flow.head_bytes:
             return False
         size = len(incoming.target) + sum(len(name) + len(value) for name, value in incoming.headers)
@@ -220,7 +218,7 @@ class Connection(asyncio.Protocol):
         self._flow.chunk_began()
 
     def on_message_complete(self) -> None:
-        """The request is there as a whole."""
+        """The request is complete."""
         self._flow.body_ended()
         self._receiving.finish()
 
@@ -249,7 +247,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def _is_quiet(self) -> bool:
-        """Nothing is kept or paused, so a step of the server changes neither what is read nor the deadline."""
+        """Whether nothing is kept or paused: then a step of the server changes neither reading nor the deadline."""
         return self._reading and not self._unparsed and not self._flow.held_back
 
     def _parse(self) -> None:
@@ -274,18 +272,18 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            flow.broke(refused=False)  # it wants to speak something else from here on; it gets one more answer
+            flow.broke(refused=False)  # a request to upgrade the protocol; it gets one more response
             return
         except httptools.HttpParserError:
             self._refuse(self._refusal or head.BAD_REQUEST)
             return
         flow.slice_parsed(len(data))
         if flow.too_large:
-            # A head or a trailer that does not end: the parser keeps what it has of it.
+            # A head or a trailer without an end: the parser keeps it.
             self._refuse(head.HEAD_TOO_LARGE)
 
     def _set_deadline(self) -> None:
-        """Let the time begin that the client has for what the server now waits for."""
+        """Start the client's time limit for the current wait."""
         self._waits_since = self._shared.now
         if self._wait is _ROOM:
             self._progress = self._writer.read_progress()
@@ -294,9 +292,9 @@ class Connection(asyncio.Protocol):
             self.ends_at = self._shared.now + _PATIENCE_SECONDS[self._wait]
 
     def cut_overdue(self) -> bool:
-        """Hang up if the client takes too long. One that reads, however slowly, has its time anew."""
+        """Close the connection if the client takes too long. A client that reads, however slowly, gets a new limit."""
         if not self._reading and sockets.peer_has_closed(self._transport.get_extra_info("socket")):
-            self.abort()  # what lies in front of its farewell is not read before the answer has ended
+            self.abort()  # its close is not seen before the response has ended
             return True
         if self.ends_at >= self._shared.now or self._lane.deferred:
             return False
@@ -308,7 +306,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def held(self) -> Held | None:
-        """What is held for a client that does not read, and since when; None for one that does."""
+        """The bytes held for a client that does not read, and since when; None for one that reads."""
         if self._wait is not _ROOM:
             return None
         return self._writer.held(self._waits_since)
@@ -316,16 +314,16 @@ class Connection(asyncio.Protocol):
     # ---- answering
 
     def shut_down(self) -> None:
-        """Close now when nothing is being answered, else after the answer."""
+        """Close now when no request is in progress, else after its response."""
         if self._lane.deferred or self._arrival is None or self._waiting or self._task is None:
             return
         if not self._transport.get_write_buffer_size():
-            # Nothing is on its way. A client that only keeps the connection need not be waited for to say goodbye.
+            # Nothing is in flight. The server does not wait for the client to close an idle connection.
             self._transport.abort()
         self._task.cancel()
 
     def abort(self) -> None:
-        """Hang up without a word."""
+        """Abort the connection."""
         if self._transport is not None:
             reset_when_closed(self._transport)
             self._transport.abort()
@@ -336,7 +334,7 @@ class Connection(asyncio.Protocol):
             self._arrival.set_result(None)
 
     def _refuse(self, answer: bytes) -> None:
-        """What comes cannot be understood as a request: say so once everything before it is answered, and hang up."""
+        """The input is malformed: respond with an error after all earlier responses, and close."""
         if self._flow.ended:
             self._flow.broke(refused=False)
             return
@@ -404,7 +402,7 @@ class Connection(asyncio.Protocol):
         self._follow()
 
     def _begin_response(self, incoming: IncomingRequest, response: Response) -> bool:
-        """The handler is done; whether its response is the last one on this connection."""
+        """Begin the response; returns whether it is the last one on this connection."""
         self._stall_seconds = response.stall_seconds
         if not incoming.complete:
             incoming.drop()
@@ -431,12 +429,12 @@ class Connection(asyncio.Protocol):
             response.discard()
 
     def _close(self) -> None:
-        """End the connection. A client that still sends reads first why it was refused, if it does so in time."""
+        """End the connection. A client that still sends has some time to read the reason of the rejection."""
         self._flow.end()
         self._follow()
 
     def _forget(self) -> None:
-        """Let nothing lead back here any more: then all of it is freed at once, without the garbage collector."""
+        """Break reference cycles, so that everything is freed at once, without the garbage collector."""
         self._parser = None
         self._transport = GONE
         self._writer = ResponseWriter(GONE, _nothing)

@@ -1,7 +1,7 @@
-"""When a connection reads, what it holds and for what it waits: a machine without a socket.
+"""The state machine of a connection: when it reads, what it holds and what it waits for. Without a socket.
 
-The connection reports what happened, and carries out what follows: `parsing`, `reading` and `waits_for` are functions
-of the state, so no event can forget to resume what another one paused.
+The connection reports events and acts on the state: `parsing`, `reading` and `waits_for` are functions of the state, so
+no event can forget to resume what another one paused.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from kube_fairlead_apiserver.http.messages import MAX_BODY_BYTES
 __all__ = ["AHEAD_BYTES", "MAX_EXCESS_BYTES", "MAX_HEAD_BYTES", "Answer", "Flow", "InvariantBroken", "Phase", "Wait"]
 
 MAX_HEAD_BYTES = 64 * 1024
-# Bytes that are kept of what no handler has asked for yet.
+# Bytes that are kept before a handler requests them.
 AHEAD_BYTES = 64 * 1024
-# Chunk sizes, chunk extensions and trailers are no data. A body may carry so much of them beyond what its chunks need.
+# Chunk sizes, chunk extensions and trailers are no data. A body may have this many bytes of them beyond its needs.
 MAX_EXCESS_BYTES = 32 * 1024
 _EXCESS_BYTES_PER_CHUNK = 16
 
 
 class InvariantBroken(Exception):
-    """The machine is in a state that it must never be in."""
+    """The state machine is in an invalid state."""
 
 
 class Phase(enum.Enum):
-    """Where the request stands that is being received."""
+    """The phase of the request that is being received."""
 
     NEXT = "next"  # the last one is complete, none has begun
     HEAD = "head"
@@ -33,15 +33,15 @@ class Phase(enum.Enum):
 
 
 class Answer(enum.Enum):
-    """Where the answer stands."""
+    """The phase of the response."""
 
     NONE = "none"  # no handler runs
     HANDLING = "handling"  # a handler runs; it may ask for the body
-    RESPONDING = "responding"  # the response is on its way; the body is not needed any more
+    RESPONDING = "responding"  # the response is being sent; the body is not needed any more
 
 
 class Wait(enum.IntEnum):
-    """For what the server waits. Each has a deadline, except the server's own turn."""
+    """What the server waits for. Each has a deadline, except the server's own work."""
 
     SERVER = 0  # the client owes nothing
     HEAD = 1  # the client sends the head of a request
@@ -51,7 +51,7 @@ class Wait(enum.IntEnum):
     GOODBYE = 5  # the client reads the last answer and hangs up
 
 
-# An attribute of an enum is looked up in Python code, and these are needed several times for every request.
+# Attribute lookup of an enum is slow, and every request needs these several times.
 _HEAD, _BODY, _NEXT = Phase.HEAD, Phase.BODY, Phase.NEXT
 _NONE, _HANDLING, _RESPONDING = Answer
 _SERVER, _ROOM, _GOODBYE = Wait.SERVER, Wait.ROOM, Wait.GOODBYE
@@ -61,16 +61,16 @@ _FOR_HEAD, _FOR_BODY, _FOR_NEXT = Wait.HEAD, Wait.BODY, Wait.NEXT
 class Flow:
     """The state of one connection.
 
-    F1. A connection that owes no answer reads. Reading is paused only while a request is answered or waits for that,
-        so a step that the server will take resumes it: the handler asks for the body, or the response begins, or ends.
-    F2. A request that is complete pauses nothing by its size.
-    F3. Of a body that no handler has asked for, at most `AHEAD_BYTES` and one slice of the parser are held; of one that
-        a handler has asked for, at most `MAX_BODY_BYTES`; of one that is too large or not needed any more, nothing.
-    F4. While a complete request waits behind the one that is being answered, nothing is parsed. Bytes that are not
-        parsed are kept, at most `AHEAD_BYTES` and one read.
-    F5. What is read of a connection that has ended or cannot be understood is dropped. It never pauses.
-    F6. A deadline runs whenever the client owes something: the rest of a head or body, a next request, or room.
-    F7. Heads, and what a chunked body carries beside its data, are bounded in bytes.
+    F1. A connection without a request in progress reads. Reading pauses only while a request is in progress or queued,
+        so a later step of the server resumes it: the handler requests the body, or the response begins, or ends.
+    F2. A complete request pauses nothing by its size.
+    F3. Before a handler requests a body, at most `AHEAD_BYTES` and one slice of the parser are held; afterwards at most
+        `MAX_BODY_BYTES`. Of a body that is too large or not needed any more, nothing is held.
+    F4. While a complete request waits behind the current one, nothing is parsed. Unparsed bytes are kept, at most
+        `AHEAD_BYTES` and one read.
+    F5. Bytes of an ended or malformed connection are dropped. It never pauses.
+    F6. A deadline runs whenever the server waits for the client: the rest of a head or body, a next request, or room.
+    F7. Heads, and the overhead of a chunked body, are bounded in bytes.
     """
 
     __slots__ = (
@@ -94,20 +94,20 @@ class Flow:
     )
 
     def __init__(self) -> None:
-        self.phase = _HEAD  # a client connects in order to ask
+        self.phase = _HEAD  # a new connection waits for a request
         self.answer = Answer.NONE
-        self.waiting = 0  # requests whose head is complete and which no handler has
-        self.requests = 0  # heads that have begun, ever
+        self.waiting = 0  # requests with a complete head and no handler yet
+        self.requests = 0  # heads that have begun so far
         self.head_bytes = 0
         self.body_bytes = 0  # held of the request that is being received
         self.excess_bytes = 0
         self.unparsed_bytes = 0
-        self.wanted = False  # the handler asked for the body that is being received
+        self.wanted = False  # the handler requested the current body
         self.dropping = False  # the rest of that body is not kept
         self.held_back = False  # the client does not read
-        self.broken = False  # nothing that comes from now on can be a request
+        self.broken = False  # no further bytes can be a request
         self.refused = False  # because it was malformed or too large
-        self.ended = False  # the last answer has been given
+        self.ended = False  # the last response was sent
         self._crossed = False
         self._slice_data = 0
         self._chunk_allowance = 0
@@ -116,7 +116,7 @@ class Flow:
 
     @property
     def parsing(self) -> bool:
-        """Bytes go to the parser now; otherwise they are kept, or dropped (`deaf`)."""
+        """Whether bytes go to the parser now; otherwise they are kept, or dropped (`deaf`)."""
         if self.phase is not _BODY:
             return not (self.waiting or self.broken or self.ended)
         stuffed = self.body_bytes > AHEAD_BYTES and not self.wanted and not self.dropping
@@ -124,21 +124,21 @@ class Flow:
 
     @property
     def deaf(self) -> bool:
-        """What arrives is dropped. The rest of a body is still followed after the answer, to see where it ends."""
+        """Whether received bytes are dropped. The rest of a body is still parsed after the response."""
         return self.broken or (self.ended and self.phase is not _BODY)
 
     @property
     def reading(self) -> bool:
-        """Bytes are taken off the network."""
+        """Whether bytes are read from the network."""
         return self.outlook()[0]
 
     @property
     def waits_for(self) -> Wait:
-        """Whose turn it is."""
+        """What the server waits for."""
         return self.outlook()[1]
 
     def outlook(self) -> tuple[bool, Wait]:
-        """Whether bytes are taken off the network, and whose turn it is. Asked after every event, so in one go."""
+        """`reading` and `waits_for` in one call, because every event needs both."""
         parsing = self.parsing
         reading = parsing or self.unparsed_bytes < AHEAD_BYTES or self.deaf
         if self.ended:
@@ -148,7 +148,7 @@ class Flow:
         if not parsing:
             return reading, _SERVER
         if self.answer is _HANDLING:
-            # A second request is not due before the first is answered.
+            # A second request has no deadline before the response to the first.
             return reading, _FOR_BODY if self.phase is _BODY and not self.waiting else _SERVER
         if self.waiting:
             return reading, _FOR_BODY if self.phase is _BODY and self.waiting == 1 else _SERVER
@@ -156,24 +156,24 @@ class Flow:
 
     @property
     def idle(self) -> bool:
-        """Every request is answered, and none has begun."""
+        """Whether every request has its response, and none has begun."""
         return self.phase is _NEXT and self.answer is _NONE and not (self.waiting or self.broken or self.ended)
 
     @property
     def handling(self) -> int:
-        """Requests that a handler has: one or none."""
+        """Requests in progress: one or none."""
         return 0 if self.answer is Answer.NONE else 1
 
     @property
     def may_go_on(self) -> bool:
-        """Another request can be answered on this connection."""
+        """Whether this connection can serve another request."""
         return not self.ended and (self.waiting > 0 or not self.broken)
 
     @property
     def may_close(self) -> bool:
-        """The last answer is given to a client that sends nothing more.
+        """Whether the last response was sent, and the client sends nothing more.
 
-        Were the connection closed under one that still sends, it might never read why it was refused.
+        If the connection closed while the client still sends, the client might never read the reason of the rejection.
         """
         return self.ended and not self.refused and self.phase is not _BODY
 
@@ -215,10 +215,9 @@ class Flow:
         self._crossed = True
 
     def slice_parsed(self, size: int) -> None:
-        """The parser has gone through so many bytes; `too_large` says when it has gone through too many.
+        """The parser has consumed bytes; `too_large` is set when there are too many.
 
-        Of a slice in which a head or body began or ended, it is not known how much belongs to which, so it counts for
-        neither.
+        A slice in which a head or body begins or ends counts for neither, because the parser does not say where.
         """
         if self._crossed:
             self._crossed = False
@@ -230,11 +229,11 @@ class Flow:
 
     @property
     def too_large(self) -> bool:
-        """A head, or what a chunked body carries beside its data, has passed its bound."""
+        """Whether a head, or the overhead of a chunked body, exceeds its limit."""
         return self.head_bytes > MAX_HEAD_BYTES or self.excess_bytes > MAX_EXCESS_BYTES
 
     def broke(self, *, refused: bool) -> None:
-        """What comes cannot be understood any more; a refusal waits as one more request would."""
+        """The input is malformed; its error response is queued like a request."""
         self.broken = True
         self.refused = self.refused or refused
         self.waiting += refused
@@ -243,28 +242,28 @@ class Flow:
     # ---- what the server does
 
     def taken(self) -> None:
-        """A handler has the next request."""
+        """A handler starts the next request."""
         self.waiting -= 1
         self.answer = _HANDLING
 
     def body_wanted(self) -> None:
-        """The handler asks for the body of its request."""
+        """The handler requests the body."""
         if self.waiting == 0:
             self.wanted = True
 
     def response_began(self) -> None:
-        """The handler is done. If its body is still coming, the rest is not needed."""
+        """The handler has returned. The rest of an incomplete body is not needed."""
         self.answer = _RESPONDING
         if self.waiting == 0 and self.phase is _BODY:
             self.dropping = True
             self.body_bytes = 0
 
     def answered(self) -> None:
-        """The response is out."""
+        """The response was sent."""
         self.answer = Answer.NONE
 
     def end(self) -> None:
-        """No further request is answered."""
+        """Serve no further request."""
         self.ended = True
         self.answer = Answer.NONE
         self.waiting = 0

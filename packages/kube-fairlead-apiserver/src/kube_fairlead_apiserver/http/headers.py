@@ -1,7 +1,7 @@
-"""The headers of a request: which of several counts, and which of them make it no request at all.
+"""The headers of a request: which of duplicate headers counts, and which make the request malformed.
 
-As Go's HTTP server, before which clients are tested, but stricter where two readers could disagree on where a request
-ends. Such a request is refused rather than repaired: what follows it might be read as another client's.
+As Go's HTTP server, with which clients are tested, but stricter where two readers could disagree on where a request
+ends. Such a request is rejected: the bytes after it might be read as another client's request.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAMES = frozenset({"host", "content-length", "transfer-encoding", "expect", "up
 
 
 class Framing(msgspec.Struct, frozen=True):
-    """What the headers say of the message itself, or why it is refused."""
+    """The framing of the message by its headers, or the reason of its rejection."""
 
     declared_bytes: int = 0
     expects_continue: bool = False
@@ -30,7 +30,7 @@ class Framing(msgspec.Struct, frozen=True):
 
 
 def decode_value(value: bytes) -> str:
-    """A header's value. Go keeps the bytes and takes them for UTF-8; RFC 9110 once said ISO 8859-1."""
+    """A header's value. Go decodes it as UTF-8, although RFC 9110 once said ISO 8859-1."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -38,15 +38,15 @@ def decode_value(value: bytes) -> str:
 
 
 def first_values(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """One value per name, the first, also when it is empty: what `http.Header.Get` gives to kube-apiserver.
+    """One value per name, the first, also when it is empty: as Go's `http.Header.Get`.
 
-    A header that counts as a whole list is read from the list itself (`Request.header_list`).
+    Headers with several values are read from `Request.header_list`.
     """
     return dict(reversed(headers))
 
 
 def read_framing(version: str, headers: Sequence[tuple[str, str]]) -> Framing:
-    """The parser has refused lengths that are no number or come twice, and a length beside Transfer-Encoding."""
+    """The framing. The parser already rejects invalid and duplicate lengths, and a length beside Transfer-Encoding."""
     if version not in {"1.1", "1.0"}:
         return Framing(refusal=head.VERSION_NOT_SUPPORTED)
     hosts: list[str] = []
@@ -69,8 +69,8 @@ def read_framing(version: str, headers: Sequence[tuple[str, str]]) -> Framing:
         return Framing(refusal=head.BAD_REQUEST)
     if encoding and encoding != "chunked":
         return Framing(refusal=head.NOT_IMPLEMENTED)
-    # HTTP/1.0 knows no chunks, so a reader before this server may have passed them on as something else.
-    # A request for another protocol has no body: the parser would pass over it, and with it what a delete is bound to.
+    # HTTP/1.0 has no chunks, so a proxy before this server may have forwarded them as something else.
+    # An upgrade request has no body: the parser would skip it, and with it the preconditions of a delete.
     if (encoding and version == "1.0") or (upgrade and (declared or encoding)):
         return Framing(refusal=head.BAD_REQUEST)
     if expect not in {"", _CONTINUE}:

@@ -1,4 +1,4 @@
-"""A request on its way in: what has arrived of it, and waiting for the rest."""
+"""A request that is being received: what has arrived, and waiting for the rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_QUERY = Query({})
 
 
 class IncomingRequest:
-    """One request, whose body may still be coming. Filled by the connection, read by the handler."""
+    """One request, whose body may be incomplete. The connection fills it, the handler reads it."""
 
     __slots__ = (
         "_ask",
@@ -45,10 +45,10 @@ class IncomingRequest:
         self.chunks_understood = True
         self.expects_continue = False
         self.complete = False
-        self.failed = False  # the rest of the body will never be understood
+        self.failed = False  # the rest of the body is malformed
         self.too_large = False
-        self.refusal = refusal  # the answer to what is no request at all
-        # Most bodies come in one piece, which is kept as it is. Small pieces would cost many times what they hold.
+        self.refusal = refusal  # the error response to a malformed request
+        # Most bodies arrive in one piece, which is kept. Many small pieces would take many times their size.
         self._body: bytes | bytearray = b""
         self._news: asyncio.Future[None] | None = None
         self._ask: Callable[[], None] = _nothing
@@ -64,7 +64,7 @@ class IncomingRequest:
         self._body += piece
 
     def drop(self) -> None:
-        """The body is larger than anything may be: keep nothing of it."""
+        """The body is too large: keep nothing of it."""
         self.too_large = True
         self._body = b""
         self._tell()
@@ -75,16 +75,16 @@ class IncomingRequest:
         self._tell()
 
     def fail(self) -> None:
-        """The rest will never be understood."""
+        """The rest of the body is malformed."""
         self.failed = not self.complete
         self._tell()
 
     def begin(self, ask: Callable[[], None], want: Callable[[], None]) -> None:
-        """The handler is about to be called. ``ask`` sends 100 Continue, ``want`` has the rest of the body taken in."""
+        """Prepare the call of the handler. ``ask`` sends 100 Continue, ``want`` requests the rest of the body."""
         self._ask, self._want = ask, want
 
     def request(self, certificate: bytes | None, address: str) -> Request:
-        """The request for the handler, with what is known of the client."""
+        """The request for the handler, with the client's certificate and address."""
         target = path_and_query(self.target.decode("latin-1"))
         path, _, query = target.partition("?")
         return Request(
@@ -100,13 +100,13 @@ class IncomingRequest:
         )
 
     async def read(self) -> bytes:
-        """The whole body; 413 when it is larger than anything may be."""
+        """The whole body; 413 when it is too large."""
         while not (self.complete or self.failed or self.too_large):
             if self.expects_continue:
                 self.expects_continue = False
                 self._ask()
             self._news = asyncio.get_running_loop().create_future()
-            # This may take in what is already here, and with it complete the body.
+            # This may read bytes that have arrived, and so complete the body.
             self._want()
             await self._news
         if self.too_large:

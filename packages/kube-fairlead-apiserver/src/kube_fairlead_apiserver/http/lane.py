@@ -1,4 +1,4 @@
-"""The turns of one connection: when what it sends is read, and when the next piece of its answer is made."""
+"""The turns of one connection: when its bytes are read, and when the next piece of its response is made."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kube_fairlead_apiserver.http.pace import Pace
 
 __all__ = ["Lane", "Turn"]
 
-# What reading and decrypting cost beside the fixed cost of a step: an estimate, a gigabyte in a second.
+# The cost of reading and decrypting beside the fixed cost of a step: estimated as a gigabyte per second.
 _SECONDS_PER_BYTE = 1e-9
 
 
 class Turn:
-    """One thing that a connection does in turns of its user.
+    """One activity of a connection, in the turns of its user.
 
-    1. While `is_open` says no, ``go_on`` is yet to be called, once.
-    2. What is set aside for a turn is charged once: when it is used, or by the request that takes it over.
+    1. After `is_open` returned False, ``go_on`` is called once.
+    2. The time set aside for a turn is charged once: when it is used, or by the request that takes it over.
     """
 
     __slots__ = ("_go_on", "_lane", "_pace", "deferred", "known", "set_aside")
@@ -26,10 +26,10 @@ class Turn:
     def __init__(self, pace: Pace | None, go_on: Callable[[], None]) -> None:
         self._pace = pace
         self._go_on = go_on
-        self.set_aside = 0.0  # for what is done next, whose turn has come
-        self.known: Any = None  # the handler's name for the user; None: it is not known, or need not wait
+        self.set_aside = 0.0  # the time set aside for the current turn
+        self.known: Any = None  # the handler's key of the user; None: not known, or need not wait
         self.deferred = False  # it waits for its turn
-        self._lane: Any = None  # in which it waits, or has its turn: what is known may change meanwhile
+        self._lane: Any = None  # the lane of the current turn: `known` may change meanwhile
 
     def is_open(self) -> bool:
         """Whether it is the user's turn. Else ``go_on`` is called when it is."""
@@ -42,13 +42,13 @@ class Turn:
         return not self.deferred
 
     def use(self, seconds: float) -> None:
-        """The turn is used for what took so long, beside the fixed cost of a step."""
+        """Charge the turn with this time, beside the fixed cost of a step."""
         if self.set_aside and self._pace is not None:
             set_aside, self.set_aside = self.set_aside, 0.0
             self._pace.ran(self._lane, seconds, set_aside)
 
     def leave(self) -> None:
-        """There is nothing to be done any more."""
+        """Give up the turn: the activity has ended."""
         if self.deferred and self._pace is not None:
             self._pace.withdraw(self._lane, self._take)
         self.use(0.0)
@@ -61,12 +61,12 @@ class Turn:
 
 
 class Lane(Turn):
-    """The place of one connection among those of its user: when what it has sent is read.
+    """The lane of one connection: when its received bytes are read.
 
-    What comes is taken for a part of a request of the same user as the last one; the handler finds out whether it is.
-    While that user waits for its turn, it is kept as it came: parsing it is work, too. The first bytes of a connection
-    are read at once, and may be a whole request. If they are not, the rest is read in turns of the client's address,
-    until the handler says whose request it is.
+    Received bytes are assumed to belong to the same user as the last request; the handler finds out whether they do.
+    While that user waits for its turn, they are kept unparsed, because parsing is work, too. The first bytes of a
+    connection are read at once, and may be a whole request. If not, the rest is read in turns of the client's address,
+    until the handler identifies the user.
     """
 
     __slots__ = ("_address", "_request")
@@ -74,14 +74,14 @@ class Lane(Turn):
     def __init__(self, pace: Pace | None, go_on: Callable[[], None]) -> None:
         super().__init__(pace, go_on)
         self._address = ""
-        self._request: Request | None = None  # which a handler has
+        self._request: Request | None = None  # that a handler works on
 
     def open(self, address: str) -> None:
         """The connection begins."""
         self._address = address
 
     def was_read(self, size: int) -> None:
-        """So many bytes were read, with which no request begins."""
+        """Bytes were read that begin no request."""
         self.use(size * _SECONDS_PER_BYTE)
         if self._request is not None:
             self.known = self._request.lane
@@ -89,7 +89,7 @@ class Lane(Turn):
             self.known = self._pace.unidentified(self._address)
 
     def enter(self, request: Request) -> None:
-        """The request goes to the handler, with the turn in which its head was read."""
+        """Pass the request to the handler, with the turn in which its head was read."""
         request.lane, request.set_aside, self.set_aside = (
             self._lane if self.set_aside else self.known,
             self.set_aside,
@@ -99,12 +99,12 @@ class Lane(Turn):
         self._address = ""
 
     def leave(self) -> None:
-        """The connection is gone."""
+        """The connection is closed."""
         super().leave()
-        self._request = None  # it leads back to the connection
+        self._request = None  # it refers back to the connection
 
     def answered(self, request: Request) -> None:
-        """The handler has answered it."""
+        """The handler has returned its response."""
         self._request = None
         self.known = request.lane
 

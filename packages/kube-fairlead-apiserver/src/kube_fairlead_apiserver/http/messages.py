@@ -23,16 +23,16 @@ __all__ = [
 
 # As Kubernetes: no object, patch or set of options may be larger.
 MAX_BODY_BYTES = 3 << 20
-_MOST_DIGITS = 1000  # of a number, zeros in front included
+_MOST_DIGITS = 1000  # of a number, leading zeros included
 
-# A client that reads nothing of what it was sent for this long is gone.
+# A client that reads nothing of its response for this long is disconnected.
 STALL_SECONDS = 60.0
 
 _FALSE = frozenset({"0", "false"})
 
 
 class Query:
-    """The query string: every value of every key, first one wins where one is meant."""
+    """The query string: every value of every key; where one is needed, the first."""
 
     def __init__(self, values: Mapping[str, list[str]]) -> None:
         self._values = values
@@ -50,7 +50,7 @@ class Query:
         return name in self._values
 
     def flag(self, name: str) -> bool:
-        """A boolean as Kubernetes reads one in a query: what is there is true unless it says that it is not."""
+        """A boolean as Kubernetes reads it in a query: present means true, except for `false` and `0`."""
         return name in self._values and self.get(name).lower() not in _FALSE
 
     def integer(self, name: str) -> int | None:
@@ -69,7 +69,7 @@ class Query:
 
 
 class Request(msgspec.Struct, eq=False):
-    """What a client asks. Header names are lower case."""
+    """A request. Header names are lower case."""
 
     method: str
     path: str
@@ -78,18 +78,18 @@ class Request(msgspec.Struct, eq=False):
     read_body: Callable[[], Awaitable[bytes]]
     peer_certificate: bytes | None = None  # DER, already verified against the client CA
     client_address: str = ""
-    target: str = ""  # the path and query as they came
-    audit_id: str = ""  # under which the audit log and the client can find this request
-    audit_annotations: dict[str, str] = {}  # what admission leaves in that log
-    # Every header as it came, for those that may come several times.
+    target: str = ""  # the path and query as received
+    audit_id: str = ""  # identifies the request in the audit log and to the client
+    audit_annotations: dict[str, str] = {}  # annotations of admission for the audit log
+    # Every header as received, for headers with several values.
     header_list: Sequence[tuple[str, str]] = ()
-    # In which lane requests of this user wait for their turn, and what is set aside if this one has had its turn. The
-    # connection says what it knows; the handler replaces it.
+    # The lane in which requests of this user wait for their turn, and the time set aside if this one has its turn. The
+    # connection sets what it knows; the handler replaces it.
     lane: Any = None
     set_aside: float = 0.0
-    # Called when the caller is known by its credentials.
+    # Called when the caller is authenticated.
     on_identified: Callable[[], None] | None = None
-    # Lets code above (in-process clients, tests) speak as a user without credentials on the wire.
+    # The user of in-process clients and tests, which send no credentials.
     trusted_user: Any = None
 
     def header(self, name: str, default: str = "") -> str:
@@ -98,15 +98,15 @@ class Request(msgspec.Struct, eq=False):
 
 
 class Response(msgspec.Struct):
-    """What it gets. ``body`` is bytes, pieces to be sent one after another, or a stream."""
+    """A response. ``body`` is bytes, pieces to send in order, or a stream."""
 
     status: int = 200
     body: bytes | list[bytes] | Stream = b""
     content_type: str = "application/json"
     headers: list[tuple[str, str]] = []
-    # The connection is cut when the client has read nothing of the response for so long.
+    # The connection is cut when the client has read nothing of the response for this long.
     stall_seconds: float = STALL_SECONDS
-    # Called by the server when the answer is handed to the network, or when that has failed.
+    # Called when the response was written to the network, or when that has failed.
     on_sent: Callable[[], None] | None = None
 
     def discard(self) -> None:
@@ -115,7 +115,7 @@ class Response(msgspec.Struct):
             self.body.close()
 
     def sent(self) -> None:
-        """It needs no memory any more."""
+        """Release the memory of the response."""
         if self.on_sent is not None:
             self.on_sent()
 

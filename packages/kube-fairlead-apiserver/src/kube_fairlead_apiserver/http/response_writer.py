@@ -1,7 +1,7 @@
-"""The way out of one connection: what is written to it, and what happens while the client does not read.
+"""Writes responses to one connection, and bounds what is held while the client does not read.
 
-A body is handed to the transport in pieces, each when there is room for it. Until then it stays with its owner, where
-it is shared with others: what the transport has taken is encrypted, and belongs to this connection alone.
+A body is written to the transport in pieces, each when there is room for it. Until then the body is shared with other
+connections; bytes in the transport are encrypted and belong to this connection alone.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Stream, Text, Unse
 
 __all__ = ["GONE", "UNSENT_TOTAL_BYTES", "Held", "ResponseWriter", "chosen_to_cut", "reset_when_closed"]
 
-# What all clients together may leave unread here.
+# The unread bytes of all clients together.
 UNSENT_TOTAL_BYTES = 192 << 20
-# What a connection takes that waits for its client, besides what its transport says that it holds (measured, over TLS:
-# the transport below, the records that it was given, buffers of OpenSSL).
+# Memory of a connection that waits for its client, besides what its transport reports (measured, over TLS: the
+# transport below, its records, buffers of OpenSSL).
 _BELOW_BYTES = 112 * 1024
-# Close without waiting for the client to take what is left; the kernel would wait for a quarter of an hour.
+# Close without waiting for the client to read the rest; the kernel would wait for a quarter of an hour.
 _NO_LINGER = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
-_PIECES_AT_ONCE = 4  # of an answer that is there as a whole, before others have a turn
+_PIECES_AT_ONCE = 4  # of a complete response, before yielding to others
 _C = TypeVar("_C")
 
 
 class _Gone:
-    """Stands for the transport of a connection that is no more: it takes everything and does nothing."""
+    """The transport of a closed connection: accepts everything and does nothing."""
 
     def is_closing(self) -> bool:
         return True
@@ -60,15 +60,15 @@ GONE = _Gone()
 
 
 class Held(NamedTuple):
-    """What is held for a client that does not read."""
+    """The memory held for a client that does not read."""
 
     since: float
-    size: int  # bytes: what its transport has, and what was made for it alone
-    shared: bytes = b""  # a text that may be held for other clients too: it is counted once
+    size: int  # bytes: in its transport, and encoded for it alone
+    shared: bytes = b""  # a text that other clients may hold too: counted once
 
 
 def chosen_to_cut(held: Mapping[_C, Held], budget_bytes: int = UNSENT_TOTAL_BYTES) -> list[_C]:
-    """On whom to hang up, so that the rest is within the budget: those who have taken nothing for the longest time."""
+    """The connections to abort to get within the budget: those that have read nothing for the longest time."""
     holders = collections.Counter(id(one.shared) for one in held.values())
     shared = {id(one.shared): len(one.shared) for one in held.values()}
     total = sum(one.size + _BELOW_BYTES for one in held.values()) + sum(shared.values())
@@ -85,23 +85,23 @@ def chosen_to_cut(held: Mapping[_C, Held], budget_bytes: int = UNSENT_TOTAL_BYTE
 
 
 def reset_when_closed(transport: Any) -> None:
-    """Drop what the client has not taken, in the kernel too, and let the client see that at once."""
+    """Drop unread bytes, in the kernel too, and reset the connection at once."""
     connection = transport.get_extra_info("socket")
     if connection is not None:
-        with contextlib.suppress(OSError):  # it may be gone already
+        with contextlib.suppress(OSError):  # it may be closed already
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
 
 
 class ResponseWriter:
-    """Writes answers to a transport, as fast as the client takes them.
+    """Writes responses to a transport, as fast as the client reads them.
 
-    1. While the transport holds as much as it may, nothing is written but heads and ends of answers.
-    2. A stream is written to from wherever its news arrive: no task is woken for a piece. Only what a stream calls work
-       is done by the task that awaits `stream`.
-    3. `hurry` is called when a stream should end and the client does not read: the end cannot wait for it for long.
-    4. A body that cannot be completed ends with an aborted connection, so that no client takes it for whole.
-    5. What is sent to a user in `lane`, beyond what is short, is made and written in that user's turns. News of a
-       watch are not: they are few at a time.
+    1. While the transport is full, only heads and ends of responses are written.
+    2. The source of a change writes to the stream directly: no task is woken for a piece. Only the `work` of a stream
+       runs in the task that awaits `stream`.
+    3. `hurry` is called when a stream should end and the client does not read, to shorten the client's time limit.
+    4. A body that cannot be completed ends with an aborted connection, so that no client takes it as complete.
+    5. Long responses to a user in `lane` are encoded and written in that user's turns. Changes of a watch are not: they
+       are few at a time.
     """
 
     __slots__ = (
@@ -119,7 +119,7 @@ class ResponseWriter:
     )
 
     def __init__(self, transport: Any, hurry: Callable[[], None], pace: Pace | None = None) -> None:
-        self.lane: Any = None  # of the user whose request is answered; None: it need not wait
+        self.lane: Any = None  # of the request's user; None: it need not wait
         self._pace = pace
         self._turn: Turn | None = None
         self.held_back = False
@@ -132,19 +132,19 @@ class ResponseWriter:
         self._chunked = False
 
     def held(self, since: float) -> Held:
-        """What the client has not taken."""
+        """Bytes that the client has not read."""
         size = self._transport.get_write_buffer_size()
         holder = self._source or self._unsent
         return Held(since, size) if holder is None else Held(since, size + holder.own_bytes, holder.shared)
 
     @property
     def made_bytes(self) -> int:
-        """What is held besides what the transport has, and besides what is stored anyway."""
+        """Bytes held besides the transport's, and besides stored objects."""
         holder = self._source or self._unsent
         return 0 if holder is None else holder.own_bytes + len(holder.shared)
 
     def read_progress(self) -> int:
-        """A number that grows when the client reads. What is unsent shrinks late: buffers of megabytes lie between."""
+        """A number that grows when the client reads. The unsent bytes shrink late, because of buffers of megabytes."""
         taken = sockets.acknowledged_bytes(self._transport.get_extra_info("socket"))
         return -int(self._transport.get_write_buffer_size()) if taken is None else taken
 
@@ -164,7 +164,7 @@ class ResponseWriter:
             self._fill()
 
     async def send(self, top: bytes, body: Text) -> None:
-        """A whole answer. Returns when the transport has taken all of it and has room again."""
+        """Send a complete response. Returns when the transport has accepted all of it and has room again."""
         if isinstance(body, bytes) and len(body) <= PIECE_BYTES:
             self._transport.write(top + body)
         else:
@@ -179,7 +179,7 @@ class ResponseWriter:
         await self.drain()
 
     async def _write_pieces(self, unsent: Unsent) -> None:
-        # A transport that failed takes everything, and complains of each piece.
+        # A failed transport accepts everything, and logs each piece.
         for number in itertools.count(1):
             if self._transport.is_closing() or (piece := unsent.take(PIECE_BYTES)) is None:
                 return
@@ -198,7 +198,7 @@ class ResponseWriter:
             await self._room
 
     async def stream(self, source: Stream, *, chunked: bool) -> None:
-        """A body that is made while it is sent. Returns when it is over; hangs up when it broke off."""
+        """Send a stream. Returns at its end; aborts the connection when the stream broke off."""
         self._source, self._chunked = source, chunked
         if self.lane is not None and self._pace is not None:
             self._turn = Turn(self._pace, self._fill)
@@ -209,7 +209,7 @@ class ResponseWriter:
             while not await self._fill_until_done():
                 await self._in_turns(source.work())
         except Exception:
-            self._break_off()  # a client of HTTP/1.0 would take a connection that is closed for the end
+            self._break_off()  # a client of HTTP/1.0 takes a closed connection as the end
             raise
         finally:
             source.listen(None)
@@ -222,13 +222,13 @@ class ResponseWriter:
             self._transport.write(b"0\r\n\r\n")
 
     async def _fill_until_done(self) -> bool:
-        """Write until the stream is over, or needs work (False)."""
+        """Write until the end of the stream, or until it needs work (False)."""
         self._done = asyncio.get_running_loop().create_future()
         self._fill()
         return await self._done
 
     def _fill(self) -> None:
-        """Write what there is while there is room for it."""
+        """Write available pieces while there is room."""
         source, done = self._source, self._done
         if source is None or done is None or done.done() or self._transport.is_closing():
             return
@@ -248,7 +248,7 @@ class ResponseWriter:
             done.set_exception(error)
             return
         if source.broken:
-            self._break_off()  # which cancels the task that waits for the end
+            self._break_off()  # this cancels the task that waits for the end
         elif source.over:
             done.set_result(True)
         elif self.held_back:
@@ -283,5 +283,5 @@ def _chunk(piece: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(piece), piece)
 
 
-# The line of a change goes to all its watchers one after another.
+# The line of a change is sent to all its watchers one after another.
 _shared_chunk = functools.lru_cache(1)(_chunk)

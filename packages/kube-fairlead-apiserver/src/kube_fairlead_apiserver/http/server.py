@@ -1,4 +1,4 @@
-"""Serving requests over TLS: a listening socket, its connections, and how they end."""
+"""The HTTPS server: a listening socket, its connections, and its shutdown."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _GOODBYE_SECONDS = 5.0
 _NOT_TLS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
 _UNSENT_LIMIT: int | None = getattr(socket, "TCP_NOTSENT_LOWAT", None)
 _UNSENT_BYTES = 64 * 1024
-# How long requests in flight may take to finish once the server stops; and again so long what has begun to write, which
-# may wait for an admission webhook.
+# Time that requests in flight have to finish once the server stops; requests that have begun to write, and may wait
+# for an admission webhook, have it twice.
 _PATIENCE_SECONDS = 30
 
 
@@ -50,18 +50,18 @@ class HttpServer:
         self._clock = clock
         self._shared = SharedState(handler, pace)
         self._started = asyncio.Event()
-        self._most = 0  # connections at one time since memory was given back
+        self._most = 0  # the most connections since memory was last released
         self._last = 0  # connections a second ago
         self._trimmed_at = 0.0
 
     async def wait_started(self) -> None:
-        """Return once connections are answered."""
+        """Return once connections are accepted."""
         await self._started.wait()
 
     async def run(self, on_stop: Callable[[], None] = lambda: None) -> None:
-        """Serve until cancelled; then take no new connections and let requests in flight finish.
+        """Serve until cancelled; then accept no new connections and finish requests in flight.
 
-        ``on_stop`` is called when that begins: it ends what would never finish by itself.
+        ``on_stop`` is called at the begin of the shutdown: it ends watches, which never finish by themselves.
         """
         self._tick()
         try:
@@ -81,14 +81,14 @@ class HttpServer:
             try:
                 accepted, peer = await loop.sock_accept(self._listener)
             except OSError as error:
-                # The client may be gone already; or there are no file descriptors left, and that does not end at once.
+                # The client may have disconnected, or no file descriptor is left, which lasts for a while.
                 _log.warning("accepting a connection failed", error=str(error))
                 await self._clock.sleep(_RETRY_SECONDS)
                 continue
             self._shared.tasks.start(self._begin(accepted, peer[0] if peer else ""), name="unidentified")
 
     async def _begin(self, accepted: socket.socket, address: str) -> None:
-        """Let a connection begin when it may: its handshake, then its requests."""
+        """Begin a connection at its turn: its handshake, then its requests."""
         loop = asyncio.get_running_loop()
         may_begin: asyncio.Future[None] = loop.create_future()
         connection = Connection(self._shared)
@@ -117,7 +117,7 @@ class HttpServer:
             else:
                 await self._shake_hands(connection, accepted, self._context)
         except OSError:
-            accepted.close()  # the client hung up, or cannot speak TLS
+            accepted.close()  # the client disconnected, or does not speak TLS
         except BaseException:
             accepted.close()
             raise
@@ -127,7 +127,7 @@ class HttpServer:
 
     @staticmethod
     async def _shake_hands(connection: Connection, accepted: socket.socket, context: ssl.SSLContext) -> None:
-        # The event loop closes the socket of a handshake that fails, and an HTTP request is still to be answered.
+        # The event loop closes the socket of a failed handshake, and a plain HTTP request still gets a response.
         with accepted.dup() as spare:
             try:
                 await asyncio.get_running_loop().connect_accepted_socket(
@@ -144,7 +144,7 @@ class HttpServer:
                 raise
 
     async def _keep_time(self) -> None:
-        """One timer for all connections: the date they send, and the end of those that take too long."""
+        """One timer for all connections: the Date header, and the timeouts."""
         while True:
             await self._clock.sleep(1)
             self._tick()
@@ -153,10 +153,10 @@ class HttpServer:
             self._give_back_memory()
 
     def _give_back_memory(self) -> None:
-        """When a crowd has gone, so should its memory.
+        """Release memory after many connections have closed.
 
-        It takes milliseconds, in which no request is answered: few clients are not worth it, and a crowd that comes and
-        goes all the time must not bring it about each time.
+        It takes milliseconds, in which no request is served. So it is not done for few clients, and not again and again
+        for many clients that connect and disconnect all the time.
         """
         there = len(self._shared.connections)
         self._most = max(self._most, there)
@@ -173,9 +173,9 @@ class HttpServer:
         self._shared.date = f"date: {date}\r\n\r\n".encode("ascii")
 
     async def _finish(self) -> None:
-        """Close idle connections at once and the others with their answer; those that take too long are cut.
+        """Close idle connections at once and the others after their response; those that take too long are cut.
 
-        What has begun to write goes on even then: only after that may the storage behind be closed.
+        A request that has begun to write continues even then: the storage closes after it.
         """
         self._shared.stopping = True
         for connection in list(self._shared.connections):
@@ -197,7 +197,7 @@ class HttpServer:
 
 
 def listen(address: str, port: int, *, share: bool = False) -> socket.socket:
-    """A listening socket; port 0 takes a free one, ``share`` lets another process hold the same port for us."""
+    """A listening socket; port 0 selects a free one, ``share`` allows another process to reserve the same port."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -205,7 +205,7 @@ def listen(address: str, port: int, *, share: bool = False) -> socket.socket:
         if share:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         if _UNSENT_LIMIT is not None:
-            # Connections inherit it: the kernel, too, holds little for a client that does not read.
+            # Connections inherit it: the kernel, too, buffers little for a client that does not read.
             listener.setsockopt(socket.IPPROTO_TCP, _UNSENT_LIMIT, _UNSENT_BYTES)
         listener.bind((address, port))
         listener.listen(_BACKLOG)
@@ -217,7 +217,7 @@ def listen(address: str, port: int, *, share: bool = False) -> socket.socket:
 
 
 def tls_context(certificate: Path, key: Path, client_authorities: Iterable[Path]) -> ssl.SSLContext:
-    """TLS 1.2 or newer; a client may show a certificate of one of our CAs, and need not show any."""
+    """TLS 1.2 or newer, with an optional client certificate of one of the accepted CAs."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(certificate, key)

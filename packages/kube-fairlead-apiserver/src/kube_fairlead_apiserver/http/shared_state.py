@@ -1,4 +1,4 @@
-"""What all connections of a server share."""
+"""The state that all connections of a server share."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _log = logs.get_logger(__name__)
 
 
 class ManagedConnection(Protocol):
-    """A connection, as far as the server needs to know it."""
+    """A connection, as the server uses it."""
 
     @property
     def held(self) -> Held | None:
-        """What is held for a client that does not read, and since when; None for one that does."""
+        """The bytes held for a client that does not read, and since when; None for one that reads."""
         ...
 
     def cut_overdue(self) -> bool:
-        """Hang up if the client takes too long."""
+        """Close the connection if the client takes too long."""
         ...
 
     def shut_down(self) -> None:
-        """Close now when nothing is being answered, else after the answer."""
+        """Close now when no request is in progress, else after its response."""
         ...
 
     def abort(self) -> None:
-        """Hang up without a word."""
+        """Abort the connection."""
         ...
 
 
@@ -48,11 +48,11 @@ def _log_failure(failure: BaseException) -> None:
 
 
 class SharedState:
-    """What all connections of a server share."""
+    """The state that all connections of a server share."""
 
     def __init__(self, handler: Handler, pace: Pace | None = None) -> None:
         self.handler = handler
-        self.pace = pace  # None: everything has its turn at once
+        self.pace = pace  # None: no fair scheduling
         self.tasks = TaskSet("http", on_failure=_log_failure)
         self.connections: set[ManagedConnection] = set()
         self.arriving = UnidentifiedConnections()
@@ -60,25 +60,25 @@ class SharedState:
         self.empty = asyncio.Event()
         self.empty.set()
         self.stopping = False
-        self.now = 0.0  # to the second: enough to end what takes too long
+        self.now = 0.0  # updated once a second, which is enough for timeouts
         self.date = b""
-        self._unchecked_bytes = 0  # held since it was last looked whether that is too much
+        self._unchecked_bytes = 0  # held since the last check of the limit
 
     def forget(self, connection: ManagedConnection) -> None:
-        """A connection is gone, and what it asked for has ended."""
+        """Remove a closed connection whose requests have ended."""
         self.connections.discard(connection)
         self.known(connection)
         if not self.connections:
             self.empty.set()
 
     def known(self, connection: ManagedConnection) -> None:
-        """The user of a connection is known, or the connection is gone."""
+        """The user of a connection is identified, or the connection is closed."""
         unidentified = self.unidentified.pop(connection, None)
         if unidentified is not None:
             self.arriving.leave(unidentified, self.now)
 
     def cut_overdue(self) -> None:
-        """Hang up on those who take too long, not on too many at a time: the others wait meanwhile."""
+        """Close connections that take too long, a limited number at a time: other requests wait meanwhile."""
         cut = 0
         for connection in list(self.connections):
             cut += connection.cut_overdue()
@@ -87,14 +87,14 @@ class SharedState:
         self._cut_unread()
 
     def held_more(self, size: int) -> None:
-        """So many bytes more are held for a client that does not read. Much of that is not left for the next second."""
+        """Count bytes held for a client that does not read. Many of them trigger a check before the next second."""
         self._unchecked_bytes += size
         if self._unchecked_bytes > _UNCHECKED_BYTES:
             self._unchecked_bytes = 0
             asyncio.get_running_loop().call_soon(self._cut_unread)
 
     def _cut_unread(self) -> None:
-        """Hang up on those who have not read for the longest time, while too much is held for all of them."""
+        """Abort the connections that have not read for the longest time, while too much is held in total."""
         self._unchecked_bytes = 0
         held = {connection: found for connection in self.connections if (found := connection.held) is not None}
         for connection in chosen_to_cut(held):

@@ -1,4 +1,4 @@
-"""Bodies that are made while they are sent, in pieces, each only when there is room for it."""
+"""Streamed bodies: encoded while they are sent, in pieces, each when there is room for it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable
 
 __all__ = ["PIECE_BYTES", "Stream", "Text", "Unsent", "iterate", "size_of"]
 
-# What is worth one write, and one record of TLS. A client that stopped reading holds on to one of them.
+# The size of one write and one TLS record. A client that stopped reading holds one of them.
 PIECE_BYTES = 16 * 1024
 
-# A text, or its parts in order. A part may belong to others too, so it is not copied before it is sent.
+# A text, or its parts in order. Other readers may share a part, so it is not copied before it is sent.
 Text = bytes | tuple[bytes, ...]
 
 
@@ -24,7 +24,7 @@ def size_of(text: Text) -> int:
 class Unsent:
     """Texts that wait to be sent.
 
-    1. No piece is longer than what is asked for. A text is cut only if it is longer than that by itself.
+    1. No piece is longer than requested. A text is cut only if it is longer than that by itself.
     2. A part of a text is copied only into the piece that it is sent in.
     """
 
@@ -32,26 +32,26 @@ class Unsent:
 
     def __init__(self) -> None:
         self.size = 0  # bytes
-        self.own_bytes = 0  # what the texts take that are in no other reader's hands, whether begun or not
-        self.shared = b""  # a long part that other readers may have, too
+        self.own_bytes = 0  # bytes of texts that no other reader shares, begun or not
+        self.shared = b""  # a long part that other readers may share
         self._texts: collections.deque[tuple[Text, int]] = collections.deque()
-        self._rest: list[memoryview] = []  # of a long text whose beginning was sent, the last part first
-        self._begun_own = 0  # the bytes of its own of that text, all of which are kept until it is sent
+        self._rest: list[memoryview] = []  # the unsent parts of a long text, the last part first
+        self._begun_own = 0  # the unshared bytes of that text, kept until it is sent
 
     @property
     def begun(self) -> bool:
-        """The text that is next is not whole any more."""
+        """Whether the beginning of the next text was sent."""
         return bool(self._rest)
 
     def add(self, text: Text, *, own_bytes: int = 0, shared: bytes = b"") -> None:
-        """Put a text behind the others."""
+        """Append a text."""
         self._texts.append((text, own_bytes))
         self.size += size_of(text)
         self.own_bytes += own_bytes
         self.shared = shared or self.shared
 
     def clear(self) -> None:
-        """Hold on to nothing."""
+        """Release everything."""
         self._texts.clear()
         self._rest.clear()
         self.size = self.own_bytes = self._begun_own = 0
@@ -101,10 +101,10 @@ class Unsent:
 class Stream(abc.ABC):
     """A body in pieces.
 
-    1. `next_piece` is asked only when there is room for what it returns. It takes little time.
+    1. `next_piece` is called only when there is room for its result. It takes little time.
     2. While it returns None and the stream is not `over`, its sender awaits `work` if the stream `needs_work`, and else
        waits for the call that `listen` asks for.
-    3. `close` is called in the end, whatever happened, and lets go of everything.
+    3. `close` is called at the end in every case, and releases everything.
     """
 
     def __init__(self) -> None:
@@ -114,31 +114,31 @@ class Stream(abc.ABC):
     @property
     @abc.abstractmethod
     def over(self) -> bool:
-        """Nothing more will come."""
+        """Whether the stream has ended."""
 
     @property
     def ending(self) -> bool:
-        """Little more will come: a client that does not read is not waited for."""
+        """Whether the stream is about to end: the server no longer waits for a client that does not read."""
         return False
 
     @property
     def broken(self) -> bool:
-        """Not all of it can be sent: the client must not take it for whole."""
+        """Whether the stream is incomplete: the client must not take it as complete."""
         return False
 
     @property
     def needs_work(self) -> bool:
-        """What comes next is too costly to be made between two writes."""
+        """Whether the next piece is too costly to encode between two writes."""
         return False
 
     @property
     def paced(self) -> bool:
-        """The next piece waits for its reader's turn: it is one of many that are there, and not news."""
+        """Whether the next piece waits for its user's turn: it is one of many available, and not a new change."""
         return True
 
     @property
     def own_bytes(self) -> int:
-        """What is held for this stream alone."""
+        """Bytes held for this stream alone."""
         return 0
 
     @property
@@ -147,7 +147,7 @@ class Stream(abc.ABC):
         return b""
 
     def only_piece(self) -> bytes | None:
-        """A piece with which all is sent that there is now, if that can be said at little cost. The stream goes on."""
+        """A piece that holds everything available now, if that is known at little cost. The stream continues."""
         return None
 
     @abc.abstractmethod
@@ -159,11 +159,11 @@ class Stream(abc.ABC):
         """Call this when there may be another piece, or the end."""
 
     def mute(self, *, muted: bool) -> None:
-        """While it is muted there is no room: its listener need not be called for news, only for the end."""
+        """While muted, there is no room: the listener is called only at the end."""
         del muted
 
     async def work(self) -> None:
-        """Make some of what comes next, and let others have a turn."""
+        """Encode some of the next pieces, and yield to other requests."""
         await asyncio.sleep(0)
 
     def when_closed(self, call: Callable[[], None]) -> None:
@@ -171,7 +171,7 @@ class Stream(abc.ABC):
         self._when_closed.append(call)
 
     def close(self) -> None:
-        """It is sent, or will not be read any more. May be called again."""
+        """Close the stream after its end or a failure. May be called again."""
         if not self._closed:
             self._closed = True
             self._let_go()
@@ -180,11 +180,11 @@ class Stream(abc.ABC):
 
     @abc.abstractmethod
     def _let_go(self) -> None:
-        """Hold on to nothing."""
+        """Release everything."""
 
 
 async def iterate(stream: Stream) -> AsyncIterator[bytes]:
-    """The pieces one after another, for those who wait by awaiting."""
+    """The pieces as an asynchronous iterator."""
     news = asyncio.Event()
     stream.listen(news.set)
     try:

@@ -11,7 +11,7 @@ _BAD_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 def is_well_formed(target: bytes) -> bool:
-    """Whether every escape in the path is one. Guessing at the others would make two paths of one."""
+    """Whether every escape in the path is valid. Accepting others would make two paths equal."""
     if target.startswith(b"*") and target != b"*":
         return False
     return b"%" not in target or _BAD_ESCAPE.search(target.partition(b"?")[0]) is None
@@ -25,14 +25,14 @@ def decode_path(path: str) -> str:
 
 
 def path_and_query(target: str) -> str:
-    """The path and query of a request target: an absolute one, as a proxy is sent, without its scheme and host."""
+    """The path and query of a request target; the scheme and host of an absolute one are dropped."""
     if target.startswith("/") or target == "*":
         return target
     return "/" + target.partition("://")[2].partition("/")[2]
 
 
 def read_query(query: str) -> dict[str, list[str]]:
-    """Every value of every key. A pair with a semicolon or a bad escape in it is passed over."""
+    """Every value of every key. A pair with a semicolon or an invalid escape is ignored."""
     if ";" in query or "%" in query:
         pairs = query.split("&")
         query = "&".join(pair for pair in pairs if ";" not in pair and not _BAD_ESCAPE.search(pair.encode("latin-1")))

@@ -1,8 +1,4 @@
-"""Create: from an object in hand to a durable one.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
-    k8s.io/apiserver@v0.36.4/pkg/registry/rest/create.go
-"""
+"""Create: from a new object to a durable one."""
 
 from __future__ import annotations
 
@@ -19,16 +15,16 @@ from kube_fairlead_apiserver.storage.store import WriteConflict
 
 __all__ = ["create", "create_own"]
 
-# How often a generated name that is taken already is drawn again.
+# Attempts to generate a name that is not taken.
 _NAME_ATTEMPTS = 8
 
 
 async def create(
     core: Core, resource: Resource, obj: Json, *, namespace: str, options: WriteOptions, tracked: bool = False
 ) -> Outcome:
-    """Store a new object. A generated name that happens to be taken is drawn again.
+    """Store a new object. A generated name that is taken is generated again.
 
-    ``tracked``: the object's managedFields are right already (server-side apply).
+    ``tracked``: the object's managedFields are already set (server-side apply).
     """
     named = obj.get("metadata") or {}
     if not named.get("generateName"):
@@ -46,9 +42,9 @@ async def create(
 
 
 async def create_own(core: Core, resource: Resource, obj: Json, *, options: WriteOptions) -> Outcome:
-    """Store a new object of the server's own making: what has been judged once needs no judging at every first start.
+    """Store a constant object of the server: it needs no check at every first start.
 
-    Neither admitted nor validated, which is for constants of this program only.
+    Without admission and validation, so only for constants of this program.
     """
     namespace = obj["metadata"].get("namespace", "")
     metadata.begin_create(core, resource, obj, namespace)
@@ -75,7 +71,7 @@ def _prepare(core: Core, resource: Resource, obj: Json, options: WriteOptions, *
     resource.strategy.prepare_create(obj)
     resource.strategy.default(obj)
     if not tracked:
-        # Before admission: no manager owns what that adds.
+        # Before admission: no manager owns the fields that admission adds.
         field_ownership.track(core, resource, None, obj, options, "")
 
 

@@ -151,7 +151,7 @@ async def _mark(
 
 
 def check_preconditions(resource: Resource, obj: Json, request: DeleteRequest) -> None:
-    """Conflict unless this is the object, and the state of it, that the client means."""
+    """Raise Conflict unless uid and resourceVersion match the preconditions."""
     metadata = obj["metadata"]
     name = metadata["name"]
     about = GroupResource(resource.group, resource.kind)

@@ -24,7 +24,7 @@ _SPEC: Json = {"f:spec": {}}
 
 
 def track(core: Core, resource: Resource, old: Json | None, obj: Json, options: WriteOptions, subresource: str) -> None:
-    """Record in managedFields what this write changed, and who changed it."""
+    """Record the changed fields and their manager in managedFields."""
     managed = track_update(
         resource.schema(),
         old,
@@ -43,7 +43,7 @@ def track(core: Core, resource: Resource, old: Json | None, obj: Json, options: 
 
 
 def managed_fields(obj: Json) -> Any:
-    """The entries as they are, to be kept until admission has seen the object."""
+    """The current entries, to restore after admission."""
     return (obj.get("metadata") or {}).get("managedFields")
 
 
@@ -85,7 +85,7 @@ def _apply(
     subresource: str,
 ) -> Json:
     from kube_fairlead_apiserver.patch.apply.server_side_apply import (
-        apply,  # the server itself applies nothing: it starts without
+        apply,  # imported here: the server itself never applies
     )
 
     obj, _ = apply(
@@ -102,7 +102,7 @@ def _apply(
         versions=_versions(core, resource),
     )
     if not resource.is_custom:
-        # A field with an empty value is owned by who applied it, though the type has no place for it.
+        # The applier owns a field with an empty value, although the decoded type drops it.
         try:
             conform(resource.schema(), obj, current)
         except Unfit as error:
@@ -117,7 +117,7 @@ def _reset_fields(resource: Resource, subresource: str) -> Json | None:
 
 
 def _versions(core: Core, resource: Resource) -> dict[str, Version] | None:
-    """The versions that a kind is served in: a manager's entry is in the one it wrote in."""
+    """The served versions of a kind: a manager's entry is in the version of its write."""
     if resource.is_custom:
         others = core.catalog.versions(resource.group, resource.plural)
         return {served.api_version: Version(served.schema()) for served in others}

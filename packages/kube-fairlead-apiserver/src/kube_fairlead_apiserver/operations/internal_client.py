@@ -28,7 +28,7 @@ class InternalClient:
         self._manager = manager
 
     def options(self, *, dry_run: bool = False, for_deletion: bool = False) -> WriteOptions:
-        """How the server writes."""
+        """The options of the server's own writes."""
         return WriteOptions(user=SYSTEM, field_manager=self._manager, dry_run=dry_run, for_deletion=for_deletion)
 
     def resource(self, group: str, version: str, plural: str) -> Resource:
@@ -44,7 +44,7 @@ class InternalClient:
         return None if entry is None else resource.decode(entry)
 
     def newest(self, resource: Resource, namespace: str, name: str) -> Json | None:
-        """One object, including a write that is not durable yet: what the next write builds on."""
+        """One object, including a pending write: the state that the next write builds on."""
         entry = self._core.store.newest(resource.table, resource.key(namespace, name))
         return None if entry is None else resource.decode(entry)
 
@@ -72,7 +72,7 @@ class InternalClient:
         dry_run: bool = False,
         for_deletion: bool = False,
     ) -> Outcome:
-        """Change an object in place, again if another writer was faster; raises what ``mutate`` raises."""
+        """Change an object in place, with retries after conflicts; raises what ``mutate`` raises."""
 
         async def mutation(current: Json) -> Json:
             mutate(current)

@@ -1,12 +1,4 @@
-"""The metadata that the server owns: what it fills in on create, and what an update may not touch.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/rest/meta.go,
-    k8s.io/apiserver@v0.36.4/pkg/registry/rest/create.go,
-    k8s.io/apiserver@v0.36.4/pkg/registry/rest/update.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/names/generate.go,
-    k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/errors.go
-"""
+"""The metadata that the server owns: set on create, immutable on update."""
 
 from __future__ import annotations
 
@@ -22,13 +14,13 @@ __all__ = ["begin_create", "begin_update", "check_namespace", "drop_empty", "nam
 
 
 _GENERATED_BASE_MAX = 58  # 63 less the five random characters
-# What only the server writes; an update that leaves them out keeps them, one that changes them is refused by
-# validation.
+# Fields that only the server writes. An update without them keeps them; validation rejects an update that changes
+# them.
 _SERVER_OWNED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generateName")
 
 
 def require_metadata(obj: Json) -> Json:
-    """The object's metadata, made if it is absent."""
+    """The object's metadata, created if it is absent."""
     metadata = obj.get("metadata")
     if metadata is None:
         metadata = obj["metadata"] = {}
@@ -38,9 +30,9 @@ def require_metadata(obj: Json) -> Json:
 
 
 def drop_empty(metadata: Json) -> None:
-    """Empty lists and maps say the same as none at all, and Kubernetes stores none.
+    """Remove empty lists and maps: they mean the same as absent ones, and Kubernetes stores none.
 
-    An entry without content in managedFields is a client's way to ask that tracking starts over.
+    A client resets the tracking by an empty entry in managedFields.
     """
     for field in ("labels", "annotations", "finalizers", "ownerReferences", "generateName"):
         if field in metadata and not metadata[field]:
@@ -48,12 +40,12 @@ def drop_empty(metadata: Json) -> None:
 
 
 def begin_create(core: Core, resource: Resource, obj: Json, namespace: str) -> None:
-    """Fill in what the server decides about a new object."""
+    """Set the server's fields of a new object."""
     metadata = require_metadata(obj)
     drop_empty(metadata)
     check_namespace(resource, metadata, namespace)
     if metadata.get("resourceVersion"):
-        # kube-apiserver calls it its own fault (500); nothing that a client says should be.
+        # kube-apiserver answers 500; a client's mistake should not be an internal error.
         raise errors.BadRequest("resourceVersion should not be set on objects to be created")
     for field in ("resourceVersion", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(field, None)
@@ -73,7 +65,7 @@ def name_from(core: Core, base: str) -> str:
 
 
 def check_namespace(resource: Resource, metadata: Json, namespace: str) -> None:
-    """The object's namespace is the request's, or it has none to have."""
+    """Set the object's namespace to the request's, or check that it has none."""
     if not resource.namespaced:
         if metadata.get("namespace"):
             metadata.pop("namespace")
@@ -85,7 +77,7 @@ def check_namespace(resource: Resource, metadata: Json, namespace: str) -> None:
 
 
 def begin_update(resource: Resource, obj: Json, old: Json, namespace: str, *, replaces: bool) -> None:
-    """Carry over what only the server writes, and check that the update is about the object it names.
+    """Keep the fields that only the server writes, and check that the update names the same object.
 
     ``replaces``: the object came from the client as a whole (PUT), so a uid in it is a precondition, and of some kinds
     it must say which version it is made from.
@@ -97,7 +89,7 @@ def begin_update(resource: Resource, obj: Json, old: Json, namespace: str, *, re
     asked = metadata.get("resourceVersion")
     if replaces and not asked and not resource.strategy.allow_unconditional_update:
         problem = FieldError.invalid(FieldPath("metadata", "resourceVersion"), 0, "must be specified for an update")
-        # The resource, not the kind: so says Kubernetes.
+        # The resource, not the kind, as in Kubernetes.
         raise errors.invalid(GroupKind(resource.group, resource.plural), was["name"], [problem])
     if asked and asked != was["resourceVersion"]:
         raise errors.conflict(

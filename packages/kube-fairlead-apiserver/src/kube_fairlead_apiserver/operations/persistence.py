@@ -1,7 +1,4 @@
-"""The last step of a write: from an object in hand to bytes, labels and fields in the store.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/rest.go
-"""
+"""The last step of a write: from an object to bytes, labels and fields in the store."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ from kube_fairlead_apiserver.storage.records import Entry
 
 __all__ = ["index", "put"]
 
-# What etcd takes: a request of 1.5 MiB, of which some is not the object.
+# etcd's limit: a request of 1.5 MiB, a part of which is not the object.
 _MOST_BYTES = 1_572_864 - 256
-# kube-apiserver stores built-in kinds as protobuf, which is shorter. What it takes must be taken here.
+# kube-apiserver stores built-in kinds as protobuf, which is shorter. What it accepts must be accepted here.
 _MOST_BUILTIN_BYTES = 2 << 20
 _NO_LABELS: Mapping[str, str] = {}
 
@@ -46,14 +43,14 @@ async def put(
     ``for_deletion``: a deletion follows from it, of this object or another.
     """
     labels, fields, tail = await core.offload.run(_encoded, resource, obj)
-    # What is being deleted must get there on a full disk too: its finalizers go, its grace period ends.
+    # An object that is being deleted can be written on a full disk too: its finalizers are removed.
     terminating = "deletionTimestamp" in obj["metadata"]
     most = _MOST_BYTES if resource.is_custom else _MOST_BUILTIN_BYTES
     before = core.store.newest(resource.table, key)
     if terminating and before is not None:
         most = max(most + SLACK_BYTES, len(before.tail) + len(key))
     if len(tail) + len(key) > most:
-        # As kube-apiserver passes on what etcd says: without a reason.
+        # As kube-apiserver forwards etcd's error: without a reason.
         raise errors.ApiError("etcdserver: request is too large")
     entry = await core.store.put(
         resource.table,

@@ -19,22 +19,22 @@ _POLICIES = ("Foreground", "Background", "Orphan", "nil")
 
 
 class DeleteRequest(msgspec.Struct, frozen=True):
-    """DeleteOptions, read and checked."""
+    """DeleteOptions, decoded and validated."""
 
     grace_seconds: int | None = None
     uid: str | None = None
     resource_version: str | None = None
-    propagation: str | None = None  # None: nothing was said
+    propagation: str | None = None  # None: not specified
     dry_run: bool = False
     wire: dict[str, Any] = {}
-    # The long deprecated orphanDependents=false asks for the status code of an unfinished deletion.
+    # The deprecated orphanDependents=false requests the status code of an unfinished deletion.
     wants_accepted: bool = False
     # One of a collection: admission sees no name, as in Kubernetes.
     of_collection: bool = False
 
 
 def read_delete_options(wire: dict[str, Any]) -> DeleteRequest:
-    """Check a DeleteOptions object; what is wrong with it is a 422 that names the field."""
+    """Validate DeleteOptions; an error is a 422 that names the field."""
     problems: list[FieldError] = []
     preconditions = wire.get("preconditions") or {}
     if not isinstance(preconditions, dict) or not all(isinstance(v, str | None) for v in preconditions.values()):
@@ -73,7 +73,7 @@ def read_delete_options(wire: dict[str, Any]) -> DeleteRequest:
 
 
 def finalizers_for(existing: Sequence[str], propagation: str | None, default: str) -> list[str]:
-    """The finalizers after a delete with this policy. What is there already speaks when the request is silent."""
+    """The finalizers after a delete with this policy. Without a policy the existing finalizers decide."""
     if propagation is None:
         if ORPHAN in existing:
             propagation = "Orphan"

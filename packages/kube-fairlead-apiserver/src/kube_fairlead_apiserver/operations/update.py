@@ -1,10 +1,4 @@
-"""Update: replace, patch and apply all end here, as one change of one object that is tried until it fits.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
-    k8s.io/apiserver@v0.36.4/pkg/registry/rest/update.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/etcd3/store.go,
-    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/rest.go
-"""
+"""Update: replace, patch and apply end here, as one change of one object that is retried after conflicts."""
 
 from __future__ import annotations
 
@@ -26,18 +20,18 @@ from kube_fairlead_apiserver.storage.store import WriteConflict
 
 __all__ = ["Mutation", "View", "became_durable", "confirm", "remove", "settled", "update"]
 
-# Given the object as it is now (its own copy), the object as it shall be. Called again after a conflict.
+# From a copy of the current object to the changed object. Called again after a conflict.
 Mutation = Callable[[Json], Awaitable[Json]]
 
 _ATTEMPTS = 16
 
 
 class View(msgspec.Struct, frozen=True):
-    """What admission is shown instead of the object itself, where a subresource has a kind of its own (Scale)."""
+    """The object that admission sees when a subresource has its own kind (Scale)."""
 
     kind: tuple[str, str, str]
     show: Callable[[Json], Json]
-    # Carry what admission changed in the view over to the object.
+    # Copies the changes of admission from the view to the object.
     take: Callable[[Json, Json], None]
     operation: str = "UPDATE"  # or CREATE, for what is posted to an object (Binding)
 
@@ -148,7 +142,7 @@ def _begin(
 ) -> None:
     _prepare(core, resource, obj, old, subresource)
     if not tracked:
-        # Before admission: no manager owns what that changes.
+        # Before admission: no manager owns the fields that admission changes.
         field_ownership.track(core, resource, old, obj, options, subresource)
 
 
@@ -166,7 +160,7 @@ def _show(operation: Operation, view: View, obj: Json, old: Json) -> None:
 
 
 def _prepare(core: Core, resource: Resource, obj: Json, old: Json, subresource: str) -> None:
-    """What the kind's rules make of a change. May be done again when the object has changed since."""
+    """Apply the kind's strategy to a change. Repeated when the object has changed since."""
     strategy = resource.strategy
     if subresource == "status":
         strategy.prepare_status_update(obj, old)
@@ -198,7 +192,7 @@ async def _commit(core: Core, resource: Resource, entry: Entry, obj: Json, old: 
 
 
 async def settled(core: Core, resource: Resource, namespace: str, name: str) -> Entry:
-    """The durable state of an object that seems to be gone: a deletion that is not durable yet may still fail."""
+    """The durable state of an object that seems to be deleted: a pending deletion may still fail."""
     key = resource.key(namespace, name)
     await core.store.settle(resource.table, key)
     entry = core.store.newest(resource.table, key)
@@ -211,7 +205,7 @@ async def became_durable(core: Core, resource: Resource, entry: Entry) -> bool:
     """Whether a client may see the state on which a rejection was decided."""
     await core.store.settle(resource.table, entry.key)
     newest = core.store.newest(resource.table, entry.key)
-    # When a write fails, so do all that were built on it, and what is there is older than it again.
+    # A failed write also fails all writes that build on it, and the current state is older again.
     return newest is None or newest.revision >= entry.revision
 
 
@@ -223,10 +217,10 @@ async def confirm(core: Core, resource: Resource, entry: Entry) -> None:
 
 
 def _is_finished(resource: Resource, obj: Json) -> bool:
-    """Whether the last thing that kept a deleted object has gone.
+    """Whether nothing keeps a deleted object any more.
 
     A pod also stays for its grace period, which its kubelet ends by deleting it with grace 0. For everything else the
-    grace is advice to controllers: once the last finalizer is gone, so is the object (invariant 9).
+    grace period is advice to controllers: the object is removed with its last finalizer (invariant 9).
     """
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("finalizers") or resource.strategy.held_by(obj):
@@ -236,7 +230,7 @@ def _is_finished(resource: Resource, obj: Json) -> bool:
 
 
 async def remove(core: Core, resource: Resource, entry: Entry, obj: Json, options: WriteOptions) -> Outcome:
-    """Take an object out of storage."""
+    """Remove an object from the store."""
     if options.dry_run:
         return Outcome(resource, obj, removed=True)
     last = await core.store.remove(resource.table, entry.key, expected=entry.revision)

@@ -19,12 +19,12 @@ from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["check_create", "check_update"]
 
-# Subresources that change what an update may not, by rules of their own.
+# Subresources that change fields that an update may not, by their own rules.
 _OWN_RULES = frozenset({"approval", "binding", "finalize", "ephemeralcontainers", "resize"})
 
 
 def check_create(resource: Resource, obj: Json) -> None:
-    """Refuse a new object that is not valid, naming everything that is wrong with it."""
+    """Reject an invalid new object with all of its errors."""
     problems = validate_object_meta(
         obj["metadata"], namespaced=resource.namespaced, name_rule=resource.strategy.name_rule
     )
@@ -35,7 +35,7 @@ def check_create(resource: Resource, obj: Json) -> None:
 
 
 def check_update(resource: Resource, obj: Json, old: Json, subresource: str) -> None:
-    """Refuse a change that is not valid, or that touches what cannot change."""
+    """Reject an invalid change, or a change of an immutable field."""
     metadata = obj["metadata"]
     problems = validate_object_meta_update(metadata, old["metadata"])
     if metadata.get("finalizers") != old["metadata"].get("finalizers"):

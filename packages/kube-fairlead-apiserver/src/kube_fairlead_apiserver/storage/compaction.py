@@ -14,10 +14,10 @@ _AT_LEAST = 4
 
 
 class Superseded:
-    """The rows of a log that a later change made superfluous, in the order of those changes."""
+    """The superseded rows of a log, in the order of the changes that superseded them."""
 
     def __init__(self) -> None:
-        # Arrays, for there may be many: the revisions of rows, and at which revision each was superseded.
+        # Arrays, because there may be many: the revisions of rows, and the revision that superseded each.
         self._rows = array.array("q")
         self._at = array.array("q")
         self._dropping = asyncio.Lock()
@@ -26,15 +26,15 @@ class Superseded:
         return len(self._rows)
 
     def add(self, at: int, row: int) -> None:
-        """A change has made a row superfluous; its own, when it deletes."""
+        """A change superseded a row; a deletion supersedes its own row, too."""
         self._rows.append(row)
         self._at.append(at)
 
     async def drop(self, log: interface.Log, until: int) -> None:
-        """Drop what was superseded up to a revision, in pieces between which others write.
+        """Drop the rows that were superseded up to a revision, in batches; other writes run in between.
 
-        The log remembers the revision with the first piece. What one change supersedes is dropped together: a log that
-        has the deletion of a key, and not the key, could not be read.
+        The first batch records the revision in the log. The rows that one change supersedes are dropped together: a log
+        with the deletion of a key but without the key could not be read.
         """
         async with self._dropping:
             at_once, more = _AT_ONCE, True

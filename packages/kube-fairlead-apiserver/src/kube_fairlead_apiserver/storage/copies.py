@@ -32,14 +32,14 @@ def copy_database(
     *,
     revisions_after: int | None = None,
 ) -> None:
-    """Copy a log, live or not, into a new file that holds one consistent state and nothing half-written.
+    """Copy a log, running or not, into a new file with one consistent state.
 
     Args:
         source: the file of a server, or a backup.
-        target: the file to make.
-        enclosed: files to put into the copy besides; those that the source had are left out.
-        revisions_after: let the revisions of the copy continue behind this one, and far behind those that it has:
-            clients saw later ones of the source, and must list anew.
+        target: the file to create.
+        enclosed: files to attach to the copy; attachments of the source are dropped.
+        revisions_after: the revisions of the copy continue after this one, and far after its own: clients saw later
+            revisions of the source, and must list again.
     """
     if target.exists():
         raise interface.StorageError(f"{target} exists already; a backup never overwrites a file")
@@ -51,7 +51,7 @@ def copy_database(
         with corruption_named(source):
             _require_content(source)
             reader = apsw.Connection(str(source), flags=apsw.SQLITE_OPEN_READWRITE)
-            # A server's write-ahead log is left as it is: what is in it may be all that there is of some writes.
+            # A server's write-ahead log stays unchanged: it may be the only place of some writes.
             reader.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             try:
                 check(reader, source)
@@ -61,12 +61,12 @@ def copy_database(
                     with _room_named(target), writer.backup("main", reader, "main") as backup:
                         backup.step(-1)
                     writer.execute("PRAGMA journal_mode = DELETE")
-                    writer.execute("DELETE FROM facts WHERE name = ?", (MARK_FACT,))  # it is the source's
+                    writer.execute("DELETE FROM facts WHERE name = ?", (MARK_FACT,))  # it belongs to the source
                     _enclose(writer, enclosed or {})
                     if revisions_after is not None:
                         _skip_revisions(writer, revisions_after)
                     for _ in read_rows(writer, source):
-                        pass  # reading every row checks it: a copy of something broken is no backup
+                        pass  # reading every row checks it: a copy of a damaged log is no backup
                 finally:
                     writer.close()
             finally:
@@ -86,7 +86,7 @@ def _skip_revisions(connection: apsw.Connection, after: int) -> None:
 
 
 def _remove(scratch: pathlib.Path) -> None:
-    for end in ("", "-journal", "-wal", "-shm"):  # SQLite's own files stay behind when it runs out of room
+    for end in ("", "-journal", "-wal", "-shm"):  # SQLite leaves its own files behind on a full disk
         scratch.with_name(scratch.name + end).unlink(missing_ok=True)
 
 
@@ -99,7 +99,7 @@ def _room_named(target: pathlib.Path) -> Iterator[None]:
 
 
 def _require_content(source: pathlib.Path) -> None:
-    # SQLite takes an empty file for a new database, and removes the write-ahead log beside it.
+    # SQLite treats an empty file as a new database, and removes the write-ahead log beside it.
     if source.exists() and not source.stat().st_size:
         raise interface.CorruptLog(f"{source} is empty, and a log never is; there is nothing to copy")
 
@@ -113,21 +113,21 @@ def _require_acknowledged(reader: apsw.Connection, source: pathlib.Path) -> None
     except interface.StorageError:
         require_acknowledged(reader, source, live=True)
         return
-    with lock:  # no server runs: its write-ahead log does not change while it is looked at
+    with lock:  # no server runs, so the write-ahead log does not change while it is read
         require_acknowledged(reader, source, live=False)
 
 
 def _enclose(connection: apsw.Connection, files_by_name: Mapping[str, bytes]) -> None:
     if single(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'enclosed'"):
         connection.execute("DROP TABLE enclosed")
-        connection.execute("VACUUM")  # they may be keys: nothing of them is left in free pages
+        connection.execute("VACUUM")  # they may be keys: free pages must not keep them
     if files_by_name:
         connection.execute("CREATE TABLE enclosed (name TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT, WITHOUT ROWID")
         connection.executemany("INSERT INTO enclosed VALUES (?, ?)", files_by_name.items())
 
 
 def read_enclosed(path: pathlib.Path) -> dict[str, bytes]:
-    """The files that were put into a copy; an older one has none."""
+    """The attached files of a copy; an older copy has none."""
     with corruption_named(path):
         connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
         try:

@@ -39,7 +39,7 @@ SCHEMA_VERSION = 1
 APPLICATION_ID = 0x46414952  # "FAIR", so that `file` and other programs recognize the database
 MARK_FACT = "mark"  # the identity that the mark beside this file has; a copy has none
 
-# What changes a file of version N into N + 1. A released entry is never edited.
+# The migration of a file from version N to N + 1. A released entry is never edited.
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE log (
@@ -65,13 +65,13 @@ _APPLICATION_ID_AT = 68
 
 
 def row_checksum(table: str, key: str, value: bytes | None) -> int:
-    """Of one row: SQLite notices a torn page, not a flipped bit inside a value."""
+    """The checksum of one row: SQLite detects a torn page, not a flipped bit in a value."""
     head = zlib.crc32(f"{table}\0{key}\0".encode())
     return head if value is None else zlib.crc32(value, head ^ 1)
 
 
 def lock_database(path: pathlib.Path) -> files.FileLock:
-    """Hold a log for one process; a server that runs on it holds it already."""
+    """Lock a log for one process; a running server holds the lock."""
     try:
         return files.FileLock(path.with_name(path.name + ".lock"))
     except files.LockTaken as error:
@@ -79,7 +79,7 @@ def lock_database(path: pathlib.Path) -> files.FileLock:
 
 
 def require_ours(path: pathlib.Path) -> bool:
-    """Whether there is a log. Raises for what is not one: it is not opened, since SQLite changes what it opens."""
+    """Whether there is a log. Raises for another file without opening it, because SQLite changes what it opens."""
     if not path.exists():
         _require_no_remains(path)
         return False
@@ -111,7 +111,7 @@ def _require_no_remains(path: pathlib.Path) -> None:
 
 
 def create(path: pathlib.Path) -> None:
-    """Make an empty log aside and put it in place whole: few waits for the disk, instead of several for each step."""
+    """Create an empty log under another name and rename it: few syncs of the disk instead of several for each step."""
     scratch = path.with_name(f".{path.name}.new")
     for left_behind in (scratch, *(scratch.with_name(scratch.name + end) for end in ("-wal", "-shm", "-journal"))):
         left_behind.unlink(missing_ok=True)
@@ -122,7 +122,7 @@ def create(path: pathlib.Path) -> None:
         migrate(connection, path)
         identity = single(connection, "SELECT random() & 0x7fffffffffffffff")
         connection.execute("INSERT INTO facts VALUES (?, ?)", (MARK_FACT, identity))
-    # The mark first: a log that says that it has one, and has none, is refused.
+    # The mark first: a log whose mark is missing is rejected.
     HighWaterMark.create(mark_path(path), Mark(identity, 0, Content(0, 0, 0, 0)))
     with scratch.open("rb+") as file:
         os.fsync(file.fileno())
@@ -131,7 +131,7 @@ def create(path: pathlib.Path) -> None:
 
 
 def require_writable(connection: apsw.Connection, path: pathlib.Path) -> None:
-    """SQLite opens what it may only read as well, and says so with the first write; a server must know before."""
+    """Raise if the file is read-only: SQLite opens it and fails only at the first write."""
     if connection.readonly("main"):
         raise interface.StorageError(
             f"{path} cannot be written: this user may only read it, or its file system is read-only"
@@ -139,7 +139,7 @@ def require_writable(connection: apsw.Connection, path: pathlib.Path) -> None:
 
 
 def migrate(connection: apsw.Connection, path: pathlib.Path) -> None:
-    """Bring a file to the newest format."""
+    """Migrate a file to the newest format."""
     version = single(connection, "PRAGMA user_version")
     if version > SCHEMA_VERSION:
         raise interface.StorageError(
@@ -154,7 +154,7 @@ def migrate(connection: apsw.Connection, path: pathlib.Path) -> None:
 
 
 def single(connection: apsw.Connection, question: str) -> Any:
-    """The first column of the first row of an answer, or None."""
+    """The first column of the first row of a result, or None."""
     row = connection.execute(question).fetchone()
     return None if row is None else row[0]
 
@@ -181,7 +181,7 @@ def read_rows(connection: apsw.Connection, path: pathlib.Path) -> Iterator[inter
 
 @contextlib.contextmanager
 def corruption_named(path: pathlib.Path) -> Iterator[None]:
-    """SQLite's errors in an operator's words."""
+    """Translate SQLite's errors into messages for operators."""
     try:
         yield
     except (apsw.CorruptError, apsw.NotADBError) as error:

@@ -9,15 +9,15 @@ from kube_fairlead.base.clock import Clock
 __all__ = ["GroupCommit"]
 
 _MOST_SECONDS = 0.01
-_LEAST_SECONDS = 0.0005  # a disk that fast needs no help
+_LEAST_SECONDS = 0.0005  # below this duration, waiting gains nothing
 
 
 class GroupCommit:
     """Waits for writers that write again as soon as they get their response.
 
-    A commit costs the same for one write as for fifty. Were each begun as soon as the last one ended, a crowd would
-    fall into two halves that wait for each other. So a commit waits until as many are there as the last one left
-    behind or answered, and never longer than half of what that one took. Who writes alone is never made to wait.
+    A commit costs the same for one write as for fifty. If each commit began as soon as the last one ended, many writers
+    would split into two halves that wait for each other. So a commit waits until as many writes are queued as the last
+    commit left behind or finished, and at most half of that commit's duration. A single writer never waits.
     """
 
     def __init__(self, clock: Clock | None) -> None:
@@ -32,7 +32,7 @@ class GroupCommit:
             self._enough.set()
 
     async def wait(self, waiting: int) -> None:
-        """Return when it is time to begin."""
+        """Return when the next commit should begin."""
         if self._clock is None or waiting >= self._expected or self._patience_seconds < _LEAST_SECONDS:
             return
         self._enough.clear()
@@ -47,7 +47,7 @@ class GroupCommit:
         return 0.0 if self._clock is None else self._clock.monotonic()
 
     def end(self, began: float, *, answered: int, waiting: int) -> None:
-        """It has ended for some, while others wait for the next one."""
+        """A commit has ended, while other writes wait for the next one."""
         if self._clock is not None:
             crowd = answered + waiting
             self._expected = crowd if crowd > 2 else 0

@@ -1,12 +1,12 @@
 """The high-water mark: the last acknowledged revision, in a small file beside the database.
 
-SQLite cuts a damaged write-ahead log at the first frame that it cannot read, and takes a missing one for a clean stop.
+SQLite truncates a damaged write-ahead log at the first unreadable frame, and treats a missing one as a clean shutdown.
 A crash looks the same: it leaves frames that were never acknowledged. The mark distinguishes both. It is written after
 each commit and never waited for, so it can only lag behind what is durable:
 
-1. A mark is written when the commit that it names is on the disk. What it names must be there at the next start.
+1. A mark is written when its commit is durable. That commit must exist at the next start.
 2. After a loss of power the mark may be an older one, which is also correct.
-3. Two records are written in turn, so that one that is half written leaves the other.
+3. Two records are written alternately, so that an incomplete one leaves the other.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ _log = logs.get_logger(__name__)
 _RECORD = struct.Struct("<8sQQQQQQ")
 _CHECKSUM = struct.Struct("<I")
 _MAGIC = b"fairmrk1"
-_SLOT_BYTES = 4096  # a page of its own for each record
+_SLOT_BYTES = 4096  # a page for each record
 _SLOTS = 2
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What a database holds: its newest revision, what compaction did so far, and how many rows there are."""
+    """The content of a database: its newest revision, the state of compaction, and the number of rows."""
 
     revision: int
-    compacted: int  # history up to here is gone
-    dropped: int  # how many rows compaction has dropped, ever
+    compacted: int  # history up to here is compacted
+    dropped: int  # rows that compaction has dropped so far
     rows: int
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What was acknowledged, of the database with this identity."""
+    """The acknowledged content of the database with this identity."""
 
     identity: int
     sequence: int
@@ -59,13 +59,13 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 def loss_of(found: Content, acknowledged: Content) -> str | None:
-    """What of the acknowledged writes is not there, or None when all of them are."""
+    """Describes the missing acknowledged writes; None when all of them exist."""
     if found.revision < acknowledged.revision:
         return f"writes were acknowledged up to revision {acknowledged.revision}"
     if found.compacted < acknowledged.compacted or found.dropped < acknowledged.dropped:
         return f"history was compacted up to revision {acknowledged.compacted}, and what is there does not show it"
-    # Nothing was written since the mark, so the number of rows is known. A checkpoint that was cut off in the middle
-    # leaves new pages beside old ones, from which rows in between can be missing.
+    # Nothing was written since the mark, so the number of rows is known. An interrupted checkpoint leaves new pages
+    # beside old ones, and rows in between can be missing.
     same_moment = msgspec.structs.replace(found, rows=acknowledged.rows) == acknowledged
     if same_moment and found.rows != acknowledged.rows:
         return f"{acknowledged.rows} rows were stored and {found.rows} are there"
@@ -78,7 +78,7 @@ def mark_path(database: pathlib.Path) -> pathlib.Path:
 
 
 def read_mark(path: pathlib.Path) -> Mark | None:
-    """The newest whole record of a file; None when there is none."""
+    """The newest complete record of a file; None when there is none."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def _decoded(record: bytes) -> Mark | None:
 
 
 class HighWaterMark:
-    """The open file of a mark. It has its full size from the start, so that a full disk does not stop it."""
+    """The open file of a mark. It has its full size from the start, so that it can be written on a full disk."""
 
     def __init__(self, path: pathlib.Path, mark: Mark) -> None:
         self._path = path
@@ -106,12 +106,12 @@ class HighWaterMark:
 
     @classmethod
     def create(cls, path: pathlib.Path, mark: Mark) -> None:
-        """Make the file, durably, in place of an older one."""
+        """Create the file durably, replacing an older one."""
         record = mark.encoded().ljust(_SLOT_BYTES, b"\0")
         files.write_atomically(path, record * _SLOTS)
 
     def advance(self, content: Content) -> None:
-        """Note a commit. One that cannot be noted is not less durable: the mark only lags."""
+        """Record a commit. If this fails, the commit is still durable: the mark only lags."""
         mark = self._mark.next(content)
         try:
             self._file.seek(mark.sequence % _SLOTS * _SLOT_BYTES)

@@ -1,13 +1,13 @@
 """The durable part of storage: an append-only log of rows that one process owns.
 
-What a log promises, and what the store builds on:
+The guarantees of a log, which the store depends on:
 
 1. When `append` returns, its rows are durable, all of them, in order. When it raises `DiskFull`, none is.
-   After any other error that is not known; the process must not go on writing.
+   After any other error that is unknown; the process must not continue to write.
 2. `load` yields the rows that were appended and not dropped since, in the order of their revisions.
-3. When `append` has raised `DiskFull`, there is room for deletions and what leads to them, and for `compact`, as long
-   as a reserve lasts. The last part of it is only for rows without a value and for `compact`.
-4. A row that cannot be read as it was written is never skipped: `load` raises `CorruptLog`.
+3. After `append` raised `DiskFull`, there is room for deletions and writes that lead to them, and for `compact`, as
+   long as a reserve lasts. The last part of the reserve is only for rows without a value and for `compact`.
+4. A damaged row is never skipped: `load` raises `CorruptLog`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
 
 
 class Log(Protocol):
-    """A durable sequence of rows. See the module's numbered promises."""
+    """A durable sequence of rows. See the module's numbered guarantees."""
 
     def load(self) -> tuple[int, Iterator[Row]]:
         """The revision up to which history was dropped, and every row that is left."""
@@ -57,11 +57,11 @@ class Log(Protocol):
         ...
 
     async def compact(self, revision: int, superseded: Sequence[int]) -> None:
-        """Drop the named rows and remember that history before ``revision`` is gone. No row dropped is newer."""
+        """Drop the given rows and record that history before ``revision`` is compacted. No dropped row is newer."""
         ...
 
     async def make_room(self) -> str | None:
-        """Set room aside for deletions and compaction. Returns what is short, or None when writes can go on."""
+        """Reserve space for deletions and compaction. Returns the shortage, or None when all writes are possible."""
         ...
 
     async def close(self) -> None:

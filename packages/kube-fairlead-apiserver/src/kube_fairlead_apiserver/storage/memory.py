@@ -21,19 +21,19 @@ class MemoryLog:
         return self._compacted, iter(list(self._rows.values()))
 
     async def append(self, rows: Sequence[interface.Row]) -> None:
-        """Remember the rows."""
+        """Append the rows."""
         for row in rows:
             self._rows[row.revision] = row
 
     async def compact(self, revision: int, superseded: Sequence[int]) -> None:
-        """Forget the named rows."""
+        """Drop the given rows."""
         for dropped in superseded:
             self._rows.pop(dropped, None)
         self._compacted = max(self._compacted, revision)
 
     async def make_room(self) -> str | None:
-        """Memory is not counted."""
+        """Memory has no reserve."""
         return None
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""

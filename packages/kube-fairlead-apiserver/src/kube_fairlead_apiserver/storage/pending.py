@@ -1,13 +1,13 @@
-"""Writes on their way to the disk, and what becomes of them when it is full.
+"""Pending writes, and what happens to them when the disk is full.
 
-On a full disk a batch is small, so that one write that does not fit fails alone. A batch that finds no room is
-answered in steps, each of which refuses less than the one before could keep:
+On a full disk a batch is small, so that one write that does not fit fails alone. A batch that does not fit is handled
+in steps:
 
-1. The first shortage gives the reserve up. Writes that free room, or lead to it, are tried again.
-2. When they do not fit either, removals are tried again: the last part of the reserve is theirs.
-3. Removals that do not fit are refused.
+1. The first shortage releases the reserve. Writes that free space, or lead to it, are retried.
+2. When they do not fit either, removals are retried with the last part of the reserve.
+3. Removals that do not fit are rejected.
 
-What builds on a refused write is refused with it.
+A write that builds on a rejected write is rejected, too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["SLACK_BYTES", "Pending", "kept_on_full_disk", "leads_to_removal", "n
 
 # How much a write that leads to a deletion may add: a time, a condition, a finalizer that waits for dependents.
 SLACK_BYTES = 4096
-# What one commit may hold while the disk is full; a larger write is alone in its own.
+# The size of one commit while the disk is full; a larger write has its own commit.
 _SHORT_BATCH_BYTES = 64 << 10
 
 
@@ -36,25 +36,25 @@ class Pending(msgspec.Struct, eq=False):
     change: Change
     row: interface.Row
     done: asyncio.Future[Entry]  # its writer's
-    freeing: bool  # it makes room, or leads to it
-    waiting: list[asyncio.Future[None]] = []  # of those who want to know when it is over, however it ends
+    freeing: bool  # it frees space, or leads to it
+    waiting: list[asyncio.Future[None]] = []  # futures that wait for its end, with or without success
 
     @property
     def removes(self) -> bool:
-        """Whether it takes an object away."""
+        """Whether it removes an object."""
         return self.row.value is None
 
     def settle(self) -> None:
-        """It is over."""
+        """The write has ended."""
         for one in self.waiting:
             if not one.done():
                 one.set_result(None)
 
 
 def leads_to_removal(before: Entry | None, after_bytes: int) -> bool:
-    """Whether a write to an object that is being deleted may use room that is kept for deletions.
+    """Whether a write to an object that is being deleted may use the reserve for deletions.
 
-    It writes the whole object anew, so a large one that grows would use the reserve up.
+    It writes the whole object again, so a large object that grows would use up the reserve.
     """
     return before is not None and after_bytes <= len(before.tail) + SLACK_BYTES
 
@@ -72,7 +72,7 @@ def next_batch(queue: Sequence[Pending], *, short: bool) -> int:
 
 
 def kept_on_full_disk(writing: Sequence[Pending], queue: Sequence[Pending], *, short: bool) -> list[Pending]:
-    """Which writes are tried again after a batch has found no room. ``short``: the reserve was given up before."""
+    """Which writes are retried after a batch did not fit. ``short``: the reserve was released before."""
     kept: list[Pending] = []
     refused: set[int] = set()
     first = not short or not all(pending.freeing for pending in writing)

@@ -8,21 +8,21 @@ import msgspec
 
 __all__ = ["HEAD", "Change", "Entry", "Origin", "split_value"]
 
-# Every stored value begins with these bytes, so that the resource version (which is the revision of the row, known only
-# when it is written) can be put in front of the rest without decoding anything.
+# Every stored value begins with these bytes, so that the resourceVersion (the revision of the row, known only when it
+# is written) can be inserted without decoding anything.
 HEAD = b'{"metadata":{'
-# Where the version that an object is stored in is kept with it, that comes first on the disk.
+# The version of a custom resource comes first on the disk.
 _VERSION = b'{"apiVersion":"'
 
 
-# Structs rather than dataclasses: there is one for every object and every remembered change, and the garbage collector
-# need not look at them, for they never lead back to themselves.
+# Structs rather than dataclasses: there is one for every object and every change, and the garbage collector can skip
+# them, because they have no reference cycles.
 
 
 class Origin(msgspec.Struct, eq=False, gc=False):
-    """What a custom resource was written by: a version, and by its identity one schema of it.
+    """The version and schema that a custom resource was written with; the schema is identified by the instance.
 
-    A definition that changes has another origin for the same version; so has one that was read from the disk.
+    A changed definition has another origin for the same version; so has one that was read from the disk.
     """
 
     version: str
@@ -31,11 +31,11 @@ class Origin(msgspec.Struct, eq=False, gc=False):
 class Entry(msgspec.Struct, eq=False, gc=False):
     """One object at one revision. Immutable by convention: a change makes a new entry."""
 
-    key: str  # "namespace/name", or "name" for what has no namespace
+    key: str  # "namespace/name", or "name" for a cluster-scoped object
     revision: int
     tail: bytes  # the stored value after HEAD; never empty, since every object has a name
     labels: Mapping[str, str]
-    fields: Mapping[str, str]  # what field selectors can ask for
+    fields: Mapping[str, str]  # the fields for field selectors
     origin: Origin | None = None  # None for kinds that are stored in one version only
 
     @property
@@ -45,7 +45,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
 
     @property
     def durable(self) -> bytes:
-        """What is written to the disk: the value, with the version that it is in where there may be several."""
+        """The bytes on the disk: the value, with its version for kinds that may have several."""
         if self.origin is None:
             return self.value
         return b'%b%b",%b%b' % (_VERSION, self.origin.version.encode(), HEAD[1:], self.tail)
@@ -55,7 +55,7 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return Entry(self.key, revision, self.tail, self.labels, self.fields, self.origin)
 
     def showing(self, tail: bytes) -> Entry:
-        """The same object at the same revision in other words."""
+        """The same object at the same revision with another encoding."""
         return Entry(self.key, self.revision, tail, self.labels, self.fields, self.origin)
 
     def wire(self, head: bytes) -> bytes:
@@ -63,12 +63,12 @@ class Entry(msgspec.Struct, eq=False, gc=False):
         return b'%b"%d",%b' % (head, self.revision, self.tail)
 
     def wire_parts(self, head: bytes) -> tuple[bytes, bytes]:
-        """As `wire`, without a copy of what is stored."""
+        """As `wire`, without a copy of the stored bytes."""
         return b'%b"%d",' % (head, self.revision), self.tail
 
 
 def split_value(durable: bytes) -> tuple[str, bytes]:
-    """From what is on the disk: the version ("" where none was kept) and the tail."""
+    """From the bytes on the disk: the version ("" without one) and the tail."""
     if durable.startswith(HEAD):
         return "", durable[len(HEAD) :]
     start = durable.index(HEAD[1:])  # a version's name has no such characters
@@ -78,11 +78,11 @@ def split_value(durable: bytes) -> tuple[str, bytes]:
 class Change(msgspec.Struct, eq=False, gc=False):
     """One committed step of one key: from ``before`` (None: it did not exist) to ``after`` (None: deleted).
 
-    ``last`` is what a watcher is shown: ``after``, or the last state with the revision of its deletion.
+    ``last`` is what a watcher sees: ``after``, or the last state with the revision of its deletion.
     """
 
     revision: int
     before: Entry | None
     after: Entry | None
     last: Entry
-    frames: dict[tuple[str, bytes], bytes] = {}  # lines that watchers are sent; kept by `retention.Frames`
+    frames: dict[tuple[str, bytes], bytes] = {}  # encoded watch lines; managed by `retention.Frames`

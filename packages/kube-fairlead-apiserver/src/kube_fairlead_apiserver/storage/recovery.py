@@ -1,7 +1,7 @@
 """Opens a log after a shutdown or a crash. Only unacknowledged writes may be missing; any other loss is an error.
 
-Reading comes first and changes nothing. A log that has lost acknowledged writes is refused as it is, unless the
-operator has named the revision after which they are given up.
+Reading comes first and changes nothing. A log that has lost acknowledged writes is rejected unchanged, unless the
+operator accepts the loss after a revision.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kube_fairlead_apiserver.storage.wal import damage_behind, wal_path
 __all__ = ["REVISIONS_SKIPPED", "Opened", "open_log", "require_acknowledged"]
 
 _log = logs.get_logger(__name__)
-# After a loss, revisions continue far behind the lost ones: no client that saw one of those takes a new one for it.
+# After a loss, revisions continue far after the lost ones, so that no client takes a new revision for a lost one.
 REVISIONS_SKIPPED = 1_000_000
 _CONTENT = """
     SELECT (SELECT ifnull(max(revision), 0) FROM log),
@@ -31,7 +31,7 @@ _CONTENT = """
 
 
 class Opened(msgspec.Struct):
-    """A log that can be written."""
+    """A log that is open for writes."""
 
     connection: apsw.Connection
     mark: HighWaterMark
@@ -39,13 +39,13 @@ class Opened(msgspec.Struct):
 
 
 def open_log(path: pathlib.Path, *, accept_loss_since: int | None = None) -> Opened:
-    """Open a log, or make it. The caller holds its lock."""
+    """Open or create a log. The caller holds its lock."""
     if not database.require_ours(path):
         database.create(path)
     with database.corruption_named(path):
         connection = apsw.Connection(str(path))
         try:
-            # Until everything is known to be there, closing it leaves the write-ahead log as it was found.
+            # Until the log is verified, closing it leaves the write-ahead log unchanged.
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
             database.require_writable(connection, path)
             problem = _problem(connection, path, may_scan=True)
@@ -70,36 +70,36 @@ def open_log(path: pathlib.Path, *, accept_loss_since: int | None = None) -> Ope
 
 
 def require_acknowledged(connection: apsw.Connection, path: pathlib.Path, *, live: bool) -> None:
-    """Raise when a log, of a server that runs or not, lacks what was acknowledged; a copy of it would lack it too."""
+    """Raise when a log lacks acknowledged writes, because a copy would lack them, too. A server may be running."""
     problem = _problem(connection, path, may_scan=not live)
     if problem is not None:
         raise interface.CorruptLog(_refusal(path, problem, _content(connection).revision))
 
 
 def _problem(connection: apsw.Connection, path: pathlib.Path, *, may_scan: bool) -> str | None:
-    """How it shows that acknowledged writes are lost, or None. It reads and changes nothing."""
-    mark = read_mark(mark_path(path))  # before the database: a server that runs may write in between
+    """The evidence that acknowledged writes are lost, or None. Read-only."""
+    mark = read_mark(mark_path(path))  # before the database: a running server may write in between
     if not database.single(connection, "SELECT 1 FROM sqlite_schema WHERE name = 'facts'"):
-        return None  # older than the first format; what it is shows later
+        return None  # older than the first format; a later check identifies it
     damaged = _damaged_frame(connection, path) if may_scan else None
     if damaged is not None:
         return f"its write-ahead log is damaged in frame {damaged}, with later commits behind it"
     identity = database.single(connection, f"SELECT value FROM facts WHERE name = '{database.MARK_FACT}'")  # noqa: S608 - a constant
     if identity is None:
-        return None  # a copy, or of a version that kept no mark
+        return None  # a copy, or written by a version without marks
     if mark is None or mark.identity != identity:
         state = "is missing or damaged" if mark is None else "belongs to another log"
         return f"{mark_path(path).name}, which says what was acknowledged, {state}"
     loss = loss_of(_content(connection), mark.content)
     if loss is None:
         return None
-    wal = wal_path(path)  # opening has made an empty one where there was none
+    wal = wal_path(path)  # opening creates an empty one if it is missing
     state = "damaged or cut short" if wal.exists() and wal.stat().st_size else "missing"
     return f"{loss}; its write-ahead log is {state}, or the database is an older copy"
 
 
 def _damaged_frame(connection: apsw.Connection, path: pathlib.Path) -> int | None:
-    database.single(connection, "SELECT count(*) FROM facts")  # the first read makes SQLite find the frames it can use
+    database.single(connection, "SELECT count(*) FROM facts")  # the first read makes SQLite find the usable frames
     readable, _ = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_NOOP)
     try:
         with wal_path(path).open("rb") as file:
@@ -131,15 +131,15 @@ def _require_consent(connection: apsw.Connection, path: pathlib.Path, problem: s
     _log.error("acknowledged writes lost, accepted by --accept-data-loss-since", since_revision=revision, error=problem)
     wal = wal_path(path)
     if wal.exists():
-        # SQLite overwrites it from now on; what it held may still be of use.
+        # SQLite overwrites it from now on; its content may still be useful.
         aside = wal.with_name(f"{wal.name}.lost-since-{revision}")
         shutil.copyfile(wal, aside)
         aside.chmod(0o600)
 
 
 def _give_up_lost(connection: apsw.Connection, path: pathlib.Path) -> None:
-    """Clients that saw what is lost must list anew, and never meet one of its revisions again."""
-    # What is behind the damage must not stay in the file: SQLite would write on before it, and it would count as lost.
+    """Skip revisions, so that clients that saw lost writes list again and never see a lost revision reused."""
+    # Frames after the damage must be removed: SQLite would write before them, and they would count as lost.
     connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     mark = read_mark(mark_path(path))
     newest = max(_content(connection).revision, mark.content.revision if mark is not None else 0)

@@ -1,9 +1,9 @@
 """Reserved disk space, so that deletions and compaction still work when the disk is full.
 
-Two files beside the database. The first is removed when a write finds no room; from then on only deletions, and writes
-that lead to them, are taken. The last one is removed when that room is used up as well, and only removals and
-compaction get it: whatever else was written, these can go on. Both are made again when there is room for them and for
-writes besides, on the disk or inside the database.
+Two files beside the database. The first is removed when a write does not fit; from then on only deletions, and writes
+that lead to them, are accepted. The last one is removed when that space is used up as well, and only removals and
+compaction may use it. Both are created again when there is space for them and for other writes, on the disk or in the
+database.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ __all__ = ["Reserve", "bytes_to_hold", "last_bytes", "pages_before_checkpoint", 
 
 _MOST_BYTES = 32 << 20
 _LEAST_BYTES = 256 << 10
-_SHARE = 16  # of the whole disk at most this part
+_SHARE = 16  # at most this fraction of the disk
 _FRAME_BYTES = 4096 + 24
 _MOST_PAGES = 4000
 _LEAST_PAGES = 16
 _LAST_SHARE = 4  # of the first reserve
 _PIECE_BYTES = 64 << 10
-# What a file system answers that cannot set room aside without writing to it.
+# The error of a file system that cannot allocate space without writing.
 _UNSUPPORTED = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EINVAL, errno.ENODEV})
 
 
 def wanted_bytes(total: int) -> int:
-    """How much to set aside on a disk of this size."""
+    """How much to reserve on a disk of this size."""
     return max(_LEAST_BYTES, min(_MOST_BYTES, total // _SHARE))
 
 
 def bytes_to_hold(free: int, inner: int, wanted: int) -> int:
-    """How much can be set aside now; 0 when there would be too little room left for writes.
+    """How much can be reserved now; 0 when too little space would be left for writes.
 
     Args:
         free: bytes on the disk.
@@ -43,19 +43,19 @@ def bytes_to_hold(free: int, inner: int, wanted: int) -> int:
     """
     if free >= 2 * wanted:
         return wanted
-    # New rows fit into the database as it is; what the disk has is shared by the write-ahead log and the reserve.
+    # New rows fit into free pages of the database; the write-ahead log and the reserve share the free disk space.
     if inner >= wanted and free >= wanted // 2:
         return free // 2
     return 0
 
 
 def pages_before_checkpoint(held: int) -> int:
-    """How long the write-ahead log may become: half of the reserve must be enough to fold it into the database."""
+    """The maximum size of the write-ahead log: half of the reserve must be enough for its checkpoint."""
     return max(_LEAST_PAGES, min(_MOST_PAGES, held // 2 // _FRAME_BYTES))
 
 
 def last_bytes(first: int) -> int:
-    """How much to set aside for removals and compaction alone, beside a first reserve of this size."""
+    """How much to reserve for removals and compaction alone, beside a first reserve of this size."""
     return first // _LAST_SHARE
 
 
@@ -73,25 +73,25 @@ class Reserve:
 
     @property
     def held(self) -> bool:
-        """Whether all of it is there."""
+        """Whether the reserve is complete."""
         return self._path.exists() and self._last.exists()
 
     @property
     def size(self) -> int:
-        """How much is set aside in the first file."""
+        """The size of the first file."""
         try:
             return self._path.stat().st_size
         except FileNotFoundError:
             return 0
 
     def hold(self, inner: int) -> bool:
-        """Set it aside if there is room; whether all of it is there now."""
+        """Create the reserve if there is space; returns whether it is complete."""
         if self.held:
             return True
         for path in (self._path, self._last):
-            _remove(_unfinished(path))  # of a process that was killed while it made one
+            _remove(_unfinished(path))  # left by a process that was killed while creating one
         usage = shutil.disk_usage(self._path.parent)
-        # What is left of an earlier one is room that a new one may take.
+        # The rest of an earlier reserve is space for a new one.
         free = usage.free + self.size + (self._last.stat().st_size if self._last.exists() else 0)
         size = bytes_to_hold(free, inner, wanted_bytes(usage.total))
         if not size:
@@ -102,17 +102,17 @@ class Reserve:
             if not self._last.exists():
                 _allocate(self._last, last_bytes(size))
             _allocate(self._path, size)
-        except OSError:  # a quota, or another program was faster
+        except OSError:  # a quota, or another program took the space
             self.release()
             return False
         return True
 
     def release(self) -> bool:
-        """Give up what deletions, and writes that lead to them, may use; whether there was any."""
+        """Release the reserve for deletions and writes that lead to them; returns whether there was any."""
         return _remove(self._path)
 
     def release_last(self) -> bool:
-        """Give up what removals and compaction alone may use; whether there was any."""
+        """Release the reserve for removals and compaction; returns whether there was any."""
         return _remove(self._last)
 
 
@@ -129,7 +129,7 @@ def _unfinished(path: pathlib.Path) -> pathlib.Path:
 
 
 def _allocate(path: pathlib.Path, size: int) -> None:
-    """Make the file. It has its name only once it is whole, so that a crash leaves no half of it under that name."""
+    """Create the file under a temporary name, so that a crash leaves no incomplete file under its name."""
     unfinished = _unfinished(path)
     descriptor = os.open(unfinished, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
     try:
@@ -146,7 +146,7 @@ def _allocate(path: pathlib.Path, size: int) -> None:
 
 
 def _set_aside(descriptor: int, size: int) -> bool:
-    """Whether the system could do it without writing. The C library of some systems writes, of others refuses."""
+    """Allocate without writing; returns whether the system could. Some C libraries write instead, others fail."""
     if not hasattr(os, "posix_fallocate"):
         return False
     try:
@@ -159,7 +159,7 @@ def _set_aside(descriptor: int, size: int) -> bool:
 
 
 def _fill(descriptor: int, size: int) -> None:
-    """Write as many bytes, none of them alike: file systems that compress would keep zeros in no room at all."""
+    """Write random bytes, because a compressing file system would store zeros in no space."""
     left = size
     while left:
         piece = hashlib.shake_128(left.to_bytes(8)).digest(min(left, _PIECE_BYTES))

@@ -12,7 +12,7 @@ from kube_fairlead_apiserver.storage.records import Change
 
 __all__ = ["Frames", "Reading", "Retained"]
 
-# Dropped changes are counted in lots of about this size, so that counting them takes no memory worth counting.
+# Dropped changes are counted in groups of about this size, so that the counters take little memory.
 _COUNTED_TOGETHER_BYTES = 64 * 1024
 
 
@@ -21,7 +21,7 @@ class _Reader(Protocol):
 
     @property
     def oldest(self) -> int | None:
-        """The revision whose state it may still need, with every change after it; None: it needs no past."""
+        """The revision whose state it may still need, with every later change; None: it needs no history."""
         ...
 
     def cut(self) -> None:
@@ -36,17 +36,17 @@ class Reading(msgspec.Struct, eq=False):
     on_cut: Callable[[], None]
 
     def cut(self) -> None:
-        """Have it broken off."""
+        """Cut the list."""
         self.oldest = None
         self.on_cut()
 
 
 class Retained:
-    """Bounds what slow readers keep of the past.
+    """Bounds the old entries that slow readers keep.
 
-    Whatever a reader at revision R still holds is there now, or was superseded after R. What the history remembers of
-    that is counted there. The rest, which is counted here, are the changes after R that the history has dropped. When
-    those of the slowest reader pass the budget, it is cut off.
+    An entry of a reader at revision R is either current, or was superseded after R. The history counts the changes that
+    it keeps. The changes after R that the history has dropped are counted here. When those of the slowest reader exceed
+    the budget, the reader is cut.
     """
 
     def __init__(self, budget_bytes: int) -> None:
@@ -56,7 +56,7 @@ class Retained:
 
     @property
     def excessive(self) -> bool:
-        """Whether readers may hold more than the budget: ask `relieve`."""
+        """Whether readers may hold more than the budget: then call `relieve`."""
         return self._bytes > self._budget_bytes
 
     def dropped(self, revision: int, size: int) -> None:
@@ -69,11 +69,11 @@ class Retained:
         self._bytes += size
 
     def relieve(self, readers: Iterable[_Reader]) -> None:
-        """Forget what no reader can hold; while that is not enough, cut off the one that is furthest behind."""
+        """Drop counts that no reader can hold; while that is not enough, cut the slowest reader."""
         behind = sorted(((oldest, one) for one in readers if (oldest := one.oldest) is not None), key=_first)
         for oldest, reader in behind:
             self._forget(oldest)
-            # Down to half, or one more write would be the next reason to look at all of them.
+            # Down to half, so that the next write does not trigger another check.
             if self._bytes <= self._budget_bytes // 2:
                 return
             reader.cut()
@@ -90,20 +90,20 @@ def _first(pair: tuple[int, object]) -> int:
 
 
 class Frames:
-    """Encoded lines of recent changes, each made once for all watchers that are sent the same.
+    """Encoded lines of recent changes, each encoded once for all watchers of the same form.
 
-    The oldest go first when there are too many bytes of them; who is that far behind has its lines made anew. Those of
+    The oldest lines are dropped first when they exceed the limit; a slower watcher encodes its lines again. Those of
     the newest change stay.
     """
 
     def __init__(self, budget_bytes: int) -> None:
         self._budget_bytes = budget_bytes
-        # The lines of a change and not the change: that would keep the object before it in memory, uncounted.
+        # The lines of a change, not the change: a change would keep the object before it in memory, uncounted.
         self._framed: collections.deque[tuple[dict[tuple[str, bytes], bytes], int]] = collections.deque()
         self._bytes = 0
 
     def keep(self, change: Change, key: tuple[str, bytes], frame: bytes) -> bytes:
-        """Remember a line that was made."""
+        """Add an encoded line."""
         change.frames[key] = frame
         self._framed.append((change.frames, len(frame)))
         self._bytes += len(frame)

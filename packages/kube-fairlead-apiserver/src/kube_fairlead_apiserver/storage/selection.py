@@ -1,8 +1,4 @@
-"""Which objects of a table a list or a watch is about.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/storage/selection_predicate.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/cacher/cache_watcher.go
-"""
+"""Which objects of a table a list or a watch selects."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ class Matcher(Protocol):
 
     @property
     def keys(self) -> int:
-        """About how many labels or fields it asks."""
+        """The number of labels or fields that it compares, about."""
         ...
 
     def matches(self, values: Mapping[str, str], /) -> bool:
@@ -41,7 +37,7 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def keys(self) -> int:
-        """About how many labels and fields of an entry `matches` looks at, at most."""
+        """The number of labels and fields of an entry that `matches` compares, at most, about."""
         return (0 if self.labels is None else self.labels.keys) + (0 if self.fields is None else self.fields.keys)
 
     def matches(self, entry: Entry) -> bool:
@@ -59,10 +55,10 @@ EVERYTHING = Selection()
 
 
 def classify(selection: Selection, change: Change) -> tuple[str, Entry] | None:
-    """What a change means to a watcher: an event type and the object to show, or None when it is none of its business.
+    """The event of a change for a watcher: its type and object, or None when the selection does not match.
 
-    An object that stops matching is DELETED for this watcher, and one that starts to is ADDED, whatever really
-    happened.
+    An object that stops matching is DELETED for this watcher, and one that starts to match is ADDED, whatever the write
+    was.
     """
     matched = change.before is not None and selection.matches(change.before)
     matches = change.after is not None and selection.matches(change.after)

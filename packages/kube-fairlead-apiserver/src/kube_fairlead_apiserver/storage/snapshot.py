@@ -1,8 +1,8 @@
-"""The entries of a table in key order, and views of one moment that cost next to nothing to keep.
+"""The entries of a table in key order, and snapshots that cost almost nothing.
 
-Entries lie in blocks that are never changed: a write replaces one block. So a snapshot is a tuple of blocks, and two
-snapshots share every block between them that was not written to. A thousand readers of a large collection, each at a
-moment of its own, hold one collection and the blocks that changed meanwhile.
+Entries are in immutable blocks: a write replaces one block. So a snapshot is a tuple of blocks, and two snapshots share
+every block that was not written in between. A thousand readers of a large collection, each with its own snapshot, hold
+one collection and the blocks that changed meanwhile.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ __all__ = ["Snapshot", "SortedEntries"]
 _BLOCK = 128  # entries: a write copies half as many references as that, on average
 _BLOCKS_AT_ONCE = 8  # blocks: a thousand entries take a selector about two milliseconds
 _FEW_KEYS = 16  # of a selector
-_KEYS_AT_ONCE = 16 * 1024  # labels that are compared before others have a turn: about two milliseconds
+_KEYS_AT_ONCE = 16 * 1024  # labels compared before yielding to other requests: about two milliseconds
 _key_of = operator.attrgetter("key")
 
 Block = tuple[Entry, ...]
 
 
 class Snapshot:
-    """What a table held at one moment. Iterators over it go on showing that moment."""
+    """The content of a table at one revision. Iterators over it keep that content."""
 
     __slots__ = ("__weakref__", "_blocks")
 
@@ -38,9 +38,9 @@ class Snapshot:
         return (entry for entry in self.scan(selection, after=after) if entry is not None)
 
     def scan(self, selection: Selection, *, after: str = "") -> Iterator[Entry | None]:
-        """As `select`, with None behind each few blocks that were looked at: there others may have a turn.
+        """As `select`, with None after every few blocks: points to yield to other requests.
 
-        With a selector of many keys, None comes as often as many labels were compared.
+        With a selector of many keys, None comes after a number of compared labels.
         """
         prefix = selection.namespace + "/" if selection.namespace else ""
         blocks, number, position = self._blocks, 0, 0
@@ -67,30 +67,30 @@ class Snapshot:
             position = 0
 
     def count(self, namespace: str, *, after: str = "") -> int:
-        """How many entries there are, in one namespace or in all, behind a key."""
+        """The number of entries after a key, in one namespace or in all."""
         # "0" is the character after "/": the first key that no longer belongs to the namespace.
         end = self._rank(namespace + "0") if namespace else sum(map(len, self._blocks))
         start = self._rank(namespace + "/") if namespace else 0
         if after:
-            # No key lies between a key and that key with a zero behind it.
+            # No key lies between a key and the same key followed by a zero.
             start = max(start, self._rank(after + "\0"))
         return max(0, end - start)
 
     def _rank(self, key: str) -> int:
-        """How many keys lie before this one."""
+        """The number of keys before this one."""
         number, position = _find(self._blocks, key)
         return sum(len(block) for block in self._blocks[:number]) + position
 
 
 class SortedEntries:
-    """The entries of now. Blocks that a snapshot was made of are replaced, never changed."""
+    """The current entries. Blocks of a snapshot are replaced, never changed."""
 
     def __init__(self, snapshot: Snapshot | None = None) -> None:
         self._blocks: list[Block] = [] if snapshot is None else list(snapshot._blocks)  # noqa: SLF001 - its maker
         self._snapshot: Snapshot | None = snapshot
 
     def snapshot(self) -> Snapshot:
-        """A view of this moment, shared by all who ask before the next write."""
+        """A snapshot, shared by all readers until the next write."""
         if self._snapshot is None:
             self._snapshot = Snapshot(self._blocks)
         return self._snapshot
@@ -100,7 +100,7 @@ class SortedEntries:
         self._snapshot = None
         blocks, key = self._blocks, entry.key
         if not blocks or key > blocks[-1][-1].key:
-            # Names are often given in rising order, and a log is read in the order of creation.
+            # Names are often created in ascending order, and a log is read in the order of creation.
             if blocks and len(blocks[-1]) < _BLOCK:
                 blocks[-1] += (entry,)
             else:
@@ -116,12 +116,12 @@ class SortedEntries:
             blocks[number : number + 1] = [block[: _BLOCK // 2], block[_BLOCK // 2 :]]
 
     def remove(self, key: str) -> None:
-        """Take out the entry of a key, which must be there."""
+        """Remove the entry of a key, which must exist."""
         if not self.discard(key):
             raise KeyError(key)
 
     def discard(self, key: str) -> bool:
-        """Take out the entry of a key; whether it was there."""
+        """Remove the entry of a key; returns whether it existed."""
         number, position = _find(self._blocks, key)
         block = self._blocks[number] if self._blocks else ()
         if position >= len(block) or block[position].key != key:
@@ -135,7 +135,7 @@ class SortedEntries:
 
 
 def _find(blocks: list[Block] | tuple[Block, ...], key: str) -> tuple[int, int]:
-    """The block and the position in it where a key is, or where it would be put."""
+    """The block and the position of a key, or where it would be inserted."""
     if not blocks:
         return 0, 0
     number = max(0, bisect.bisect_right(blocks, key, key=_first_key) - 1)

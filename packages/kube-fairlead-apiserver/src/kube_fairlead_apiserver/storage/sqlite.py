@@ -1,7 +1,7 @@
-"""The log on disk: one SQLite file in WAL mode, one writer thread, one fsync for all who wait.
+"""The log on disk: one SQLite file in WAL mode, one writer thread, one fsync for all waiting writers.
 
 The table is only ever appended to at its end and read once, at start, so it has no index besides the revision. Every
-row carries a checksum of its own: SQLite notices a torn page, not a flipped bit inside a value.
+row has its own checksum: SQLite detects a torn page, not a flipped bit in a value.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SqliteLog:
         except (interface.CorruptLog, interface.NotOurs):
             raise
         except interface.StorageError:
-            # Opening needs a little room: SQLite makes files beside the database, and names no reason if it cannot.
+            # Opening needs a little space: SQLite creates files beside the database, and gives no reason if it cannot.
             if not self._reserve.release() and not self._reserve.release_last():
                 raise
             return self._open(accept_loss_since)
@@ -102,12 +102,12 @@ class SqliteLog:
         await self._in_writer(lambda: self._compact(revision, dropped))
 
     async def make_room(self) -> str | None:
-        """Set the reserve aside, if there is room for it and for writes besides."""
+        """Create the reserve, if there is space for it and for other writes."""
         await self._in_writer(self._hold_reserve)
         return None if self._reserve.held else f"{self._path}: no room left on the disk; only deletions are stored"
 
     async def close(self) -> None:
-        """Let the writer finish, then fold the WAL into the file and unlock it."""
+        """Wait for the writer, then checkpoint the WAL and unlock the file."""
         if not self._thread.is_alive():
             return
         await self._in_writer(self._connection.close)
@@ -137,7 +137,7 @@ class SqliteLog:
             if self._identities.setdefault(file, identity) == identity:
                 continue
             if self._identities[file] is None:
-                self._identities[file] = identity  # the write-ahead log is made with the first write
+                self._identities[file] = identity  # the first write creates the write-ahead log
                 continue
             raise interface.StorageError(
                 f"{file} was removed or replaced while the server ran. It ends: nothing that it writes would last. "
@@ -145,7 +145,7 @@ class SqliteLog:
             )
 
     def _insert(self, pieces: list[list[Any]]) -> None:
-        # The fewer statements, the better: before and after each the interpreter is asked for, which is busy elsewhere.
+        # Few statements: each one releases and acquires the interpreter, which is busy with the event loop.
         if len(pieces) == 1:
             with self._errors_named():
                 self._connection.execute(_insertion(len(pieces[0])), pieces[0])
@@ -155,10 +155,10 @@ class SqliteLog:
                 self._connection.execute(_insertion(len(piece)), piece)
 
     def _with_room(self, write: Callable[[], None], *, removes: bool, gives_reserve: bool = False) -> None:
-        """Write. On a full disk the write-ahead log gives its room back first, then the reserve does.
+        """Write. On a full disk the write-ahead log is truncated first, then the reserve is released.
 
         `DiskFull` informs the store when the reserve is released; the store then retries what leads to
-        removals; compaction (``gives_reserve``) just goes on. What ``removes`` gets the last reserve too.
+        removals; compaction (``gives_reserve``) continues. A write that ``removes`` gets the last reserve, too.
         """
         if self._fits(write):
             return
@@ -168,7 +168,7 @@ class SqliteLog:
         except interface.DiskFull:
             if self._reserve.release():
                 self._fold()
-                # From now on each commit is folded at once: a log that takes what is left could not be folded any more.
+                # From now on each commit is checkpointed at once: a log that fills the disk could not be checkpointed.
                 self._connection.wal_autocheckpoint(1)
                 if not gives_reserve:
                     raise
@@ -190,7 +190,7 @@ class SqliteLog:
         return True
 
     def _fold(self) -> None:
-        """Move what is in the write-ahead log into the database, as far as there is room, and cut it off."""
+        """Checkpoint the write-ahead log, as far as there is space, and truncate it."""
         with contextlib.suppress(apsw.Error):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
 
@@ -226,7 +226,7 @@ class SqliteLog:
             yield
             self._connection.execute("COMMIT")
         except BaseException:
-            # SQLite has rolled back by itself after some errors (a full disk is one), and not after others.
+            # SQLite rolls back by itself after some errors (such as a full disk), and not after others.
             if not self._connection.getautocommit():
                 self._connection.execute("ROLLBACK")
             raise
@@ -238,7 +238,8 @@ class SqliteLog:
         except apsw.FullError as error:
             raise interface.DiskFull(f"{self._path}: no room left on the disk; only deletions are stored") from error
         except apsw.IOError as error:
-            # SQLite knows a full disk, and takes a quota that is used up for a failure. The write was undone as well.
+            # SQLite detects a full disk, but reports an exhausted quota as an I/O error. The write was rolled back as
+            # well.
             code = getattr(error, "extendedresult", 0)
             if code == apsw.SQLITE_IOERR_WRITE and self._connection.system_errno in _NO_ROOM:
                 raise interface.DiskFull(

@@ -1,7 +1,7 @@
 """The store: revisions, optimistic concurrency, history and watches over a durable log.
 
 Everything happens on one event loop. A write is checked against the newest state, including writes that are still
-on their way to the disk; it becomes visible, to reads and watchers alike, only once it is durable, in the order of
+pending; it becomes visible, to reads and watchers alike, only once it is durable, in the order of
 revisions. So:
 
 1. A state that a client has seen is durable, and a read that starts afterwards sees it.
@@ -33,7 +33,7 @@ from kube_fairlead_apiserver.storage.watchers import WatchDispatcher, Watcher
 
 __all__ = ["HistoryGone", "Store", "StoreStopped", "WriteConflict"]
 
-# The labels of an object and the fields that selectors can ask for.
+# The labels of an object and its selectable fields.
 Index = tuple[Mapping[str, str], Mapping[str, str]]
 
 # From a table's name and an object in it.
@@ -43,7 +43,7 @@ Indexer = Callable[[str, dict[str, object]], Index]
 Observer = Callable[[str, Change], None]
 
 
-# What is done for one write that has become durable takes some ten microseconds, and with many watchers more.
+# Publishing one durable write takes about ten microseconds, and more with many watchers.
 _PUBLISHED_AT_ONCE = 8
 _log = logs.get_logger(__name__)
 
@@ -64,14 +64,14 @@ class StoreStopped(Exception):
 
 
 class Store:
-    """Objects by table and key. `open` first; `run` must be running for writes to get anywhere."""
+    """Objects by table and key. `open` first; `run` must be running for writes to proceed."""
 
     def __init__(self, log: interface.Log, *, limits: HistoryLimits | None = None, clock: Clock | None = None) -> None:
         self._log = log
         self._group_commit = GroupCommit(clock)
         self._limits = limits or HistoryLimits()
         self._tables: dict[str, Table] = {}
-        self._in_flight: dict[tuple[str, str], Pending] = {}  # the newest write of keys that is not durable yet
+        self._in_flight: dict[tuple[str, str], Pending] = {}  # the newest pending write by key
         self._queue: list[Pending] = []
         self._writing: list[Pending] = []
         self._wake = asyncio.Event()
@@ -83,17 +83,19 @@ class Store:
         self._dispatcher = WatchDispatcher()
         self._readings: dict[Reading, None] = {}
         self._history = History(self._limits)
-        self._loaded = 0  # what was compacted before the start: nothing before it is known
+        self._loaded = 0  # compacted before the start: no earlier history exists
         self._superseded = Superseded()
         self._observers: list[Observer] = []
         self._advanced: list[tuple[int, asyncio.Future[None]]] = []
         self._short = asyncio.Event()
-        self.shortage: str | None = None  # why only writes that free room are taken, while that is so
+        self.shortage: str | None = (
+            None  # while the disk is full: the reason why only writes that free space are accepted
+        )
         self.revision = 0  # the newest durable revision
 
     @property
     def compacted(self) -> int:
-        """History up to here is gone, but for the newest change of each table."""
+        """History up to here is dropped, except the newest change of each table."""
         return self._history.forgotten
 
     # ---- start and stop
@@ -119,24 +121,24 @@ class Store:
                 entry = Entry(row.key, row.revision, tail, labels, fields, origin)
                 change = Change(row.revision, before, entry, entry)
             self._apply(table, change)
-        # What was compacted away last may have had the highest revision; numbers are never given twice.
+        # A compacted row may have had the highest revision; revisions are never reused.
         self.revision = max(self.revision, compacted)
         self._assigned = self.revision
         self._loaded = compacted
         self._history.forget_until(compacted)
         for table in self._tables.values():
-            table.forget(compacted, keep_newest=False)  # rows between those that are left may be missing
+            table.forget(compacted, keep_newest=False)  # rows in between may be missing
         self._trim_history()
 
     def reindex(self, table: str, index: Callable[[Entry], Index]) -> None:
-        """Take labels and selectable fields of a table anew: its kind has become known, or other than it was."""
+        """Compute labels and selectable fields of a table again: its kind was defined or changed."""
         here = self.table(table)
         for entry in list(here.entries.values()):
             labels, fields = index(entry)
             here.replace(Entry(entry.key, entry.revision, entry.tail, labels, fields, entry.origin))
 
     async def run(self) -> None:
-        """Write what is queued until `stop`; raises when the disk fails in a way that leaves its state unknown."""
+        """Write queued changes until `stop`; raises when the disk fails and its state is unknown."""
         while True:
             if not self._queue:
                 if self._stopping:
@@ -162,7 +164,7 @@ class Store:
                 await self._publish()
 
     def stop(self) -> None:
-        """Take no new writes; `run` returns once those under way are durable. Watches end."""
+        """Accept no new writes; `run` returns once pending writes are durable. Watches end."""
         self._stopping = True
         self._wake.set()
         self.end_watches()
@@ -170,7 +172,7 @@ class Store:
             future.cancel()
 
     def end_watches(self) -> None:
-        """End every watch that is open, and open no more."""
+        """End every open watch, and accept no more."""
         self._no_watches = True
         for table in self._tables:
             self.end_watches_of(table)
@@ -209,7 +211,7 @@ class Store:
     async def settle(self, table: str, key: str) -> None:
         """Wait until no write of a key is pending: only then may a client see that it does not exist."""
         while (pending := self._in_flight.get((table, key))) is not None:
-            # Whether that write succeeded is its own writer's business.
+            # The writer itself handles a failure of that write.
             settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             pending.waiting.append(settled)
             await settled
@@ -221,7 +223,7 @@ class Store:
             raise HistoryGone(revision, forgotten)
 
     def begin_reading(self, moment: int, cut: Callable[[], None]) -> Reading:
-        """A snapshot of this revision is being read, for as long as that takes. Close it with `end_reading`.
+        """Register a reader of a snapshot of this revision. Close it with `end_reading`.
 
         ``cut`` is called when the reader keeps too many old entries for too long: it must release them at once.
         """
@@ -230,7 +232,7 @@ class Store:
         return reading
 
     def end_reading(self, reading: Reading) -> None:
-        """The reader has seen what it wanted."""
+        """Remove a reader."""
         self._readings.pop(reading, None)
 
     async def wait_revision(self, revision: int) -> None:
@@ -253,7 +255,7 @@ class Store:
         self._observers.append(observer)
 
     def watch(self, table: str, selection: Selection, *, since: int | None) -> Watcher:
-        """Open a watch for what happens after ``since`` (None: from now on). Close it with `unwatch`."""
+        """Open a watch of changes after ``since`` (None: from now on). Close it with `unwatch`."""
         if self._no_watches:
             raise StoreStopped("the server is shutting down")
         here = self.table(table)
@@ -294,7 +296,7 @@ class Store:
     ) -> Entry:
         """Write a key that is now at revision ``expected`` (0: it must not exist). Returns when that is durable.
 
-        ``freeing``: it leads to a deletion, so it is taken on a full disk too.
+        ``freeing``: it leads to a deletion, so it is accepted on a full disk, too.
         """
         if self.shortage is not None and not freeing:
             raise interface.DiskFull(self.shortage)
@@ -330,11 +332,11 @@ class Store:
         self._wake.set()
         self._group_commit.arrived(len(self._queue))
         commitment.commit()
-        # A caller that is cancelled all the same takes its future with it; the write goes on.
+        # Cancelling the caller cancels its future; the write continues.
         return await done
 
     async def _publish(self) -> None:
-        """Make visible what is durable, a few writes at a time: other requests run in between."""
+        """Publish durable writes, a few at a time: other requests run in between."""
         try:
             while len(self._writing) > _PUBLISHED_AT_ONCE:
                 self._publish_first(_PUBLISHED_AT_ONCE)
@@ -364,14 +366,14 @@ class Store:
                 _log.exception("store observer failed", table=pending.table.name, key=pending.row.key)
 
     def _run_short(self, error: interface.DiskFull) -> None:
-        """The disk is full: refuse what was queued, but for writes that free room and do not build on a refused one."""
+        """The disk is full: reject queued writes, except those that free space and do not build on a rejected one."""
         kept = kept_on_full_disk(self._writing, self._queue, short=self.shortage is not None)
         self.shortage = str(error)
         self._short.set()
         self._refuse(error, kept)
 
     def _refuse(self, error: BaseException, kept: Sequence[Pending] = ()) -> None:
-        """Nothing queued was written. Later writes may build on earlier ones, so they fail together."""
+        """Fail all queued writes together, because later writes may build on earlier ones."""
         keeping = {pending.change.revision for pending in kept}
         refused = [one for one in self._writing + self._queue if one.change.revision not in keeping]
         self._writing, self._queue = [], list(kept)
@@ -379,7 +381,7 @@ class Store:
         for pending in refused:
             if not pending.done.done():
                 pending.done.set_exception(error)
-                pending.done.exception()  # a caller that hung up will not look
+                pending.done.exception()  # a cancelled caller does not read it
             pending.settle()
 
     def _apply(self, table: Table, change: Change) -> None:
@@ -402,22 +404,22 @@ class Store:
                 waiting.append((revision, future))
         self._advanced = waiting
 
-    # ---- forgetting
+    # ---- compaction
 
     async def compact(self, revision: int) -> None:
-        """Forget history up to a revision, in memory and on disk."""
+        """Drop history up to a revision, in memory and on disk."""
         self._history.forget_until(min(revision, self.revision))
         self._relieve()
         await self._superseded.drop(self._log, self.compacted)
         if self.shortage is None:
-            await self._look_for_room()  # that may have used the reserve
+            await self._look_for_room()  # this may have used the reserve
 
     async def wait_short(self) -> None:
         """Return when the disk is full."""
         await self._short.wait()
 
     async def make_room(self) -> None:
-        """Take writes of any kind again if there is room; drop what need not be kept where there is none."""
+        """Accept all writes again if there is space; else compact."""
         if self.shortage is not None and self._superseded:
             try:
                 await self.compact(self.revision)

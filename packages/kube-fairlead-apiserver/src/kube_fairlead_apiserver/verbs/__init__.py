@@ -1,5 +1,5 @@
 """The API verbs, a file each: from an HTTP request to an operation on storage, and from its outcome to a response.
 
-Here belongs what the wire decides: query parameters, content types, status codes, output forms. What a write does to
-an object belongs in `operations`.
+Here belongs HTTP: query parameters, content types, status codes, output forms. What a write does to an object belongs
+in `operations`.
 """

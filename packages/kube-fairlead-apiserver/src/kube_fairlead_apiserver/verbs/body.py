@@ -55,7 +55,7 @@ _YAML_PROBLEMS = "yaml: unmarshal errors:"
 
 
 class Body(msgspec.Struct, frozen=True):
-    """A decoded body and what strict decoding has to say about it."""
+    """A decoded body and the problems of strict decoding."""
 
     value: Json
     problems: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ async def read_object(
 ) -> Json:
     """The body as an object of the call's kind (or of ``gvk``): typed, without unknown fields.
 
-    ``also`` are older apiVersions of the same form that are taken for it.
+    ``also`` are older apiVersions of the same form that are accepted.
     """
     data = await call.request.read_body()
     weigh(len(data))
@@ -112,14 +112,14 @@ def _decode_json(data: bytes, kind: str) -> tuple[Json, bytes]:
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         # A YAML body under a JSON content type is a common mistake with curl; Kubernetes takes it as JSON only.
         raise errors.BadRequest(f"the object provided is unrecognized (must be of type {kind}): {error}") from error
-    # What opens few objects and lists cannot nest many of them; nothing else need be walked.
+    # A body with few brackets cannot nest deeply; only others are checked.
     return _as_object(value, kind, may_be_deep=data.count(b"{") + data.count(b"[") > MAX_DEPTH), data
 
 
 def decode_yaml(data: bytes, kind: str) -> Body:
-    """The first document of a YAML text as JSON, read as kube-apiserver reads it; it does not look at others."""
+    """The first document of a YAML text as JSON, as kube-apiserver reads it; later documents are ignored."""
     if data.lstrip()[:1] == b"{":
-        # JSON is YAML, and most clients send it under that name; reading it as what it is costs a thousandth.
+        # JSON is YAML, and most clients send JSON as YAML; decoding it as JSON is a thousand times faster.
         with contextlib.suppress(msgspec.DecodeError, RecursionError, ValueError):
             ensure_few_values(data)
             value = msgspec.json.decode(data)
@@ -136,7 +136,7 @@ def decode_yaml(data: bytes, kind: str) -> Body:
 
 
 def warnings_of(problems: list[str]) -> list[str]:
-    """Problems as warnings: those of YAML come in one piece, a line each."""
+    """Problems as warnings: the YAML problems are one text with a line each."""
     warnings: list[str] = []
     for problem in problems:
         first, *lines = problem.split("\n  ")
@@ -156,7 +156,7 @@ def _as_object(value: Any, kind: str, *, may_be_deep: bool = True) -> Json:
 
 
 def check_kind(obj: Json, expected: GroupVersionKind, *, required: bool = False) -> None:
-    """A body that names its kind must name the endpoint's; one that names none is taken for it, unless it is custom."""
+    """Check the kind of a body against the endpoint. A body without a kind is accepted for built-in kinds."""
     if required and not (obj.get("kind") and obj.get("apiVersion")):
         missing = "Kind" if not obj.get("kind") else "apiVersion"
         raise errors.BadRequest(
@@ -191,9 +191,9 @@ def check_fields(
     custom: CustomResourceKind | None,
     known: Json | None = None,
 ) -> None:
-    """Drop unknown fields and say so as the request wants it; refuse what a typed decoder could not read.
+    """Drop unknown fields and report them as fieldValidation says; reject what a typed decoder rejects.
 
-    ``known`` is a stored object: what of it is still the same in ``obj`` has been looked at when it was stored.
+    ``known`` is a stored object: parts of ``obj`` that equal it were checked when it was stored.
     """
     if custom is not None:
         failure, unknown = custom.decode(obj)
@@ -228,7 +228,7 @@ def _undecodable(gvk: GroupVersionKind, problem: str) -> errors.BadRequest:
 
 
 async def read_options(call: Call, kind: str) -> Json:
-    """An options object in the body of a DELETE; an empty body is an empty one."""
+    """The options object in the body of a DELETE; an empty body is an empty object."""
     data = await call.request.read_body()
     weigh(len(data))
     return await call.core.offload.run(_read_options, call, data, kind) if data else {}

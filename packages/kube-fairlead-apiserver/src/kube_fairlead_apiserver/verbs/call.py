@@ -1,7 +1,4 @@
-"""One request for a resource, read and authorised: what every verb is given.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/rest.go
-"""
+"""One decoded and authorized request for a resource: the argument of every verb."""
 
 from __future__ import annotations
 
@@ -36,12 +33,12 @@ class Call(msgspec.Struct, eq=False):
     headers_sent: bool = False  # the columns of a Table have been sent on this stream
 
     def require_create(self) -> None:
-        """Forbidden unless the user may create, too: what asks for a change may come upon nothing to change."""
+        """Raise Forbidden unless the user may create: a change may find no object and create it."""
         asked = self.info.attributes(self.user)
         self.require(msgspec.structs.replace(asked, verb="create", subresource="", fields=None))
 
     def check_named(self, obj: Json) -> None:
-        """BadRequest for the body of a PUT that is about another object than its path."""
+        """Raise BadRequest for the body of a PUT that names another object than its path."""
         wanted, name = self.info.name, (obj.get("metadata") or {}).get("name")
         if not name:
             raise errors.BadRequest(
@@ -51,12 +48,12 @@ class Call(msgspec.Struct, eq=False):
             raise errors.BadRequest(f"the name of the object ({name}) does not match the name on the URL ({wanted})")
 
     def write_options(self, wire_kind: str, *, dry_run: bool | None = None) -> WriteOptions:
-        """How this request wants its write done."""
+        """The write options of this request."""
         query = self.request.query
         applies = self.request.header("content-type").startswith("application/apply-patch")
         check_write_options(wire_kind, query, applies=applies and wire_kind == "PatchOptions")
         asked = query.all("dryRun")
-        # A patch is shown to admission as the update that it amounts to.
+        # Admission sees a patch as the resulting update.
         shown_kind = "UpdateOptions" if wire_kind == "PatchOptions" else wire_kind
         wire: dict[str, object] = {"kind": shown_kind, "apiVersion": "meta.k8s.io/v1"}
         if asked:
@@ -74,7 +71,7 @@ class Call(msgspec.Struct, eq=False):
         )
 
     def field_manager(self) -> str:
-        """Who the fields belong to: the parameter, else the program's name in User-Agent."""
+        """The field manager: the parameter, else the program's name in User-Agent."""
         named = self.request.query.get("fieldManager")
         if named:
             return named

@@ -1,11 +1,8 @@
-"""The answer to a list: made while it is sent, from entries that all readers share.
+"""The response to a list: encoded while it is sent, from entries that all readers share.
 
-A list that fits into one piece is answered whole. Of a larger one the server holds a few items at a time, whichever
-form it takes: a client that does not read its answer keeps the moment that it shows, and no copy of it. Objects that
-are shown as they are stored are not copied before they are sent.
-
-Upstream: k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/json/collections.go,
-    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/response.go
+A list that fits into one piece is sent whole. Of a larger list the server encodes a few items at a time, in every
+form: a client that does not read its response holds a snapshot, and no copy of it. Objects in their stored form are
+not copied before they are sent.
 """
 
 from __future__ import annotations
@@ -27,16 +24,16 @@ from kube_fairlead_apiserver.verbs.presentation import Form
 
 __all__ = ["ListStream", "answer"]
 
-# Larger than a watch's: a list is read at once, and each piece costs a little.
+# Larger than a watch's: a list is read at once, and each piece has a fixed cost.
 _PIECE_BYTES = 64 * 1024
 _END = object()
 
-# From some entries to the items that show them. May be called in a thread.
+# Encodes entries as items. May be called in a thread.
 _Maker = Callable[[Sequence[Entry]], list[bytes]]
 
 
 class _Frame(msgspec.Struct, frozen=True):
-    """What stands around the items of a list, and between them."""
+    """The text before, between and after the items of a list."""
 
     top: bytes
     between: bytes
@@ -51,10 +48,10 @@ async def answer(
 
     Args:
         call: the request.
-        form: how objects are shown.
-        entries: are read while the list is sent. None among them means that others should have a turn.
+        form: the form of the objects.
+        entries: are read while the list is sent. None among them is a point to yield to other requests.
         meta: the metadata of the list.
-        moment: the revision that the entries show.
+        moment: the revision of the snapshot.
     """
     presentation.weigh_form(call, form)
     frame, make = _parts(call, form, meta)
@@ -74,8 +71,8 @@ async def answer(
 class ListStream(Stream):
     """A list in pieces.
 
-    1. What is unsent are `_PIECE_BYTES` of items, or a single larger one.
-    2. Items that show entries as they are stored are added when there is room for them. All others are made by `work`,
+    1. At most `_PIECE_BYTES` of items are unsent, or a single larger one.
+    2. Items in their stored form are added when there is room for them. All others are encoded by `work`,
        from `LARGE_BYTES` of stored objects at a time, or from a single larger one.
     """
 
@@ -83,7 +80,7 @@ class ListStream(Stream):
         self, call: Call, frame: _Frame, make: _Maker, entries: Iterator[Entry | None], *, moment: int
     ) -> None:
         super().__init__()
-        self.as_stored = False  # the form is the one in which most entries are stored
+        self.as_stored = False  # most entries are stored in this form
         self._call = call
         self._frame = frame
         self._make = make
@@ -92,8 +89,8 @@ class ListStream(Stream):
         self._unmade_bytes = 0
         self._made_bytes = 0  # ever
         self._unsent = Unsent()
-        self._between = frame.top  # what stands before the next item
-        self._complete = False  # nothing will be added
+        self._between = frame.top  # the text before the next item
+        self._complete = False  # no item will be added
         self._others_turn = False
         self._was_cut = False
         self._listener: Callable[[], None] | None = None
@@ -106,17 +103,17 @@ class ListStream(Stream):
 
     @property
     def broken(self) -> bool:
-        """The reader was so slow that the moment could not be kept for it."""
+        """Whether the snapshot was dropped because the reader was too slow."""
         return self._was_cut
 
     @property
     def needs_work(self) -> bool:
-        """The next items are not shown as they are stored, or others should have a turn first."""
+        """Whether the next items must be encoded, or other requests should run first."""
         return bool(self._unmade) or self._others_turn
 
     @property
     def own_bytes(self) -> int:
-        """Items that were made for this reader."""
+        """Bytes of items that were encoded for this reader."""
         return self._unsent.own_bytes
 
     def listen(self, listener: Callable[[], None] | None) -> None:
@@ -124,7 +121,7 @@ class ListStream(Stream):
         self._listener = listener
 
     async def begin(self) -> bytes | None:
-        """Make the first piece. Returns the whole list if it is no longer than that."""
+        """Encode the first piece. Returns the whole list if it fits."""
         self._read()
         while self.needs_work and self._unsent.size < _PIECE_BYTES:
             await self.work()
@@ -132,14 +129,14 @@ class ListStream(Stream):
         return self._unsent.take(_PIECE_BYTES) if self._complete and self._unsent.size <= _PIECE_BYTES else None
 
     def next_piece(self) -> bytes | None:
-        """The next piece; None when there is work before it, or when all was sent."""
+        """The next piece; None when `work` must run first, or when all was sent."""
         self._read()
         if self.needs_work and self._unsent.size < PIECE_BYTES:
             return None
         return self._unsent.take(_PIECE_BYTES)
 
     async def work(self) -> None:
-        """Make some items: in the thread for large objects, unless all that were made are few."""
+        """Encode some items: in the thread for large objects, unless there are few."""
         if self._unmade:
             batch, self._unmade = self._unmade, []
             self._made_bytes += self._unmade_bytes
@@ -151,7 +148,7 @@ class ListStream(Stream):
         await asyncio.sleep(0)
 
     def _read(self) -> None:
-        """Add items that need not be made, until there is a piece of them or one that must be made."""
+        """Add items in their stored form, until there is a whole piece or one that must be encoded."""
         while self._entries is not None and not self._others_turn and self._unsent.size < _PIECE_BYTES:
             entry = next(self._entries, _END)
             if entry is None:
@@ -191,7 +188,7 @@ class ListStream(Stream):
 
 
 def _parts(call: Call, form: Form, meta: Mapping[str, Any]) -> tuple[_Frame, _Maker]:
-    """What stands around the items, and how those are made that are not shown as they are stored."""
+    """The text around the items, and the encoder of items that are not in their stored form."""
     resource = call.resource
     if form.view == "Table":
         whole, field = presentation.table(call, form, [], meta), "rows"
@@ -211,7 +208,7 @@ def _parts(call: Call, form: Form, meta: Mapping[str, Any]) -> tuple[_Frame, _Ma
         if form.plain:
             return _stored(call, whole)
         show = resource.decode
-    # kube-apiserver has no list, rather than an empty one, where there is no metadata to show.
+    # kube-apiserver omits the list, rather than sending an empty one, when there is no metadata.
     none = {**whole, field: None} if field == "items" and form.view else whole
     if form.plain_media:
         frame = msgspec.structs.replace(_json_frame(whole), empty=msgspec.json.encode(none))
@@ -225,14 +222,14 @@ def _skeleton(kind: str, api_version: str, meta: Mapping[str, Any]) -> Json:
 
 
 def _stored(call: Call, whole: Json) -> tuple[_Frame, _Maker]:
-    """The bytes of the entries as they are stored, or as the version has them that is asked for."""
+    """The bytes of the entries in their stored form, or in the requested version."""
     resource = call.resource
     head = resource.item_head
     if not call.request.query.flag("pretty"):
         return _json_frame(whole), lambda entries: [resource.shown(entry).wire(head) for entry in entries]
 
     def pretty(entries: Sequence[Entry]) -> list[bytes]:
-        # A line break inside of a text is written as two characters: those that there are, are those of the form.
+        # JSON escapes a line break in a string, so every line break belongs to the indentation.
         items = (msgspec.json.format(resource.shown(entry).wire(head), indent=2) for entry in entries)
         return [item.replace(b"\n", b"\n    ") for item in items]
 
@@ -248,7 +245,7 @@ def _json_frame(whole: Json) -> _Frame:
 
 
 def _yaml_frame(whole: Json, field: str) -> _Frame:
-    """The list stands among the other fields, which are sorted."""
+    """The list is among the other fields, which are sorted."""
     empty = presentation.to_yaml(whole)
     mark = f"\n{field}: []\n".encode()
     top, _, bottom = empty.partition(mark)

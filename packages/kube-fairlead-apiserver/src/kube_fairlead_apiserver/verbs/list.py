@@ -1,11 +1,4 @@
-"""GET a collection: whole, or in pages that together show one moment.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/get.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/continue.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/cacher/delegator.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/interfaces.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/etcd3/errors.go
-"""
+"""GET a collection: whole, or in pages of one snapshot."""
 
 from __future__ import annotations
 
@@ -30,7 +23,7 @@ from kube_fairlead_apiserver.verbs.versions import wait_for_version
 
 __all__ = ["Page", "gather", "list_objects", "read_page"]
 
-# Undoing one change takes as long as working on so many bytes of a body.
+# Undoing one change takes as long as processing this many bytes of a body.
 _UNDONE_BYTES = 160
 _TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. "
@@ -40,7 +33,7 @@ _TOO_OLD = (
 
 
 class _Token(msgspec.Struct):
-    """Where a page ended, and which moment the list shows (-1: the moment of asking)."""
+    """Where a page ended, and the revision of the list (-1: the current one)."""
 
     v: str
     rv: int
@@ -55,9 +48,9 @@ async def list_objects(call: Call) -> Response:
 
 
 class Page(msgspec.Struct):
-    """What a query asks for of a collection. Without a limit the entries are read from their snapshot one by one.
+    """The requested part of a collection. Without a limit the entries are read from their snapshot one by one.
 
-    Where there is None among the entries, others should have a turn.
+    None among the entries is a point to yield to other requests.
     """
 
     entries: Iterable[Entry | None]
@@ -66,7 +59,7 @@ class Page(msgspec.Struct):
 
 
 async def read_page(call: Call) -> Page:
-    """What the query asks for of the collection, and the list's metadata."""
+    """The requested part of the collection, and the list's metadata."""
     query = call.request.query
     selection = await read_selection(call)
     check_list_options(query)
@@ -83,12 +76,12 @@ async def read_page(call: Call) -> Page:
 
     snapshot = None
     while snapshot is None:
-        revision = _moment(call, token, asked)  # raises when it is forgotten, as it may be by now
+        revision = _moment(call, token, asked)  # raises when the history no longer has it
         snapshot = await table.snapshot_at(revision, undo_in_turn, user=call.user.name)
     shown = snapshot.scan(selection, after=token.start if token is not None else "")
     if not limit:
         return Page(shown, {"resourceVersion": str(revision)}, revision)
-    # One more says whether there is another page.
+    # One more entry shows whether there is another page.
     entries = await gather(shown, limit + 1)
     meta: dict[str, object] = {"resourceVersion": str(revision)}
     if len(entries) > limit:
@@ -101,7 +94,7 @@ async def read_page(call: Call) -> Page:
 
 
 async def gather(entries: Iterable[Entry | None], most: int | None = None) -> list[Entry]:
-    """The first entries, or all, with turns for others in between."""
+    """The first entries, or all, yielding to other requests in between."""
     gathered: list[Entry] = []
     for entry in entries:
         if entry is None:
@@ -114,7 +107,7 @@ async def gather(entries: Iterable[Entry | None], most: int | None = None) -> li
 
 
 def _moment(call: Call, token: _Token | None, asked: int) -> int:
-    """The revision that the list shows."""
+    """The revision of the list."""
     store = call.core.store
     forgotten = store.table(call.resource.table).forgotten
     if token is not None:

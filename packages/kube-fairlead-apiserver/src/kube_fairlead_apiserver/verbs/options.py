@@ -1,8 +1,4 @@
-"""Options in the query: refused as one object, with every field that is wrong.
-
-Upstream: k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/validation/validation.go,
-    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/internalversion/validation/validation.go
-"""
+"""Options in the query: validated as one object, with all field errors."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ def refuse(kind: str, problems: Iterable[FieldError]) -> errors.Invalid:
 
 
 def check_write_options(kind: str, query: Query, *, applies: bool) -> None:
-    """dryRun, fieldManager, fieldValidation and force, as every write takes them."""
+    """dryRun, fieldManager, fieldValidation and force of a write."""
     problems: list[FieldError] = []
     dry_run = query.all("dryRun")
     if dry_run not in ([], ["All"]):
@@ -49,7 +45,7 @@ def check_write_options(kind: str, query: Query, *, applies: bool) -> None:
 
 
 def check_list_options(query: Query) -> None:
-    """What resourceVersionMatch may be combined with."""
+    """Validate resourceVersionMatch with its related options."""
     if "sendInitialEvents" in query:
         problem = FieldError.forbidden(FieldPath("sendInitialEvents"), "sendInitialEvents is forbidden for list")
         raise refuse("ListOptions", [problem])

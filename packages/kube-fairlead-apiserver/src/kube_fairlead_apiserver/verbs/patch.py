@@ -70,7 +70,7 @@ def _change(call: Call, media: str, changes: Any, problems: list[str]) -> Callab
     earlier = list(call.warnings)
 
     def changed(current: Json) -> Json:
-        # What the patch brings is copied, so that the next attempt finds it as the client sent it.
+        # The patch is copied, so that a retry starts from what the client sent.
         brought = copy_json(changes)
         if media == JSON_PATCH:
             patched = apply_json_patch(current, brought)
@@ -82,13 +82,13 @@ def _change(call: Call, media: str, changes: Any, problems: list[str]) -> Callab
             raise errors.BadRequest("the patch leaves no object")
         result: Json = patched
         if media == STRATEGIC_PATCH:
-            result["apiVersion"], result["kind"] = gvk.api_version, gvk.kind  # what it is, is not for the patch to say
+            result["apiVersion"], result["kind"] = gvk.api_version, gvk.kind  # a patch cannot change the kind
         call.warnings[:] = earlier  # without the warnings of an attempt that failed with a conflict
         try:
             check_kind(result, gvk)
             check_fields(call, gvk, call.resource.schema(), result, list(problems), call.resource.custom, current)
         except errors.BadRequest as error:
-            # The patch was well-formed; what it makes of the object is not.
+            # The patch is well-formed, but its result is invalid.
             problem = FieldError.invalid(FieldPath("patch"), changes, str(error).partition(": ")[2] or str(error))
             raise errors.invalid(GroupKind("", ""), "", [problem]) from error
         return result
@@ -121,7 +121,7 @@ def _decode_patch(data: bytes) -> tuple[Any, bytes]:
 
 
 def _read_applied(call: Call, data: bytes) -> Json:
-    """The configuration to apply; unknown fields are for the schema to find, repeated ones are found here."""
+    """The configuration to apply. The schema finds unknown fields; duplicate fields are found here."""
     body = decode_yaml(data, call.resource.kind)
     mode = call.request.query.get("fieldValidation") or "Warn"
     if body.problems and mode == "Strict":
@@ -133,7 +133,7 @@ def _read_applied(call: Call, data: bytes) -> Json:
 
 
 async def _apply(call: Call, form: presentation.Form, data: bytes, options: WriteOptions) -> Response:
-    """Server-side apply: the body says which fields its manager wants to own, and how they shall be."""
+    """Server-side apply: the body has the fields that its manager wants to own, and their values."""
     query = call.request.query
     resource = call.resource
     manager = query.get("fieldManager")
@@ -172,7 +172,7 @@ async def _apply(call: Call, form: presentation.Form, data: bytes, options: Writ
             return made
 
     async def change(current: Json) -> Json:
-        # Every attempt starts from what the client sent: defaults are filled into the result in place.
+        # Every attempt starts from what the client sent, because defaults are set in place.
         return await call.core.offload.run(
             lambda: field_ownership.apply_existing(
                 call.core,

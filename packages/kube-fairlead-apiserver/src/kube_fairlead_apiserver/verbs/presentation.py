@@ -1,8 +1,4 @@
-"""The form an answer takes: the object itself, its metadata only, or a table for people to read.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/response.go,
-    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/negotiation/negotiate.go
-"""
+"""The form of a response: the object itself, its metadata only, or a Table."""
 
 from __future__ import annotations
 
@@ -49,7 +45,7 @@ _ACCEPTED = (_JSON, _YAML, "application/json;stream=watch")
 
 
 class Form(msgspec.Struct, frozen=True):
-    """What was negotiated. ``view`` is "" for the object itself, else Table or PartialObjectMetadata(List)."""
+    """The negotiated form. ``view`` is "" for the object itself, else Table or PartialObjectMetadata(List)."""
 
     media: str = _JSON
     view: str = ""
@@ -80,7 +76,7 @@ PLAIN = Form()
 
 
 def negotiate(request: Request, *, stream: bool = False) -> Form:
-    """The first form of the Accept header that this server can give."""
+    """The first form of the Accept header that this server supports."""
     accept = request.header("accept")
     if accept in {"", "*/*", _JSON}:
         return PLAIN
@@ -121,7 +117,7 @@ async def one_entry(call: Call, form: Form, entry: Entry, status: int = 200) -> 
 
 
 def weigh_form(call: Call, form: Form) -> bool:
-    """Whether an object takes long to show however small it is. Then it is shown in the thread."""
+    """Whether an object is costly to encode regardless of its size. Then the thread encodes it."""
     custom = call.resource.custom
     is_costly = form.view == "Table" and custom is not None and custom.columns.is_costly
     if is_costly:
@@ -130,7 +126,7 @@ def weigh_form(call: Call, form: Form) -> bool:
 
 
 async def outcome(call: Call, form: Form, result: Outcome, status: int = 200) -> Response:
-    """What came of a write; stored bytes are sent as they are."""
+    """The result of a write; stored bytes are sent unchanged."""
     resource = call.resource
     if result.entry is not None and form.plain:
         return Response(status, await _stored_body(call, result.entry))
@@ -139,7 +135,7 @@ async def outcome(call: Call, form: Form, result: Outcome, status: int = 200) ->
 
 
 def one_object(call: Call, form: Form, obj: Json, status: int = 200) -> Response:
-    """An object in hand."""
+    """An object that is not stored."""
     if form.view == "Table":
         obj = table(call, form, [obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")})
     elif form.view:
@@ -148,13 +144,13 @@ def one_object(call: Call, form: Form, obj: Json, status: int = 200) -> Response
 
 
 def stored_item(resource: Resource, entry: Entry) -> Text:
-    """An item of a list that shows an object as it is stored. A long one is not copied."""
+    """An item of a list in its stored form. A long one is not copied."""
     head = resource.item_head
     return entry.wire(head) if len(entry.tail) <= PIECE_BYTES else entry.wire_parts(head)
 
 
 def stored_event(call: Call, kind: str, entry: Entry, change: Change | None) -> Text:
-    """One line of a watch that shows an object as it is stored.
+    """One line of a watch with an object in its stored form.
 
     A short one is encoded once for all watchers of the same change. A long one is not copied.
     """
@@ -169,7 +165,7 @@ def stored_event(call: Call, kind: str, entry: Entry, change: Change | None) -> 
 
 
 def event(call: Call, form: Form, kind: str, entry: Entry) -> bytes:
-    """One line of a watch, made for one watcher. May be called in a thread."""
+    """One line of a watch, encoded for one watcher. May be called in a thread."""
     resource = call.resource
     if form.plain:
         return _line(kind, resource.shown(entry), resource.head)
@@ -185,7 +181,7 @@ def _line(kind: str, entry: Entry, head: bytes) -> bytes:
 
 
 def bookmark_event(call: Call, form: Form, revision: int, annotations: Mapping[str, str] | None) -> bytes:
-    """A line that says how far the watch has come."""
+    """The line of a bookmark."""
     metadata: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
     if annotations:
         metadata["annotations"] = dict(annotations)
@@ -200,7 +196,7 @@ def bookmark_event(call: Call, form: Form, revision: int, annotations: Mapping[s
 
 
 def check_include(call: Call, form: Form) -> str:
-    """What a row of a table carries of its object."""
+    """The object of a table row, as includeObject says."""
     include = call.request.query.get("includeObject") or "Metadata"
     if form.view == "Table" and include not in {"None", "Metadata", "Object"}:
         raise errors.BadRequest(f'unrecognized includeObject value: "{include}"')
@@ -210,7 +206,7 @@ def check_include(call: Call, form: Form) -> str:
 def table(
     call: Call, form: Form, objects: Sequence[Json], meta: Mapping[str, Any], *, now: dt.datetime | None = None
 ) -> Json:
-    """Objects as the rows of a table. A stream of tables carries its headers once."""
+    """Objects as the rows of a table. A stream of tables has its headers once."""
     include = check_include(call, form)
     headers, call.headers_sent = not call.headers_sent, True
     return printers.table(
@@ -225,19 +221,19 @@ def table(
 
 
 def metadata_only(form: Form, obj: Json) -> Json:
-    """An object without everything but its metadata."""
+    """The metadata of an object."""
     return {"kind": "PartialObjectMetadata", "apiVersion": form.api_version, "metadata": obj["metadata"]}
 
 
 def metadata_of(resource: Resource, form: Form, entry: Entry) -> Json:
-    """The metadata of a stored object. The rest of it is not looked at where that cannot matter."""
+    """The metadata of a stored object. The rest is not decoded where it cannot matter."""
     if resource.conversion is not None:
         return metadata_only(form, resource.decode(entry))
     return metadata_only(form, {"metadata": decode_metadata(entry)})
 
 
 async def _stored_body(call: Call, entry: Entry) -> bytes | list[bytes]:
-    """A stored object as it is sent. A long one that is shown as it is stored is not copied."""
+    """A stored object on the wire. A long one in its stored form is not copied."""
     resource = call.resource
     if not resource.shows_stored(entry):
         entry = await call.core.offload.run(resource.shown, entry)
@@ -245,7 +241,7 @@ async def _stored_body(call: Call, entry: Entry) -> bytes | list[bytes]:
 
 
 def _pretty(call: Call, entry: Entry) -> bytes:
-    """Indented, for a person who asked for it."""
+    """Indented JSON, for `?pretty`."""
     return msgspec.json.format(call.resource.shown(entry).wire(call.resource.head), indent=2)
 
 

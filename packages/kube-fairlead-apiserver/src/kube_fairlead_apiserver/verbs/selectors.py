@@ -1,8 +1,4 @@
-"""Selectors in requests: which objects a list, a watch or a deletecollection is about.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/get.go,
-    k8s.io/apimachinery@v0.36.4/pkg/runtime/conversion.go
-"""
+"""Selectors in requests: which objects a list, a watch or a deletecollection selects."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from kube_fairlead_apiserver.verbs.call import Call
 
 __all__ = ["read_selection"]
 
-# Reading a character of a label selector takes as long as working on so many bytes of a body.
+# Parsing a character of a label selector takes as long as processing this many bytes of a body.
 _SELECTOR_WEIGHT = 8
 _ALWAYS = ("metadata.name", "metadata.namespace")
 
@@ -22,7 +18,7 @@ _ALWAYS = ("metadata.name", "metadata.namespace")
 async def read_selection(call: Call) -> Selection:
     """The namespace of the path and the selectors of the query, checked."""
     query = call.request.query
-    query.integer("timeoutSeconds")  # of a list it means nothing, and must be a number all the same
+    query.integer("timeoutSeconds")  # has no effect on a list, and must be a number all the same
     labels = fields = None
     try:
         if text := query.get("labelSelector"):

@@ -52,7 +52,7 @@ async def update(call: Call) -> Response:
 
 
 async def _create(call: Call, form: presentation.Form, obj: Json, options: WriteOptions) -> Response | None:
-    """Make an object that is not there, unless it was meant to be a certain one. A version says nothing of that."""
+    """Create a missing object, unless the body has a uid precondition. A resourceVersion does not matter."""
     metadata = obj["metadata"]
     metadata.pop("resourceVersion", None)
     if metadata.get("uid"):

@@ -1,9 +1,4 @@
-"""resourceVersion in requests: what it asks of a read.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/storage/api_object_versioner.go,
-    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/internalversion/validation/validation.go,
-    k8s.io/apiserver@v0.36.4/pkg/storage/errors.go
-"""
+"""resourceVersion in requests: its meaning for reads."""
 
 from __future__ import annotations
 
@@ -14,13 +9,13 @@ from kube_fairlead_apiserver.operations.core import Core
 
 __all__ = ["parse_version", "wait_for_version"]
 
-# How long a read waits for a version that the server has not reached yet.
+# Time that a read waits for a version that the server has not reached yet.
 _PATIENCE_SECONDS = 3
 _DIGITS = 19  # of the largest 64-bit number
 
 
 def parse_version(text: str) -> int:
-    """A resource version as the number it is; 0 when nothing was said."""
+    """A resource version as a number; 0 when it is absent."""
     if not text:
         return 0
     if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
@@ -33,7 +28,7 @@ def parse_version(text: str) -> int:
 
 
 async def wait_for_version(core: Core, text: str) -> int:
-    """Wait until the server has reached the version asked for, for a while.
+    """Wait until the server has reached the requested version, for a limited time.
 
     A request that goes on waits for its user's turn, and the time for that may end meanwhile: what counts is whether
     the version is there.

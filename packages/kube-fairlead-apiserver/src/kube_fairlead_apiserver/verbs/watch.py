@@ -25,7 +25,7 @@ from kube_fairlead_apiserver.verbs.watch_timers import WatchTimers
 __all__ = ["WatchStream", "watch"]
 
 _INITIAL_EVENTS_END = "k8s.io/initial-events-end"
-# Lines of so many bytes are made at once: a task that is woken for them costs more.
+# Lines up to this size are encoded at once: waking a task for them costs more.
 _SHORT_BYTES = 4 * 1024
 _END = object()
 _STATE_END: Notice = ("BOOKMARK", None, None)
@@ -46,7 +46,7 @@ async def watch(call: Call, timers: WatchTimers) -> Response:
     store = call.core.store
     bookmarks = query.flag("allowWatchBookmarks")
     presentation.check_include(call, form)
-    # Without a version, or with "0", a watch begins with what is there; so it does when the client asks for that.
+    # Without a version, or with "0", a watch begins with the current state; also when the client requests it.
     from_state = initial or (initial is None and version == 0)
     since = version if version and not initial else store.revision
     try:
@@ -54,7 +54,7 @@ async def watch(call: Call, timers: WatchTimers) -> Response:
     except HistoryGone as error:
         return _one_frame(form, _error_frame(errors.Expired(str(error))))
     if not call.core.catalog.serves(call.resource):
-        watcher.end()  # its definition changed or went while this request was on its way here
+        watcher.end()  # its definition changed or was deleted while this request waited
     body = WatchStream(call, form, watcher, since=since)
     if from_state:
         body.show_state(store.table(call.resource.table).snapshot(), marked=bool(initial) and bookmarks)
@@ -70,12 +70,12 @@ def _wants_initial_events(call: Call) -> bool | None:
 
 
 class WatchStream(Stream):
-    """The lines of one watch: the state if it is asked for, then the changes.
+    """The lines of one watch: the initial state if requested, then the changes.
 
-    1. What it holds of its own is at most one piece, or one long line. The state is a snapshot that readers of one
-       moment share, changes are shared by their watchers, and so are their lines.
-    2. Lines that show objects as they are stored are made when there is room for them. All others are made by `work`,
-       but for short ones of changes.
+    1. A watch holds at most one piece, or one long line, of its own. The state is a snapshot that readers of one
+       revision share. Watchers share changes and their lines.
+    2. Lines in the stored form are made when there is room for them. `work` encodes all others, except short lines of
+       changes.
     """
 
     def __init__(self, call: Call, form: presentation.Form, watcher: Watcher, *, since: int) -> None:
@@ -90,44 +90,44 @@ class WatchStream(Stream):
         self._mark_state = False
         self._unmade: list[Notice] = []
         self._others_turn = False
-        self._caught_up = False  # everything was sent that was there when it began
+        self._caught_up = False  # the initial state was sent
         self._unsent = Unsent()
 
     def show_state(self, snapshot: Snapshot, *, marked: bool) -> None:
-        """Begin with what is there and, where wanted, the mark of its end."""
+        """Begin with the current state and, if requested, the bookmark at its end."""
         self._state = snapshot.scan(self._watcher.selection)
         self._mark_state = marked
         self._watcher.holds = self._since
 
     @property
     def over(self) -> bool:
-        """Everything was sent, and no more will come."""
+        """Whether everything was sent, and nothing more will come."""
         done = not self._unsent.size and not self._unmade and self._state is None
         return self._watcher.ended and done and self._watcher.idle
 
     @property
     def ending(self) -> bool:
-        """Its time is over, or the server stops. A reader that was too slow has the time that all have to read."""
+        """Whether the watch expired or the server stops. A slow reader gets the same time to read as all."""
         return self._watcher.ended and not self._watcher.overrun
 
     @property
     def broken(self) -> bool:
-        """It was cut off in the middle of a line."""
+        """Whether it was cut in the middle of a line."""
         return self._unsent.begun and self._watcher.outrun
 
     @property
     def needs_work(self) -> bool:
-        """The next lines do not show objects as they are stored, or others should have a turn first."""
+        """Whether the next lines must be encoded, or other requests should run first."""
         return bool(self._unmade) or self._others_turn
 
     @property
     def paced(self) -> bool:
-        """News are sent as they come; what was there before is sent in turns."""
+        """Whether the next lines wait for the user's turn: the initial state does, changes do not."""
         return not self._caught_up
 
     @property
     def own_bytes(self) -> int:
-        """Lines that were made for this reader."""
+        """Bytes of lines that were encoded for this reader."""
         return self._unsent.own_bytes
 
     @property
@@ -140,11 +140,11 @@ class WatchStream(Stream):
         self._watcher.listen(listener)
 
     def mute(self, *, muted: bool) -> None:
-        """A thousand watchers that do not read cost a change no thousand calls."""
+        """While muted, changes do not call the listener: many blocked watchers cost nothing."""
         self._watcher.muted = muted
 
     def only_piece(self) -> bytes | None:
-        """The line of the one change that is queued, if it is short and stored: all that a fast reader ever needs."""
+        """The line of the only queued change, if it is short and in its stored form: the case of a fast reader."""
         watcher = self._watcher
         if not self._is_plain or self._unsent.size or self._state is not None or self._unmade or self._others_turn:
             return None
@@ -155,7 +155,7 @@ class WatchStream(Stream):
         if change is None or entry is None or change.revision <= self._since:
             return None
         resource = self._call.resource
-        line = change.frames.get((kind, resource.head))  # only stored objects have such lines
+        line = change.frames.get((kind, resource.head))  # only lines in the stored form are shared
         if line is None:
             if len(entry.tail) > PIECE_BYTES or not resource.shows_stored(entry):
                 return None
@@ -166,7 +166,7 @@ class WatchStream(Stream):
         return line
 
     def next_piece(self) -> bytes | None:
-        """As many lines as are worth one write, or a part of a long one."""
+        """As many lines as fit into one write, or a part of a long one."""
         if self._watcher.outrun:
             self._state = None
             self._unmade.clear()
@@ -180,11 +180,11 @@ class WatchStream(Stream):
         while self._unsent.size < PIECE_BYTES and self._read_lines():
             pass
         if self._state is not None and self.needs_work and self._unsent.size < PIECE_BYTES:
-            return None  # each write takes memory of its own while the client does not read
+            return None  # each write has its own buffer while the client does not read
         return self._unsent.take(PIECE_BYTES)
 
     async def work(self) -> None:
-        """Make the lines that are next: in the thread, for large objects."""
+        """Encode the next lines: in the thread, for large objects."""
         notices, self._unmade = self._unmade, []
         if notices:
             begin_request(self._call.user.name)  # one large object does not make those after it large
@@ -203,7 +203,7 @@ class WatchStream(Stream):
         self._call.core.store.unwatch(self._call.resource.table, self._watcher)
 
     def _read_lines(self) -> bool:
-        """Some lines of the state, or of what has happened since; False when there are none that can be sent now."""
+        """Add some lines of the state, or of later changes; False when there are none to send now."""
         if self.needs_work:
             return False
         if self._state is not None:
@@ -223,7 +223,7 @@ class WatchStream(Stream):
         return False
 
     def _read_state(self, state: Iterator[Entry | None]) -> bool:
-        """Add one line of the state, or take what there is work for before it can be added."""
+        """Add one line of the state, or queue it for `work`."""
         size = 0
         while size < LARGE_BYTES:
             entry = next(state, _END)
@@ -234,7 +234,7 @@ class WatchStream(Stream):
                 break
             notice = ("ADDED", entry, None)
             if not self._unmade and self._are_stored([notice]):
-                # It is counted as what readers of that moment hold.
+                # Readers of that revision share it, so it is counted there.
                 self._unsent.add(presentation.stored_event(self._call, *notice))
                 return True
             self._unmade.append(notice)
@@ -265,11 +265,11 @@ class WatchStream(Stream):
 
     def _reached(self, notice: Notice) -> bool:
         _, entry, change = notice
-        # A bookmark, which is no change, may stand at the very version.
+        # A bookmark is no change and may have the same version.
         return change.revision > self._since if change else entry is not None and entry.revision >= self._since
 
     def _made(self, notices: Sequence[Notice]) -> list[bytes]:
-        """Lines for this watcher alone."""
+        """Lines of this watcher alone."""
         call, form, lines = self._call, self._form, []
         for kind, entry, _ in notices:
             if entry is None:

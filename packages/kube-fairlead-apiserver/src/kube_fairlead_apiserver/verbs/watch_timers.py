@@ -71,5 +71,5 @@ class WatchTimers:
 
 
 def bookmark(revision: int) -> Notice:
-    """A notice that says only how far the watch has come."""
+    """A bookmark: a notice with a revision and no object."""
     return "BOOKMARK", Entry("", revision, b"", {}, {}), None
