@@ -13,9 +13,9 @@ Step = Callable[[Operation], Awaitable[None]]
 
 
 class Chain:
-    """Plugins in the order they are asked. The first refusal ends it.
+    """Plugins in the order of their calls. The first rejection ends the chain.
 
-    Which plugins care about a kind of write is worked out once, so a write pays only for those that do.
+    The plugins of a kind of write are determined once, so a write calls only those.
     """
 
     def __init__(self, plugins: Sequence[AdmissionPlugin] = (), metrics: AdmissionMetrics | None = None) -> None:
@@ -24,11 +24,11 @@ class Chain:
         self._routes: dict[tuple[str, str, str, str], tuple[tuple[Step, ...], tuple[Step, ...]]] = {}
 
     async def admit(self, operation: Operation) -> None:
-        """Let every plugin change the object; once more when a webhook did and others may want to answer that."""
+        """Run the mutating phase; a second round when a webhook changed the object and others may react."""
         await self._take("admit", operation, self._admit)
 
     async def validate(self, operation: Operation) -> None:
-        """Show every plugin the final object."""
+        """Run the validating phase with the final object."""
         await self._take("validate", operation, self._validate)
 
     async def _take(self, step: str, operation: Operation, take: Step) -> None:

@@ -17,12 +17,12 @@ class Reinvocation(msgspec.Struct):
 
     round: int = 0
     wanted: bool = False  # a later plugin changed the object: run the mutating plugins again
-    asked: set[str] = set()  # asked so far, of those that may be asked again
-    due: set[str] = set()  # of these, those that have not seen the latest change
+    asked: set[str] = set()  # called so far, of those that may be reinvoked
+    due: set[str] = set()  # of these, those that have not seen the last change
     left: Json | None = None  # the object as the last webhook left it
 
     def changed(self) -> None:
-        """The object is not what those asked so far have seen."""
+        """Record that the object changed after earlier calls."""
         self.due |= self.asked
         self.asked.clear()
 
@@ -44,14 +44,14 @@ class Operation(msgspec.Struct, eq=False):
     # The kind of ``obj`` when it is not the resource's own (Eviction, Scale, Binding).
     kind: tuple[str, str, str] | None = None
     audit_annotations: dict[str, str] = {}
-    # A webhook changed the object, so what the kind's rules did to it is to be done again.
+    # A webhook changed the object, so the kind's strategy must run again.
     patched: bool = False
     # Set by plugins that may request reinvocation.
     reinvocation: Reinvocation | None = None
 
     @property
     def is_namespace(self) -> bool:
-        """Whether this is about a namespace itself."""
+        """Whether the object is a namespace."""
         return self.resource.plural == "namespaces" and not self.resource.group
 
     @property
@@ -60,7 +60,7 @@ class Operation(msgspec.Struct, eq=False):
         return self.name if self.is_namespace else self.namespace
 
     def forbidden(self, why: object) -> errors.Forbidden:
-        """The refusal that names what is refused."""
+        """The Forbidden error that names the object."""
         return errors.forbidden(self.resource.group_resource, self._shown_name(), why)
 
     def _shown_name(self) -> str:
@@ -68,7 +68,7 @@ class Operation(msgspec.Struct, eq=False):
         return self.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
 
     def annotate(self, key: str, value: str) -> None:
-        """Leave a note in the audit log; the first one under a key stays."""
+        """Add an audit annotation; the first value of a key stays."""
         self.audit_annotations.setdefault(key, value)
 
 
@@ -76,12 +76,12 @@ class AdmissionPlugin:
     """One admission plugin. It overrides the phases that it takes part in; both raise an API error to reject."""
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
-        """Whether this plugin ever cares about such a write. Asked once; the answer is remembered."""
+        """Whether this plugin handles such writes. Called once; the result is cached."""
         del operation, group, plural, subresource
         return True
 
     async def admit(self, operation: Operation) -> None:
-        """Change ``operation.obj`` in place, or refuse."""
+        """Change ``operation.obj`` in place, or raise an API error."""
 
     async def validate(self, operation: Operation) -> None:
-        """Look at the final object; refuse or do nothing."""
+        """Validate the final object: raise an API error or return."""

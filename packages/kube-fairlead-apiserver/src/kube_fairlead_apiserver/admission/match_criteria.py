@@ -34,7 +34,7 @@ class UnusableCriteria(Exception):
 def is_configuration(group: str, plural: str) -> bool:
     """Whether a resource configures admission itself.
 
-    No webhook and no policy is asked about these: a broken one could never be taken away again.
+    No webhook and no policy is called for these: a broken one could never be removed.
     """
     return group == "admissionregistration.k8s.io" and plural in _CONFIGURATION
 
@@ -53,7 +53,7 @@ class _Rule:
         self.names = frozenset(rule.get("resourceNames") or ())  # empty: all
 
     def matches(self, operation: Operation, resource: Resource) -> bool:
-        """Whether the write, seen as one of this resource, is meant, if its name is."""
+        """Whether the rule matches the write as one of this resource, if its name matches."""
         return (
             _named(self._operations, operation.operation)
             and _named(self._groups, resource.group)
@@ -86,7 +86,7 @@ class _Rules:
         self._known: dict[tuple[str, str, str, str, str, bool], list[tuple[Resource, frozenset[str]]]] = {}
 
     def find(self, operation: Operation, objects: Objects) -> Resource | None:
-        """The resource as which the write is meant; None: it is not."""
+        """The resource as which the write matches; None: no match."""
         if not self._rules:
             return None
         if self._generation != objects.catalog.generation:
@@ -103,7 +103,7 @@ class _Rules:
         return None
 
     def _candidates(self, operation: Operation, objects: Objects) -> list[tuple[Resource, frozenset[str]]]:
-        """The write as it is, by any rule, comes before what it is equivalent to."""
+        """An exact match of any rule comes before an equivalent match."""
         own = operation.resource
         found = [(own, rule.names) for rule in self._rules if rule.matches(operation, own)]
         if self._equivalent:
@@ -115,8 +115,8 @@ class _Rules:
 class Criteria:
     """Rules and selectors together.
 
-    ``without_rules``: what no rules at all mean. A webhook without rules is never called; a policy binding without
-    rules narrows nothing.
+    ``without_rules``: the meaning of an empty list of rules. A webhook without rules is never called; a policy binding
+    without rules narrows nothing.
     """
 
     def __init__(
@@ -157,11 +157,11 @@ class Criteria:
         )
 
     def match(self, operation: Operation, objects: Objects) -> Resource | None:
-        """The resource as which the write is meant: its own, or another version of it. None: not meant.
+        """The resource as which the write matches: its own, or another version of it. None: no match.
 
         Raises:
-            NotFound: the namespace that decides is not there.
-            UnusableCriteria: a selector that decides cannot be read.
+            NotFound: the namespace of the selector does not exist.
+            UnusableCriteria: a selector is invalid.
         """
         if not self._object_selector.empty and not _labelled(operation, self._object_selector):
             return None
@@ -178,7 +178,7 @@ class Criteria:
         if self._namespace_selector.empty or (not operation.scope and operation.resource.plural != "namespaces"):
             return True
         if operation.is_namespace and not operation.subresource and operation.obj is not None:
-            # What is stored is not what the namespace is going to be.
+            # The stored namespace differs from the one being written.
             return self._namespace_selector.matches(operation.obj["metadata"].get("labels") or {})
         namespace = objects.namespace(operation.scope)
         if namespace is None:
@@ -187,7 +187,7 @@ class Criteria:
 
 
 def _labelled(operation: Operation, selector: selectors.LabelMatcher) -> bool:
-    """Whether the object is selected, as it is going to be or as it was."""
+    """Whether the selector matches the new or the old object."""
     return any(
         selector.matches((obj.get("metadata") or {}).get("labels") or {})
         for obj in (operation.obj, operation.old)

@@ -1,7 +1,4 @@
-"""Objects in another version than the one they were written in, for those who asked for that one.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/conversion.go
-"""
+"""Conversion of objects for webhooks and policies that match another version."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ def convert(obj: Json, source: Resource, target: Resource) -> Json:
     """The object as ``target`` serves it. A copy, unless there is nothing to convert."""
     if source is target:
         return obj
-    # A custom resource is the same in every version; webhooks are shown it with the fields of other versions, too.
+    # A custom resource is the same in every version; webhooks also see the fields of other versions.
     converted: Json = copy_json(obj if source.is_custom else source.stored(obj))
     if target.conversion is not None:
         target.conversion.to_served(converted)

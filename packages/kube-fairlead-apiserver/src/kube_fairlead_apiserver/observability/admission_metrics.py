@@ -17,7 +17,7 @@ _WEBHOOK = ("name", "type", "operation", "rejected")
 
 
 class AdmissionMetrics:
-    """`apiserver_admission_*`: how long the two steps and each webhook took, and what they refused."""
+    """`apiserver_admission_*`: durations of the two phases and of each webhook, and rejections."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -67,22 +67,22 @@ class AdmissionMetrics:
         series.observe(self._clock.monotonic() - began)
 
     def webhook(self, began: float, name: str, step: str, operation: str, *, code: int, rejected: bool) -> None:
-        """A webhook was asked. The code is that of its refusal, and 0 when it gave no answer."""
+        """A webhook was called. The code is that of its rejection, and 0 without a response."""
         flag = _flag(rejected)
         self._webhooks.series(name, step, operation, flag).observe(self._clock.monotonic() - began)
         self._requests.series(name, step, operation, str(min(code, _LARGEST_CODE)), flag).value += 1
 
     def refused(self, name: str, step: str, operation: str, *, code: int, failed: bool) -> None:
-        """A write was refused by a webhook, or because it failed."""
+        """A write was rejected by a webhook, or because the call failed."""
         why = "calling_webhook_error" if failed else "no_error"
         self._rejections.series(name, step, operation, why, str(min(code, _LARGEST_CODE))).value += 1
 
     def failed_open(self, name: str, step: str) -> None:
-        """A webhook failed, and the write went on."""
+        """A webhook call failed and was ignored."""
         self._open.series(name, step).value += 1
 
     def exposition(self) -> bytes:
-        """All of them as scrapers read them."""
+        """All series in Prometheus' text format."""
         families = (self._steps, self._webhooks, self._requests, self._rejections, self._open)
         return "".join(family.exposition() for family in families).encode()
 

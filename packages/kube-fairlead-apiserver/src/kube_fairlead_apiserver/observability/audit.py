@@ -28,11 +28,11 @@ _log = logs.get_logger(__name__)
 
 class _Begun(msgspec.Struct):
     event: dict[str, Any]
-    annotations: dict[str, str]  # filled while the request is carried out
+    annotations: dict[str, str]  # filled while the request is handled
 
 
 class AuditLog:
-    """Appends to a file, or to standard output for "-". No bodies, no credentials: nothing secret can get in."""
+    """Appends to a file, or to standard output for "-". No bodies and no credentials, so no secrets."""
 
     def __init__(self, path: str, clock: Clock) -> None:
         self._clock = clock
@@ -76,14 +76,14 @@ class AuditLog:
         return _Begun(event, request.audit_annotations)
 
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
-        """Its caller is known; whom it acts as is noted beside it."""
+        """The caller is authenticated; an impersonated user is recorded beside it."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
         token.event["user"] = _user_fields(caller)
         if user is not caller:
             token.event["impersonatedUser"] = _user_fields(user)
 
     def end(self, token: object, response: Response) -> Response:
-        """Its answer is ready; the line is written in one piece, so that lines never mix."""
+        """The response is ready; the line is written in one piece, so that lines never mix."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
         event = token.event
         if token.annotations:
@@ -95,7 +95,7 @@ class AuditLog:
 
     def _write(self, line: bytes) -> None:
         if self._cut_short:
-            line = b"\n" + line  # what is left of a line ends here, so that this one can be read
+            line = b"\n" + line  # ends an incomplete line, so that this one can be parsed
         try:
             written = os.write(self._descriptor, line)
             problem = "" if written == len(line) else "a line was cut short: is its disk full?"
@@ -104,7 +104,7 @@ class AuditLog:
         if written:
             self._cut_short = written < len(line)
         self._lost += bool(problem)
-        # Said once: on a full disk every line fails, and the log of the server may be on the same disk.
+        # Logged once: on a full disk every line fails, and the server's log may be on the same disk.
         if problem and not self._failing:
             _log.error("writing the audit log failed", error=problem)
         elif self._failing and not problem:

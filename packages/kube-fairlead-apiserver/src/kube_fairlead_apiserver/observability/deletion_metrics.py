@@ -1,4 +1,4 @@
-"""The metric that KEP-5673 asks for: is the grace period of custom resources in use, and for which?"""
+"""The metric of KEP-5673: the use of the grace period of custom resources, by kind."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ __all__ = ["GracefulDeletions"]
 class GracefulDeletions:
     """`apiserver_crd_graceful_deletion_total`: deletes that recorded a grace period, the first and shorter ones after.
 
-    A delete that changes nothing, has no grace period or only rehearses is not counted.
+    A delete that changes nothing, has no grace period or is a dry run is not counted.
     """
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        # Looking a series up by its labels costs more than adding to it, and a collection adds thousands of times.
+        # Looking up a series by its labels costs more than an increment, and deletecollection increments thousands of
+        # times.
         self._known: dict[tuple[str, str], Counter] = {}
 
     def count(self, resource: Resource) -> None:
-        """One more."""
+        """Count one delete."""
         place = resource.group, resource.plural
         series = self._known.get(place)
         if series is None:

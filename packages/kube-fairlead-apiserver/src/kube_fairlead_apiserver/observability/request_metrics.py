@@ -88,10 +88,10 @@ class RequestMetrics:
         return _Begun(self._clock.monotonic(), info, verb, "All" if request.query.get("dryRun") else "", gauge)
 
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
-        """Callers are not counted: their number has no bound."""
+        """Callers are no label: their number is unbounded."""
 
     def end(self, token: object, response: Response) -> Response:
-        """Its answer is ready."""
+        """The response is ready."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
         token.gauge.value -= 1
         place = self._place(token)
@@ -111,7 +111,7 @@ class RequestMetrics:
         info = token.info
         resource = self._catalog.get(info.group, info.version, info.resource) if info.is_resource else None
         if resource is None:
-            # What names nothing that is served gets no series of its own: callers could make up names without end.
+            # Unknown resources share one series: clients could invent names without end.
             return token.verb, token.dry_run, "", "", "", "", "", "apiserver"
         subresource = info.subresource if info.subresource in resource.subresources else ""
         by_name = info.name or info.verb == "create"

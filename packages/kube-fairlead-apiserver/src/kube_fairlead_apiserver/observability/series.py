@@ -21,7 +21,7 @@ class CounterSeries:
         self.value = 0
 
     def lines(self, name: str, labels: str) -> Iterator[str]:
-        """As scrapers read it."""
+        """The series in Prometheus' text format."""
         yield f"{name}{_braced(labels)} {self.value}"
 
 
@@ -41,7 +41,7 @@ class HistogramSeries:
         self._sum += value
 
     def lines(self, name: str, labels: str) -> Iterator[str]:
-        """As scrapers read it: every bucket holds what the smaller ones hold too."""
+        """The series in Prometheus' text format, with cumulative buckets."""
         total = 0
         separator = "," if labels else ""
         for bound, count in zip((*map(_number, self._bounds), "+Inf"), self._counts, strict=True):
@@ -72,7 +72,7 @@ class Family(Generic[S]):
         return found
 
     def exposition(self) -> str:
-        """The family as scrapers read it."""
+        """The family in Prometheus' text format."""
         lines = [self._head]
         for values, series in self._series.items():
             pairs = zip(self._labels, values, strict=True)

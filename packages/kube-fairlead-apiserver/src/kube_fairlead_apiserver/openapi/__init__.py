@@ -1,5 +1,5 @@
-"""OpenAPI: what the server serves, written down for clients that ask before they act.
+"""OpenAPI documents of the served resources.
 
-One v3 document per group and version, and one v2 document of everything, are built from the catalog when they are first
-asked for. `paths` knows the operations, `components` the schemas; both say only what this server does.
+One v3 document per group and version, and one v2 document of everything, are built from the catalog at their first
+request. `paths` has the operations, `components` the schemas; both describe only what this server does.
 """

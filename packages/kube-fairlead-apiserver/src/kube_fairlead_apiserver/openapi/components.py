@@ -1,7 +1,4 @@
-"""The schemas of a document: everything its operations refer to, and what those refer to in turn.
-
-Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/builder3/openapi.go
-"""
+"""The schemas of a document: everything its operations refer to, directly and indirectly."""
 
 from __future__ import annotations
 

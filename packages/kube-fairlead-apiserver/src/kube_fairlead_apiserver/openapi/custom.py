@@ -1,7 +1,4 @@
-"""Schemas of kinds that are not Kubernetes' own, as clients see them: completed by what every object has.
-
-Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/builder/builder.go
-"""
+"""Schemas of custom kinds for clients: completed by the fields that every object has."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _METADATA_TEXT = "Name, labels and what else every object has."
 
 
 def custom_schema(resource: Resource) -> Json:
-    """The schema of a kind as its author wrote it, made whole."""
+    """The schema of a kind, completed."""
     schema: Json = copy.deepcopy(dict(resource.schema().source)) or {
         "type": "object",
         "x-kubernetes-preserve-unknown-fields": True,
@@ -54,7 +51,7 @@ def _object_properties() -> Json:
 
 
 def _complete(schema: Json) -> None:
-    """Spell out in place what Kubernetes' own extensions mean, for clients that do not know them."""
+    """Expand Kubernetes' extensions in place, for clients that do not know them."""
     if schema.get("x-kubernetes-int-or-string") and not {"anyOf", "allOf"} & schema.keys():
         schema["anyOf"] = [{"type": "integer"}, {"type": "string"}]
     if schema.get("x-kubernetes-embedded-resource"):

@@ -1,4 +1,4 @@
-"""What `kubectl explain` says about the main kinds, and about the fields that every kind has. In our own words."""
+"""Descriptions of the main kinds and of the common fields, for `kubectl explain`. The texts are our own."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ FIELDS: Final[Mapping[str, str]] = {
 
 
 def describe_schema(model: str, schema: Json) -> Json:
-    """Add to a built-in type's schema what we have to say about it."""
+    """Add the descriptions to a built-in type's schema."""
     kind = model.rpartition(".")[2]
     text = KINDS.get(kind)
     if text is None and kind.endswith("List"):

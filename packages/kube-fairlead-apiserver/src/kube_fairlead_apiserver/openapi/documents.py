@@ -1,10 +1,6 @@
 """The OpenAPI endpoints: an index of hashed addresses, a v3 document per group and version, one v2 document.
 
-A hash stands for everything its document is made of, so a client that knows the hash never asks again.
-
-Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/handler3/handler.go,
-    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/handler/handler.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/builder/merge.go
+The hash covers everything its document is made of, so a client that knows the hash never requests it again.
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ _SECURITY: Final = {
 
 
 class OpenApi:
-    """Answers /openapi/v2 and /openapi/v3 from the catalog as it is at that moment."""
+    """Serves /openapi/v2 and /openapi/v3 from the current catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -94,7 +90,7 @@ class OpenApi:
         digest = self._hash(group, version)
         asked = request.query.get("hash")
         if asked and asked != digest:
-            # What the client has read of in an older index; the new address is cached as well as the old one was.
+            # A hash of an older index redirects to the new address, which is cached as well.
             return Response(301, b"", _JSON, [("location", f"/openapi/v3/{path}?hash={digest}")])
         headers = [("etag", f'"{digest}"'), ("vary", "Accept")]
         if asked:

@@ -1,4 +1,4 @@
-"""Where the OpenAPI documents are. What makes them is loaded when the first one is asked for."""
+"""The paths of the OpenAPI documents. The first request loads the code that builds them."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ Handler = Callable[[Request, UserInfo], Awaitable[Response]]
 
 
 class OpenApiEndpoints:
-    """Answers /openapi/v2 and /openapi/v3."""
+    """Serves /openapi/v2 and /openapi/v3."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._documents: OpenApi | None = None
 
     def paths(self) -> dict[str, Handler]:
-        """The exact paths this answers."""
+        """The exact paths that this serves."""
         return {"/openapi/v2": self._answer, "/openapi/v3": self._answer}
 
     def prefixes(self) -> dict[str, Handler]:
-        """Where the v3 documents are."""
+        """The prefix of the v3 documents."""
         return {"/openapi/v3/": self._answer}
 
     async def _answer(self, request: Request, _user: UserInfo) -> Response:

@@ -1,4 +1,4 @@
-"""The v2 document in the protobuf encoding that Go clients ask for (the messages of gnostic's OpenAPIv2.proto).
+"""The v2 document in the protobuf encoding that Go clients request (the messages of gnostic's OpenAPIv2.proto).
 
 Each message is a table from JSON key to field number and kind; one small encoder walks them.
 
@@ -31,7 +31,7 @@ def encode_document(document: Json) -> bytes:
 
 
 def _message(fields: Mapping[str, tuple[int, Encoder | str]], value: Mapping[str, Any]) -> bytes:
-    """Encode what the table knows; keys that begin with x- go to the field named by it."""
+    """Encode the keys of the table; keys that begin with x- go to the extension field."""
     out = bytearray()
     for key, (number, kind) in fields.items():
         if key == "x-":
@@ -74,7 +74,7 @@ def _named(name: str, content: bytes) -> bytes:
 
 def _any(value: Any) -> bytes:
     out = bytearray()
-    wire.append_field(out, 2, msgspec.json.encode(value))  # the field wants YAML, which JSON is
+    wire.append_field(out, 2, msgspec.json.encode(value))  # the field holds YAML, and JSON is YAML
     return bytes(out)
 
 

@@ -1,8 +1,4 @@
-"""The names of schemas in OpenAPI documents, and which resource speaks which of them.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/openapi/openapi.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/builder/builder.go
-"""
+"""The names of schemas in OpenAPI documents, and which resource uses which of them."""
 
 from __future__ import annotations
 
@@ -35,7 +31,7 @@ def is_builtin(resource: Resource) -> bool:
 
 
 def subresource_kind(resource: Resource, sub: Subresource) -> GroupVersionKind:
-    """The kind a subresource speaks; without a version of its own it is of the resource's group and version."""
+    """The kind of a subresource; by default of the resource's group and version."""
     if sub.version:
         return GroupVersionKind(sub.group, sub.version, sub.kind)
     return GroupVersionKind(resource.group, resource.version, sub.kind)

@@ -1,9 +1,7 @@
-"""OpenAPI v2 (Swagger 2.0), made from the v3 documents: for clients and libraries that know nothing newer.
+"""OpenAPI v2 (Swagger 2.0), converted from the v3 documents: for older clients and libraries.
 
-v2 has fewer words. What it cannot say (nullable, alternatives) is left out, so it allows more than v3, never less.
-
-Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/builder/openapi.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/v2/conversion.go
+v2 is less expressive. What it cannot express (nullable, alternatives) is left out, so it allows more than v3, never
+less.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ __all__ = ["DEFINITIONS", "to_swagger"]
 
 DEFINITIONS: Final = "#/definitions/"
 _DROPPED: Final = frozenset({"anyOf", "nullable", "not", "oneOf"})
-# Types that v3 describes by alternatives have a plain form in v2.
+# Types that v3 describes by alternatives have a simple form in v2.
 _PLAIN: Final[dict[str, Json]] = {
     model_name("apimachinery.pkg.api.resource.Quantity"): {"type": "string"},
     model_name("apimachinery.pkg.util.intstr.IntOrString"): {"type": "string", "format": "int-or-string"},

@@ -1,7 +1,7 @@
 """Tables: how `kubectl get` shows objects, decided by the server as Kubernetes does.
 
-One module per family of kinds holds its columns and cells; `table` puts them together. A cell says only what the object
-says: nothing here reads storage or the clock (ages are counted to a time that is passed in).
+One module per family of kinds holds its columns and cells; `table` puts them together. A cell depends only on the
+object: nothing here reads storage or the clock (ages are computed from a time argument).
 """
 
 from __future__ import annotations

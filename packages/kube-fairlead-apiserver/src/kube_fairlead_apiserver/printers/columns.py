@@ -1,8 +1,4 @@
-"""What every printer is made of: column definitions, and the small texts that cells share.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go,
-    k8s.io/apimachinery@v0.36.4/pkg/util/duration/duration.go
-"""
+"""The common parts of printers: column definitions, and the texts that cells share."""
 
 from __future__ import annotations
 
@@ -92,7 +88,7 @@ def name_of(obj: Json) -> str:
 
 
 def since(text: Any, now: dt.datetime) -> str:
-    """How long ago a time was, in the two figures that kubectl shows."""
+    """The age of a time, with the two units that kubectl shows."""
     if not text:
         return UNKNOWN
     try:

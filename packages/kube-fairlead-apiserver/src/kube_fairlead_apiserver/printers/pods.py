@@ -1,7 +1,4 @@
-"""Pods: what `kubectl get pods` makes of a pod's many states.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
-"""
+"""Pods: the cells of `kubectl get pods`."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ def _conditions(pod: Json) -> list[Json]:
 class _Reading:
     """The containers of one pod, read in the order in which they start: init containers, then the others.
 
-    A container that is not as it should be gives the pod its status; a later one overrides an earlier one.
+    A container with a problem determines the pod's status; a later one overrides an earlier one.
     """
 
     def __init__(self, pod: Json) -> None:

@@ -1,7 +1,4 @@
-"""Who may do what: role bindings, signing requests, admission webhooks and policies.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
-"""
+"""RBAC kinds, CertificateSigningRequests, admission webhooks and policies."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _access_modes(modes: list[str]) -> str:
 
 
 def _storage_class(obj: Json) -> str:
-    """The annotation is older than the field and still wins."""
+    """The storage class; the deprecated annotation takes precedence over the field."""
     annotated = dig(obj, "metadata", "annotations", default={}).get(_CLASS_ANNOTATION)
     return str(annotated if annotated is not None else dig(obj, "spec", "storageClassName", default=""))
 

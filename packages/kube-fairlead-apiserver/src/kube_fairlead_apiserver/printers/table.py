@@ -37,7 +37,7 @@ def _created_at(obj: Json, _now: dt.datetime) -> list[Any]:
     return [name_of(obj), dig(obj, "metadata", "creationTimestamp")]
 
 
-# What Kubernetes shows of a kind that has no printer of its own (roles, CRDs, limit ranges).
+# The columns of a kind without a printer (roles, CRDs, limit ranges).
 DEFAULT = Printer(columns("Name", "Created At:date"), _created_at)
 
 
@@ -61,12 +61,12 @@ def table(
 ) -> Json:
     """A Table of objects. In a watch only the first event needs headers.
 
-    ``include`` says what each row carries of its object: None, Metadata or Object.
+    ``include`` is the part of the object in each row: None, Metadata or Object.
     """
     printer = printer_of(resource)
     rows = []
     for obj in objects:
-        # What is shown of a kind does not depend on the version that it is asked in.
+        # The columns of a kind do not depend on the requested version.
         stored = obj if resource.conversion is None else resource.stored(obj)
         row: Json = {"cells": printer.cells(stored, now)}
         conditions = printer.conditions(stored) if printer.conditions is not None else []

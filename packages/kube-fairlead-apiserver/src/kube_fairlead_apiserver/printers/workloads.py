@@ -1,7 +1,4 @@
-"""What runs pods: deployments and their like, jobs, autoscalers, disruption budgets.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
-"""
+"""Workloads: deployments and similar kinds, jobs, autoscalers, disruption budgets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Kinds that are asked and answered, never stored: may this user do that, who am I, is this token good.
+"""Reviews: kinds that are answered and never stored, such as SubjectAccessReview and TokenReview.
 
-A review reads its question from the body and writes the answer into its status. It decides nothing itself: the
-authorizer and the authenticator do.
+A review reads the request from its spec and writes the result into its status. The authorizer and the authenticator
+decide.
 """

@@ -1,12 +1,4 @@
-"""May this user do that: the access reviews of authorization.k8s.io/v1, answered by the server's own authorizer.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/authorization/util/helpers.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/authorization/subjectaccessreview/rest.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/authorization/selfsubjectaccessreview/rest.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/authorization/localsubjectaccessreview/rest.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/authorization/selfsubjectrulesreview/rest.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/authorization/validation/validation.go
-"""
+"""The access reviews of authorization.k8s.io/v1, decided by the server's authorizer."""
 
 from __future__ import annotations
 
@@ -30,14 +22,14 @@ _GROUP = "authorization.k8s.io"
 
 
 class AccessReviews:
-    """Answers reviews; `handlers` is by table."""
+    """Handles access reviews."""
 
     def __init__(self, authorizer: Authorization, rbac: Rbac) -> None:
         self._authorizer = authorizer
         self._rbac = rbac
 
     def handlers(self) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
-        """Which review is answered by what."""
+        """The handlers of reviews, by table."""
         return {
             f"subjectaccessreviews.{_GROUP}": self._subject,
             f"localsubjectaccessreviews.{_GROUP}": self._subject,
@@ -105,7 +97,7 @@ class AccessReviews:
 
 
 def _check_question(call: Call, review: Json, spec: Json) -> None:
-    """Exactly one of the two questions can be asked, and a review has no name."""
+    """Validate a review: exactly one kind of attributes, and no name."""
     both = spec.get("resourceAttributes") is not None, spec.get("nonResourceAttributes") is not None
     kind = GroupKind(_GROUP, call.resource.kind)
     path = FieldPath("spec")

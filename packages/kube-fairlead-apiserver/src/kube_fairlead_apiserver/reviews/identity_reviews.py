@@ -1,8 +1,4 @@
-"""Who am I, and is this token good: the reviews of authentication.k8s.io/v1.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/authentication/selfsubjectreview/rest.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/authentication/tokenreview/storage.go
-"""
+"""SelfSubjectReview and TokenReview of authentication.k8s.io/v1."""
 
 from __future__ import annotations
 
@@ -22,14 +18,14 @@ _GROUP = "authentication.k8s.io"
 
 
 class IdentityReviews:
-    """Answers reviews; `handlers` is by table."""
+    """Handles identity reviews."""
 
     def __init__(self, authentication: Authentication, audiences: Sequence[str]) -> None:
         self._authentication = authentication
         self._audiences = audiences
 
     def handlers(self) -> Mapping[str, Callable[[Call], Awaitable[Response]]]:
-        """Which review is answered by what."""
+        """The handlers of reviews, by table."""
         return {f"tokenreviews.{_GROUP}": self._token, f"selfsubjectreviews.{_GROUP}": self._myself}
 
     async def _token(self, call: Call) -> Response:

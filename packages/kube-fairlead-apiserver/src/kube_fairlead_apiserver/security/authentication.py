@@ -1,7 +1,7 @@
 """Authentication by client certificate, static token or service account token; without credentials, anonymous.
 
-The first credential that is good decides. A bad one is an error even if none was needed, so a client never goes on
-as another user than it expects.
+The first valid credential decides. An invalid one is an error even if none was needed, so a client never continues as
+another user than it expects.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ _log = logs.get_logger(__name__)
 
 
 class TokenFileError(ValueError):
-    """Raised for a tokens file that cannot be used; the message says which line and why."""
+    """Raised for an invalid tokens file; the message has the line and the reason."""
 
 
 class TokenAuthenticator(Protocol):
     """One kind of bearer token."""
 
     def verify(self, token: str, audiences: Sequence[str] | None = None) -> Verified | None:
-        """Whom it speaks for; None if it is none of this kind; InvalidToken if it is no good."""
+        """The user of a token; None if it is not of this kind; InvalidToken if it is invalid."""
         ...
 
 
@@ -62,7 +62,7 @@ def read_token_file(path: Path) -> dict[str, UserInfo]:
     """Users by token, from lines of `token,user name,user uid[,"group1,group2"]`.
 
     Raises:
-        TokenFileError: it has something else in it.
+        TokenFileError: the file is malformed.
     """
     users: dict[str, UserInfo] = {}
     try:
@@ -89,7 +89,7 @@ def read_token_file(path: Path) -> dict[str, UserInfo]:
 
 
 def _check_mode(path: Path) -> None:
-    """A token in this file is a user, mostly the administrator. The group may read it: a service may need that."""
+    """Check the file's mode: it holds credentials. The group may read it, because a service may need that."""
     if os.name != "posix":
         return
     mode = path.stat().st_mode & 0o777
@@ -107,7 +107,7 @@ def bearer_token(headers: Mapping[str, str]) -> str | None:
 
 
 class Authentication:
-    """The chain. It keeps no state about callers."""
+    """The chain of authenticators. It keeps no state about callers."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class Authentication:
         self._anonymous = anonymous
 
     def authenticate(self, request: Request) -> UserInfo:
-        """The caller. Unauthorized for a credential that is no good, or for none where anonymous is off."""
+        """The caller. Unauthorized for an invalid credential, or without any when anonymous access is off."""
         if request.trusted_user is not None:
             trusted: UserInfo = request.trusted_user
             return trusted
@@ -143,7 +143,7 @@ class Authentication:
         return ANONYMOUS
 
     def _bearer(self, token: str) -> UserInfo:
-        """Whom a token speaks for. Why it is no good is for the log: the caller may be guessing."""
+        """The user of a token. The reason of a rejection is only logged, because the caller may be guessing."""
         try:
             verified = self.authenticate_token(token)
         except errors.Unauthorized as error:

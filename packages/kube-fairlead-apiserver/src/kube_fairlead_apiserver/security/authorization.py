@@ -21,15 +21,15 @@ class Decision(NamedTuple):
 
 
 class Authorizer(Protocol):
-    """One way to be allowed something."""
+    """One authorizer."""
 
     def decide(self, attributes: Attributes) -> Decision:
-        """Whether this one allows it."""
+        """Whether this authorizer allows the request."""
         ...
 
 
 class Authorization:
-    """The chain. Members of `system:masters` may do everything, even when no role is left that says so."""
+    """The chain of authorizers. Members of `system:masters` may do everything, even without any role."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = tuple(authorizers)
@@ -48,19 +48,19 @@ class Authorization:
         return Decision(allowed=False, reason="\n".join(reasons))
 
     def authorize(self, attributes: Attributes) -> str | None:
-        """None when it is allowed, else the message of the Forbidden answer."""
+        """None when allowed, else the message of the Forbidden error."""
         decision = self.decide(attributes)
         return None if decision.allowed else forbidden(attributes, decision.reason).message
 
     def require(self, attributes: Attributes) -> None:
-        """Forbidden unless it is allowed."""
+        """Raise Forbidden unless the request is allowed."""
         decision = self.decide(attributes)
         if not decision.allowed:
             raise forbidden(attributes, decision.reason)
 
 
 def forbidden(attributes: Attributes, reason: str = "") -> errors.Forbidden:
-    """The 403 that says who cannot do what, in Kubernetes' words."""
+    """The Forbidden error, with Kubernetes' text."""
     message = _sentence(attributes)
     for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;")):
         message = message.replace(char, entity)

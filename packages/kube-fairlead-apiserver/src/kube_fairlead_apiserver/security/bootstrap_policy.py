@@ -1,9 +1,4 @@
-"""The roles and bindings a new cluster begins with, read from the text files in `data`, whose heads explain them.
-
-Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go,
-    k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go,
-    k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/namespace_policy.go
-"""
+"""The roles and bindings of a new cluster, read from the text files in `data`, which document their format."""
 
 from __future__ import annotations
 
@@ -24,7 +19,7 @@ _SUBJECTS = {"group": "Group", "user": "User", "account": "ServiceAccount"}
 
 
 def bootstrap_policy() -> list[Json]:
-    """Every default role and binding, aggregated roles with what they gather."""
+    """Every default role and binding, with the rules of aggregated roles."""
     objects: list[Json] = []
     for name in _FILES:
         objects.extend(_parse(name, _read(name)))
@@ -40,7 +35,7 @@ def bootstrap_policy() -> list[Json]:
 
 @functools.cache
 def node_rules() -> tuple[Rule, ...]:
-    """The rules of `system:node`, by which the node authorizer judges what is not tied to a node's own pods."""
+    """The rules of `system:node`, for requests that do not depend on a node's pods."""
     roles = _parse(_FILES[0], _read(_FILES[0]))
     return tuple(next(role["rules"] for role in roles if role["metadata"]["name"] == "system:node"))
 

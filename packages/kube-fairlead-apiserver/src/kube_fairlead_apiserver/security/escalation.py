@@ -1,13 +1,6 @@
 """Privilege escalation checks: a user cannot grant permissions in roles and bindings that the user does not hold.
 
-Who may `escalate` a role or `bind` it is excepted, as are members of `system:masters`.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/escalation_check.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/role/policybased/storage.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/clusterrole/policybased/storage.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/rolebinding/policybased/storage.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/clusterrolebinding/policybased/storage.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/validation/rule.go
+Users that may `escalate` or `bind` the role are exempt, as are members of `system:masters`.
 """
 
 from __future__ import annotations
@@ -35,14 +28,14 @@ _FULL_AUTHORITY: tuple[Rule, ...] = (
 
 
 class EscalationCheck:
-    """Looks at a role or binding that is about to be created or updated."""
+    """Checks a role or binding before it is created or updated."""
 
     def __init__(self, rbac: Rbac, authorization: Authorization) -> None:
         self._rbac = rbac
         self._authorization = authorization
 
     def check(self, user: UserInfo, kind: str, new: Json, old: Json | None = None) -> None:
-        """Forbidden if the write would give away more than the user has. Kinds outside of RBAC pass."""
+        """Raise Forbidden if the write grants more than the user holds. Kinds outside of RBAC pass."""
         if identities.MASTERS in user.groups or (old is not None and _only_garbage_fields_differ(new, old)):
             return
         if kind in {"Role", "ClusterRole"}:
@@ -106,7 +99,7 @@ def _aggregates(role: Json | None) -> bool:
 
 
 def _only_garbage_fields_differ(new: Json, old: Json) -> bool:
-    """Whether the write does no more than the garbage collector needs: it may clear owners and finalizers."""
+    """Whether the write changes only owner references and finalizers, as the garbage collector does."""
     if new == old:
         return False
 

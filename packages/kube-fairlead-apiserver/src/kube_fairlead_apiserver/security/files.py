@@ -1,4 +1,4 @@
-"""Files that only their owner may read, and that are there whole or not at all."""
+"""Files with mode 0600 that are written atomically."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _log = logs.get_logger(__name__)
 
 
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Write a file of mode 0600, in a folder that is made if it is not there."""
+    """Write a file of mode 0600; its folder is created if it is missing."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_atomically(path, content, mode=0o600, durable=durable)
 
 
 def read_private(path: Path) -> bytes | None:
-    """The content of a file, or None when there is none. One that others may read is closed to them again."""
+    """The content of a file, or None when there is none. Its permissions are restricted to the owner."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -30,7 +30,7 @@ def read_private(path: Path) -> bytes | None:
 
 
 def close_to_others(path: Path) -> None:
-    """Take every right to a file away from all but its owner, and say so: copied files often have lost their mode."""
+    """Restrict a file to its owner, and log it: copied files often lose their mode."""
     mode = path.stat().st_mode & 0o777
     if os.name != "posix" or not mode & 0o077:
         return

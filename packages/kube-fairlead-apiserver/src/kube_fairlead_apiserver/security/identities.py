@@ -1,9 +1,4 @@
-"""Names that Kubernetes gives a meaning: groups, service accounts and nodes as users.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/user/user.go,
-    k8s.io/apiserver@v0.36.4/pkg/authentication/serviceaccount/util.go,
-    k8s.io/kubernetes@v1.36.4/pkg/auth/nodeidentifier/default.go
-"""
+"""Reserved names of Kubernetes: groups, service accounts and nodes as users."""
 
 from __future__ import annotations
 
@@ -58,7 +53,7 @@ def service_account_groups(namespace: str) -> tuple[str, ...]:
 
 
 def service_account_of(user: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account that a user name means, if it means one."""
+    """Namespace and name of the service account of a user name; None for other users."""
     if not user.startswith(_SERVICE_ACCOUNT):
         return None
     parts = user.removeprefix(_SERVICE_ACCOUNT).split(":")
@@ -68,14 +63,14 @@ def service_account_of(user: str) -> tuple[str, str] | None:
 
 
 def node_name_of(user: UserInfo) -> str | None:
-    """The node a kubelet speaks for; None if the user is no kubelet."""
+    """The node of a kubelet; None if the user is no kubelet."""
     if NODES not in user.groups or not user.name.startswith(_NODE):
         return None
     return user.name.removeprefix(_NODE)
 
 
 def with_authenticated_group(user: UserInfo) -> UserInfo:
-    """The user in the group of all who proved who they are, unless its groups say already where it belongs."""
+    """Add the group system:authenticated, unless the groups already have it or system:unauthenticated."""
     if AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
         return user
     return msgspec.structs.replace(user, groups=(*user.groups, AUTHENTICATED))

@@ -20,7 +20,7 @@ _EXTRA = "impersonate-extra-"
 
 
 class Impersonation(NamedTuple):
-    """Whom a request wants to act as."""
+    """The user that a request impersonates."""
 
     user: str
     groups: tuple[str, ...]
@@ -29,7 +29,7 @@ class Impersonation(NamedTuple):
 
 
 def read_impersonation(headers: Iterable[tuple[str, str]]) -> Impersonation | None:
-    """What the headers ask for, or None. Names are lower case.
+    """The impersonation that the headers request, or None. Names are lower case.
 
     Groups and extras may come several times. Of several users or UIDs the first counts, as in kube-apiserver.
     """
@@ -52,7 +52,7 @@ def read_impersonation(headers: Iterable[tuple[str, str]]) -> Impersonation | No
 
 
 def impersonate(caller: UserInfo, wanted: Impersonation, authorization: Authorization) -> UserInfo:
-    """The user to go on as; Forbidden names the first part that the caller may not take."""
+    """The impersonated user; Forbidden names the first part that the caller may not impersonate."""
 
     def check(resource: str, name: str, *, group: str = "", namespace: str = "", subresource: str = "") -> None:
         attributes = Attributes(

@@ -1,4 +1,4 @@
-"""Kubeconfig files: how kubectl and every other client finds the server and proves who it is."""
+"""Kubeconfig files: the address of the server and the credentials of a client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _AGAIN_SECONDS = 1.0
 _log = logs.get_logger(__name__)
 
-# Text goes in as JSON, which is YAML.
+# Values are inserted as JSON, which is YAML.
 _TEMPLATE = """\
 apiVersion: v1
 kind: Config
@@ -53,7 +53,7 @@ class Kubeconfig(msgspec.Struct, frozen=True):
     cluster: str = "fairlead"
 
     def to_yaml(self) -> str:
-        """The file's content. Written out here: a library for YAML takes longer to load than the server to start."""
+        """The file's content. From a template, because a YAML library takes longer to load than the server to start."""
         return _TEMPLATE.format(
             cluster=json.dumps(self.cluster),
             server=json.dumps(self.server),
@@ -65,22 +65,22 @@ class Kubeconfig(msgspec.Struct, frozen=True):
         )
 
     def write(self, path: Path) -> None:
-        """Write it where only its owner can read it, unless it is there: a full disk does not stop a restart."""
+        """Write it for its owner only, unless it exists unchanged: a restart works on a full disk."""
         content = self.to_yaml().encode()
         if _read(path) != content:
             write_private(path, content, durable=False)
 
 
 class KubeconfigFile:
-    """Where a kubeconfig is kept. A full disk does not stop the server: it is written as soon as there is room."""
+    """The path of a kubeconfig. On a full disk the server starts, and writes it as soon as there is space."""
 
     def __init__(self, content: Kubeconfig, path: Path) -> None:
         self._content = content
         self.path = path
-        self.problem: str | None = None  # why the file does not say what it should
+        self.problem: str | None = None  # the reason why the file is not up to date
 
     def write(self) -> bool:
-        """Write it; whether that could be done. Raises what room alone would not cure."""
+        """Write it; returns whether it was written. Raises errors other than a full disk."""
         try:
             self._content.write(self.path)
         except OSError as error:
@@ -108,7 +108,7 @@ class KubeconfigFile:
 
 
 def _read(path: Path) -> bytes | None:
-    """What is there; None when there is nothing, or nothing that this process may read."""
+    """The current content; None when there is none, or it is not readable."""
     try:
         return read_private(path)
     except OSError:

@@ -1,8 +1,8 @@
-"""What a kubelet may do: report on its own node, and read only what its own pods need.
+"""The node authorizer: a kubelet may report on its own node, and read only what its own pods need.
 
 Its Node, lease and CSINode are identified by name, pods by the node they are bound to; secrets, config maps, volumes,
 claims and tokens by the pods that are bound to the node; attachments and slices by the node that they name. For the
-rest the fixed rules of `system:node` apply. Changes of other nodes' objects are for admission to stop.
+rest the fixed rules of `system:node` apply. Admission rejects changes of other nodes' objects.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ALLOWED = Decision(allowed=True)
 _NO_OPINION = Decision(allowed=False)
 _READING = frozenset({"get", "list", "watch"})
 _CHANGING = frozenset({"get", "update", "patch", "delete"})
-# Which writes a kubelet may send at all; whether they concern its own node is for admission to say.
+# The writes of kubelets; admission decides whether they concern the kubelet's own node.
 _WRITES = {
     "nodes": {"": frozenset({"create", "update", "patch"}), "status": frozenset({"update", "patch"})},
     "pods": {
@@ -42,9 +42,9 @@ _SLICE_VERBS = (
 
 
 class NodeAuthorizer:
-    """Asks the graph what the pods of a node need.
+    """Decides by the graph of the objects that the pods of a node need.
 
-    `rules` are the fixed ones, read when a kubelet first asks.
+    `rules` are the fixed ones, read at the first request of a kubelet.
     """
 
     def __init__(self, rules: Callable[[], Sequence[Rule]], graph: NodeGraph, lookup: Lookup) -> None:
@@ -64,7 +64,7 @@ class NodeAuthorizer:
             ("resource.k8s.io", "resourceslices"): self._slice,
             ("", "nodes"): _node,
             ("", "pods"): self._pod,
-            # Not served by default in 1.36, and nothing of a kubelet's until it is.
+            # Not served by default in 1.36, so a kubelet has no permission.
             ("certificates.k8s.io", "podcertificaterequests"): lambda _node, _attributes: _NO_OPINION,
         }
 
@@ -120,7 +120,7 @@ class NodeAuthorizer:
         if attributes.subresource:
             return _no("cannot authorize ResourceSlice subresources")
         if attributes.verb == "create":
-            return _ALLOWED  # whose it is, its body says
+            return _ALLOWED  # the body names the node
         if attributes.verb in _CHANGING:
             return self._related(node, attributes)
         if attributes.verb not in {"watch", "list", "deletecollection"}:
@@ -141,7 +141,7 @@ class NodeAuthorizer:
         return _no("can only list/watch pods with spec.nodeName field selector")
 
     def _related(self, node: str, attributes: Attributes) -> Decision:
-        """Whether something leads from the object to the node."""
+        """Whether the graph connects the object with the node."""
         if not attributes.name:
             return _no("No Object name found")
         found = self._leads_to(node, attributes.resource, attributes.namespace, attributes.name)
@@ -182,7 +182,7 @@ def _write(attributes: Attributes) -> Decision:
 def _node(node: str, attributes: Attributes) -> Decision:
     if attributes.subresource or attributes.verb not in _READING:
         return _write(attributes)
-    # By name: a kubelet looks for its Node before there is one.
+    # By name: a kubelet looks for its Node before it exists.
     if attributes.name == node:
         return _ALLOWED
     asked = f"'{attributes.name}'" if attributes.name else "all nodes"

@@ -1,10 +1,7 @@
-"""Which objects the pods of a node lead to, kept up to date with the pods, claims and volumes.
+"""The objects that the pods of a node refer to, updated with the pods, claims and volumes.
 
-A kubelet asks for each secret, config map and claim of its pods. The graph answers from counted references. It reads
-a pod again only after a change of that pod, so a question costs the same on a node with one pod and with hundreds.
-
-Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/node/graph.go,
-    k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/node/graph_populator.go
+A kubelet reads each secret, config map and claim of its pods. The graph decides by counted references. It reads a pod
+again only after a change of that pod, so a decision costs the same on a node with one pod and with hundreds.
 """
 
 from __future__ import annotations
@@ -20,15 +17,15 @@ __all__ = ["NodeGraph"]
 _K = TypeVar("_K")
 
 _CLAIMS = "persistentvolumeclaims"
-# Changed pods of a node that wait for its next question; more of them are read at once, so that a question is short.
+# Changed pods of a node that wait for its next decision; more of them are read at once, to keep a decision short.
 _WAITING_PODS = 64
 
 
 class NodeGraph:
     """References from nodes to objects. `lookup` gives an object as it is now.
 
-    1. A node whose kubelet has not asked yet costs the keys of its pods only.
-    2. A node whose kubelet has asked keeps the references of each of its pods, and counts them.
+    1. A node without requests of its kubelet holds only the keys of its pods.
+    2. After the first request of its kubelet, a node keeps the references of each of its pods, and counts them.
     3. A secret behind a claim counts while the claim and its volume name each other.
     """
 
@@ -72,7 +69,7 @@ class NodeGraph:
         return wanted in node.counts
 
     def _settle(self, name: str, node: _Node) -> None:
-        """Take in what has changed since the last question."""
+        """Process the changes since the last decision."""
         bound = self._bound.get(name, {})
         while node.changed_pods:
             key, _ = node.changed_pods.popitem()

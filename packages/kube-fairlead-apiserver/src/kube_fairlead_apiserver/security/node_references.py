@@ -1,9 +1,4 @@
-"""What a pod refers to, and so its kubelet may read. Pure; objects are plain JSON.
-
-Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/node/graph.go,
-    k8s.io/kubernetes@v1.36.4/pkg/api/v1/pod/util.go,
-    k8s.io/kubernetes@v1.36.4/pkg/api/v1/persistentvolume/util.go
-"""
+"""The objects that a pod refers to, which its kubelet may read. Pure; objects are plain JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +35,7 @@ class Reference(NamedTuple):
 
 
 def pod_needs(pod: Json) -> Iterator[Reference]:
-    """What a pod refers to. A mirror pod gives no rights: its kubelet made it."""
+    """The references of a pod. A mirror pod gives no permissions: its kubelet created it."""
     metadata = pod["metadata"]
     if _MIRROR_POD in (metadata.get("annotations") or {}):
         return

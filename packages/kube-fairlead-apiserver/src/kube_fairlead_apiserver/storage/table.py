@@ -29,13 +29,14 @@ class Table:
         self.name = name
         self.entries: dict[str, Entry] = {}
         self.watchers = WatcherIndex()
-        self.forgotten = forgotten  # every change of this table after this revision is remembered
+        self.forgotten = forgotten  # every change of this table after this revision is kept
         self._sorted = SortedEntries()
         self._past: weakref.WeakValueDictionary[int, Snapshot] = weakref.WeakValueDictionary()
-        # One rebuild of a user at a time: those that wait hold no copy of the history. No user waits for another.
+        # One rebuild per user at a time, so that waiting ones hold no copy of the history. Users do not wait for each
+        # other.
         self._rebuilding: weakref.WeakValueDictionary[Hashable, asyncio.Lock] = weakref.WeakValueDictionary()
         self._changes: list[Change] = []  # by revision
-        self._dropped = 0  # how many at the front of _changes are forgotten already
+        self._dropped = 0  # dropped changes at the front of _changes
 
     def apply(self, change: Change) -> None:
         """Make a committed change visible and notify the watchers."""
@@ -54,7 +55,7 @@ class Table:
         self._sorted.put(entry)
 
     def forget(self, revision: int, *, keep_newest: bool = True) -> None:
-        """Drop the history up to a revision, but for the newest change: who is one behind can always resume."""
+        """Drop the history up to a revision, except the newest change, so that a watcher one change behind can resume."""
         end = bisect.bisect_right(self._changes, revision, lo=self._dropped, key=_revision_of)
         if keep_newest:
             end = min(end, len(self._changes) - 1)
@@ -67,12 +68,12 @@ class Table:
             del self._changes[:end]
             self._dropped = 0
         else:
-            # The slots stay for a while, but what they held need not.
+            # The slots stay for a while, but their content is freed.
             self._changes[self._dropped : end] = [_FORGOTTEN] * (end - self._dropped)
             self._dropped = end
 
     def changes_since(self, revision: int) -> list[Change]:
-        """Every remembered change after a revision, in order."""
+        """Every kept change after a revision, in order."""
         start = bisect.bisect_right(self._changes, revision, lo=self._dropped, key=_revision_of)
         return self._changes[start:]
 
@@ -82,16 +83,16 @@ class Table:
         return self._changes[start : start + _FEW]
 
     def snapshot(self) -> Snapshot:
-        """The table as it is. Readers of one moment share it."""
+        """A snapshot of the table. Readers of one revision share it."""
         return self._sorted.snapshot()
 
     async def snapshot_at(self, revision: int, run: Undo, *, user: Hashable) -> Snapshot | None:
-        """The table as it was at a revision; None when that is forgotten.
+        """A snapshot of the table at a revision; None when the history no longer has it.
 
         Args:
-            revision: the moment.
-            run: carries out `undo`. Writes may go on meanwhile.
-            user: who asks.
+            revision: of the snapshot.
+            run: calls `undo`. Writes may continue meanwhile.
+            user: the reader.
         """
         newest = self._changes[-1].revision if self._changes else 0
         if revision >= newest:
@@ -109,12 +110,12 @@ class Table:
             return known
 
     def page(self, selection: Selection) -> Iterator[Entry]:
-        """The selected entries of now, in key order."""
+        """The selected current entries, in key order."""
         return self._sorted.snapshot().select(selection)
 
 
 def undo(changes: list[Change], snapshot: Snapshot) -> Snapshot:
-    """A snapshot as it was before these changes. The result shares every block that has not changed."""
+    """The snapshot before these changes. It shares every unchanged block."""
     past = SortedEntries(snapshot)
     # The first change of a key is the last one to be undone.
     then: dict[str, Entry | None] = {}

@@ -1,9 +1,9 @@
 """SQLite's write-ahead log, read as a file: whether it was damaged, or only cut short by a crash.
 
-SQLite reads frames up to the first one that is not whole and forgets what follows. After a crash that is right: each
-commit is synced before the next one begins, so only frames of the last, never acknowledged one can be missing. A frame
-of a later commit proves that the earlier ones were whole once. The later frame is known by its checksum, which goes on
-from the one that is stored in the last frame of the commit before it.
+SQLite reads frames up to the first incomplete one and ignores the rest. After a crash that is right: each commit is
+synced before the next one begins, so only frames of the last, never acknowledged commit can be missing. A frame of a
+later commit proves that the earlier ones were complete once. The later frame is identified by its checksum, which
+continues from that of the last frame of the commit before it.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _MASK = 0xFFFFFFFF
 
 class _Frame(msgspec.Struct, frozen=True, gc=False):
     page: int
-    pages_after: int  # of the database after this commit; 0 when the commit goes on
+    pages_after: int  # size of the database after this commit; 0 when the commit continues
     salts: bytes
     checksum: tuple[int, int]
-    head: bytes  # what the checksum is taken of, besides the data
+    head: bytes  # the part of the header that the checksum covers
     data: bytes
 
 
@@ -47,7 +47,7 @@ class _Log(msgspec.Struct):
         return _Frame(page, pages_after, content[8:16], checksum, content[:8], content[_FRAME_HEADER_BYTES:])
 
     def follows(self, frame: _Frame, before: _Frame) -> bool:
-        """Whether a frame is whole, and was written behind the other."""
+        """Whether a frame is complete and follows the other."""
         if frame.salts != before.salts or (self.salts is not None and frame.salts != self.salts):
             return False
         return any(
@@ -61,7 +61,7 @@ def wal_path(database: pathlib.Path) -> pathlib.Path:
 
 
 def damage_behind(file: BinaryIO, readable: int, page_bytes: int) -> int | None:
-    """The first frame that was whole once and is not readable now, or None when only a crash can have been at work.
+    """The first damaged frame that was complete once, or None when only a crash can be the cause.
 
     Args:
         file: a write-ahead log.
@@ -106,7 +106,7 @@ def _repeats(frame: _Frame, before: _Frame) -> bool:
 def _opened(file: BinaryIO, page_bytes: int) -> _Log | None:
     header = file.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES or not any(header):
-        return None  # it was made and never written
+        return None  # it was created and never written
     magic, _, log_page_bytes = struct.unpack_from(">III", header)
     order = ">" if magic & 1 else "<"
     whole = magic & ~1 == _MAGIC and _checksum(header[:24], (0, 0), order) == struct.unpack_from(">II", header, 24)

@@ -11,16 +11,16 @@ from kube_fairlead_apiserver.storage.selection import Selection, classify
 
 __all__ = ["Notice", "WatchDispatcher", "Watcher", "WatcherIndex", "size_of_notice"]
 
-# An event type, the object to show, and the change that shares its encoded frame (None for a bookmark).
+# An event type, the object, and the change that shares its encoded frame (None for a bookmark).
 Notice = tuple[str, Entry | None, Change | None]
 
-# From a revision: some of the changes after it, in order. Empty when there are none, None when some are forgotten.
+# From a revision: some of the changes after it, in order. Empty when there are none, None when some are dropped.
 Reader = Callable[[int], list[Change] | None]
 
 _TAKEN_BYTES = 16 * 1024
-_NOTICE_BYTES = 128  # what a queued notice takes besides the object, roughly
-# Watchers woken before other work has a turn. What is sent to them leaves the process only between turns: small turns
-# let the clients begin to read while the rest is still being encrypted.
+_NOTICE_BYTES = 128  # memory of a queued notice besides the object, roughly
+# Watchers woken before yielding to other work. Their data leaves the process only between turns: small turns allow
+# clients to read while the rest is still being encrypted.
 _WOKEN_AT_ONCE = 24
 _NOT_FILED: Mapping[Selection, Mapping[Watcher, None]] = {}
 
@@ -49,7 +49,7 @@ class WatchDispatcher:
                 self._ready.popleft().wake()
         finally:
             if self._ready and not self._planned:
-                self._plan()  # whatever became of one of them, the others are woken
+                self._plan()  # a failure of one does not stop the others
 
 
 class Watcher:
@@ -57,9 +57,9 @@ class Watcher:
 
     1. A watcher that resumes reads what it missed from the table's history, a little at a time. It has no queue until
        it has caught up.
-    2. What is queued then is bounded by ``limit_bytes``, whatever is shared with other watchers. A reader that falls
-       further behind is cut off after what is queued, and can resume from the last revision it saw.
-    3. `oldest` says how far back the watcher keeps the past from being forgotten.
+    2. Afterwards the queue is bounded by ``limit_bytes``, shared or not. A reader that falls further behind is cut
+       after the queued notices, and can resume from the last revision that it saw.
+    3. `oldest` is the revision after which the watcher needs the history.
     """
 
     __slots__ = (
@@ -90,11 +90,11 @@ class Watcher:
         history: Reader | None = None,
     ) -> None:
         self.selection = selection
-        self.ended = False  # nothing more will come; what is queued is still to be taken
+        self.ended = False  # ended; queued notices can still be taken
         self.overrun = False
         self.outrun = False  # the changes that it still had to send are dropped
         self.holds: int | None = None  # the revision of a state that is still being sent
-        self.muted = False  # its reader has no room, and takes what is queued when it has some
+        self.muted = False  # its reader has no room, and takes queued notices later
         self._dispatcher = dispatcher
         self._limit_bytes = limit_bytes
         self._behind = since if history is not None else None
@@ -121,7 +121,7 @@ class Watcher:
 
     @property
     def idle(self) -> bool:
-        """Nothing is queued, and nothing is left to read from the history."""
+        """Whether nothing is queued, and nothing is left to read from the history."""
         return not self._notices and self._behind is None
 
     def offer(self, notice: Notice, size: int) -> None:
@@ -140,24 +140,24 @@ class Watcher:
             self._dispatcher.add(self)
 
     def end(self) -> None:
-        """No more notices; the reader sees the end after what is queued.
+        """End the watch; the reader sees the end after the queued notices.
 
-        A watcher that is behind has only bookmarks queued. They go: the client would resume from there, past changes
-        that it has not seen.
+        A watcher that is behind has only bookmarks queued. They are dropped: the client would resume from them and miss
+        changes.
         """
         self.ended = True
         if self._behind is not None:
             self.drop_all()
-        self._behind = self._history = None  # it can resume; what comes now may be of another version of its kind
+        self._behind = self._history = None  # it can resume; later changes may be of another version of its kind
         self._plan()
 
     def cut(self) -> None:
-        """End at once, and hold on to nothing."""
+        """End at once, and release everything."""
         self.outrun = True
         self.close()
 
     def close(self) -> None:
-        """It is not read any more: hold on to nothing, even while a reader still holds on to this."""
+        """Release everything, even while a reader still refers to this."""
         self.drop_all()
         self.holds = None
         self.end()
@@ -167,7 +167,7 @@ class Watcher:
         self._listener = listener
 
     def wake(self) -> None:
-        """The dispatcher's turn: there is something to take, or the watch has ended."""
+        """Called by the dispatcher: there is something to take, or the watch has ended."""
         self._due = False
         if self._listener is not None:
             self._listener()
@@ -181,7 +181,7 @@ class Watcher:
         return self._notices[0]
 
     def drop_all(self) -> None:
-        """What is queued was taken."""
+        """Clear the queue after its notices were taken."""
         self._notices.clear()
         self._bytes = 0
 
@@ -219,7 +219,7 @@ class Watcher:
         while self._behind is not None:
             changes = self._history(self._behind)
             if changes is None:
-                self.cut()  # the client lists again, rather than miss what is forgotten
+                self.cut()  # the client lists again, rather than miss dropped changes
                 break
             if not changes:
                 self._behind = self._history = None
@@ -233,10 +233,10 @@ class Watcher:
 
 
 class WatcherIndex:
-    """The watchers of one table, filed under the narrowest thing each of them asks for.
+    """The watchers of one table, indexed by the narrowest selector of each.
 
-    A thousand agents that each watch their own node's pods cost a change two dictionary look-ups, not a thousand
-    checks. Watchers that ask for the same thing are filed together: a change is compared with their selection once.
+    With a thousand agents that each watch their own node's pods, a change costs two dictionary lookups, not a thousand
+    comparisons. Watchers with the same selection are grouped: a change is compared with it once.
     """
 
     def __init__(self) -> None:
@@ -265,7 +265,7 @@ class WatcherIndex:
                 yield from same
 
     def notify(self, change: Change) -> None:
-        """Offer a change to those who may care. Those who see the same are offered the very same notice."""
+        """Offer a change to the watchers that it may match. Watchers of the same event share one notice."""
         notices: dict[str, Notice] = {}
         for place in _places(change):
             for selection, watchers in self._filed.get(place, _NOT_FILED).items():
@@ -277,11 +277,11 @@ class WatcherIndex:
                     notice = notices[event[0]] = (event[0], event[1], change)
                 size = size_of_notice(notice)
                 for watcher in watchers:
-                    watcher.offer(notice, size)  # one that has ended takes nothing
+                    watcher.offer(notice, size)  # an ended watch takes nothing
 
 
 def size_of_notice(notice: Notice) -> int:
-    """What a notice takes, as if nothing of it were shared."""
+    """The memory of a notice, counted without sharing."""
     return _NOTICE_BYTES + (0 if notice[1] is None else len(notice[1].tail))
 
 

@@ -1,4 +1,4 @@
-"""The admission plugins that are always there, a file each; `admission.plugins` puts them in order.
+"""The built-in admission plugins, a file each; `admission.plugins` has their order.
 
-Only what clients of Kubernetes rely on is here. What is left out, and why, is said in `admission.plugins`.
+Only plugins that clients of Kubernetes depend on are here. `admission.plugins` lists what is left out, and why.
 """

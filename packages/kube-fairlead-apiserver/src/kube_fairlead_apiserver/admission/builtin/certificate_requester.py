@@ -1,7 +1,4 @@
-"""Who asks for a certificate: the server says so, not the request.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/certificates/certificates/strategy.go
-"""
+"""The user fields of a CertificateSigningRequest: set by the server, not by the request."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ __all__ = ["CertificateRequester"]
 
 
 class CertificateRequester(AdmissionPlugin):
-    """Writes the caller into a CertificateSigningRequest, for those who decide about it.
+    """Writes the caller into a CertificateSigningRequest, for its approver.
 
     Kubernetes does so when it prepares the object, where it knows the caller; here only admission does.
     """
@@ -22,7 +19,7 @@ class CertificateRequester(AdmissionPlugin):
         return (operation, group, plural, subresource) == wanted
 
     async def admit(self, operation: Operation) -> None:
-        """Put the caller in place of whatever the request says of itself."""
+        """Replace the user fields by the caller."""
         if operation.obj is None:
             return
         spec, user = operation.obj.setdefault("spec", {}), operation.user

@@ -1,12 +1,7 @@
-"""Certificates: who may approve and sign requests of a signer, and what no request of clients may be for.
+"""CertificateApproval, CertificateSigning and CertificateSubjectRestriction.
 
-The right to write `certificatesigningrequests/approval` alone says nothing about a signer: without these plugins it
-would be a right to every certificate, those of `system:masters` too.
-
-Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/approval/admission.go,
-    k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/signing/admission.go,
-    k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/subjectrestriction/admission.go,
-    k8s.io/kubernetes@v1.36.4/pkg/certauthorization/certauthorization.go
+The permission to write `certificatesigningrequests/approval` is not limited to a signer: without these plugins it would
+allow every certificate, those of `system:masters` too.
 """
 
 from __future__ import annotations
@@ -24,7 +19,7 @@ from kube_fairlead_apiserver.security.pki.requests import BadRequestFile, reques
 
 __all__ = ["CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction"]
 
-# None when it is allowed, else why not.
+# None when allowed, else the reason.
 Authorize = Callable[[Attributes], str | None]
 
 _GROUP = "certificates.k8s.io"
@@ -33,7 +28,7 @@ _API_CLIENTS = "kubernetes.io/kube-apiserver-client"
 
 
 class CertificateApproval(AdmissionPlugin):
-    """Approving or denying a request needs the right to `approve` for its signer."""
+    """Approving or denying a request needs the permission to `approve` for its signer."""
 
     def __init__(self, authorize: Authorize) -> None:
         self._authorize = authorize
@@ -43,14 +38,14 @@ class CertificateApproval(AdmissionPlugin):
         return (operation, group, plural, subresource) == ("UPDATE", _GROUP, _REQUESTS, "approval")
 
     async def validate(self, operation: Operation) -> None:
-        """Ask about the signer that is stored: the write may name another one."""
+        """Check the stored signer: the write may name another one."""
         signer = _signer(operation.old)
         if not _may(self._authorize, operation.user, "approve", signer):
             raise operation.forbidden(f"user not permitted to approve requests with signerName {golang.quote(signer)}")
 
 
 class CertificateSigning(AdmissionPlugin):
-    """Writing a certificate, or what became of a request, needs the right to `sign` for its signer."""
+    """Writing the certificate or the conditions of a request needs the permission to `sign` for its signer."""
 
     def __init__(self, authorize: Authorize) -> None:
         self._authorize = authorize
@@ -60,7 +55,7 @@ class CertificateSigning(AdmissionPlugin):
         return (operation, group, plural, subresource) == ("UPDATE", _GROUP, _REQUESTS, "status")
 
     async def validate(self, operation: Operation) -> None:
-        """Other fields of the status, and the metadata, may be written without."""
+        """Other fields of the status, and the metadata, need no permission."""
         signer = _signer(operation.old)
         if _outcome(operation.obj) == _outcome(operation.old):
             return
@@ -69,14 +64,14 @@ class CertificateSigning(AdmissionPlugin):
 
 
 class CertificateSubjectRestriction(AdmissionPlugin):
-    """No certificate of the API server's clients is for the group that may do everything."""
+    """Rejects client certificates for the group system:masters."""
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
         """New requests."""
         return (operation, group, plural, subresource) == ("CREATE", _GROUP, _REQUESTS, "")
 
     async def validate(self, operation: Operation) -> None:
-        """Look into the request itself."""
+        """Check the subject of the request."""
         if _signer(operation.obj) != _API_CLIENTS:
             return
         request = ((operation.obj or {}).get("spec") or {}).get("request") or ""

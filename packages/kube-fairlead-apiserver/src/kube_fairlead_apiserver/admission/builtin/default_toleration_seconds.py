@@ -20,11 +20,11 @@ class DefaultTolerationSeconds(AdmissionPlugin):
         self._seconds = seconds
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
-        """Pods themselves."""
+        """New and changed pods."""
         return operation in {"CREATE", "UPDATE"} and (group, plural, subresource) == ("", "pods", "")
 
     async def admit(self, operation: Operation) -> None:
-        """Tolerate each taint for a while, unless the pod says itself how it stands to it."""
+        """Add a toleration for each taint, unless the pod has one."""
         if operation.obj is None:
             return
         spec = operation.obj.setdefault("spec", {})

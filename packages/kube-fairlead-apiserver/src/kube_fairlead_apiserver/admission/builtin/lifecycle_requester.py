@@ -1,4 +1,4 @@
-"""Who asks for a LifecycleEvent: the server records the user of the create request, and nothing changes it later."""
+"""The requester of a LifecycleEvent: the server records the user of the create request, immutably."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _GROUPS = frozenset({LIFECYCLE_GROUP, LIFECYCLE_GROUP_ALTERNATIVE})
 class LifecycleRequester(AdmissionPlugin):
     """Writes the user into an annotation of a new event, and keeps that annotation as it is.
 
-    On stock Kubernetes a MutatingAdmissionPolicy that `fairlead install` prints does the same. A status would not do:
-    it is emptied when an object is created.
+    On stock Kubernetes a MutatingAdmissionPolicy that `fairlead install` prints does the same. A field of the status
+    is no alternative: the status is cleared when an object is created.
     """
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
@@ -24,7 +24,7 @@ class LifecycleRequester(AdmissionPlugin):
         )
 
     async def admit(self, operation: Operation) -> None:
-        """Put the user in place of whatever the request says of itself."""
+        """Set the annotation to the user, whatever the request has."""
         if operation.obj is None:
             return
         metadata = operation.obj.setdefault("metadata", {})

@@ -29,7 +29,7 @@ class NamespaceLifecycle(AdmissionPlugin):
         return operation in {"CREATE", "UPDATE"} and (group, plural) != _ACCESS_REVIEW
 
     async def admit(self, operation: Operation) -> None:
-        """Refuse what has no living namespace to be in."""
+        """Reject objects without an active namespace."""
         if operation.is_namespace:
             if operation.name in _IMMORTAL:
                 raise errors.forbidden(_NAMESPACES, operation.name, "this namespace may not be deleted")

@@ -31,9 +31,9 @@ _RESTRICTED_DOMAIN = "node-restriction.kubernetes.io"
 
 
 def forbidden_labels(labels: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    """The labels that were set, changed or removed and are not a kubelet's to touch; sorted.
+    """The labels that were set, changed or removed although a kubelet may not; sorted.
 
-    Workloads choose nodes by labels, so a node that could write them freely could draw secrets to itself.
+    Workloads select nodes by labels, so a node that could write any label could attract pods with secrets.
     """
     touched = {key for key in labels.keys() | before.keys() if labels.get(key) != before.get(key)}
     return sorted(key for key in touched if _is_forbidden(key))

@@ -44,12 +44,12 @@ class NodeRestriction(AdmissionPlugin):
         }
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
-        """What there are rules for."""
+        """The resources that have rules."""
         del subresource
         return operation in {"CREATE", "UPDATE", "DELETE"} and (group, plural) in self._rules
 
     async def admit(self, operation: Operation) -> None:
-        """Refuse what is not the node's own."""
+        """Reject writes to objects of other nodes."""
         if not operation.user.name.startswith(_USER_PREFIX):
             return
         node = node_of(operation.user)
@@ -128,7 +128,7 @@ class NodeRestriction(AdmissionPlugin):
         return pod
 
     def _tokens(self, operation: Operation, node: str) -> None:
-        """A kubelet asks for tokens of pods that run on it, and for no others."""
+        """A kubelet may request tokens only for pods that run on it."""
         if operation.operation != "CREATE" or operation.subresource != "token":
             return
         reference = ((operation.obj or {}).get("spec") or {}).get("boundObjectRef") or {}
@@ -206,7 +206,7 @@ def _claims(operation: Operation, node: str) -> None:
 
 
 def _without_progress(claim: Json) -> Json:
-    """A claim without what a kubelet may change while it resizes the volume."""
+    """A claim without the fields that a kubelet may change while it resizes the volume."""
     ours = {"capacity", "conditions", "allocatedResources", "allocatedResourceStatuses"}
     metadata = {k: v for k, v in claim["metadata"].items() if k not in {"resourceVersion", "managedFields"}}
     status = {k: v for k, v in (claim.get("status") or {}).items() if k not in ours}

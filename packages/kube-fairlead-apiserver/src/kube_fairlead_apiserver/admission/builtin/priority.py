@@ -45,7 +45,7 @@ class Priority(AdmissionPlugin):
     def _read(objects: Objects) -> dict[str, Json]:
         resource = objects.catalog.get(*_CLASSES)
         stored = [] if resource is None else objects.list(resource)
-        # The system classes are always known, also in the moments before they are stored for the first time.
+        # The system classes are always known, also before they are stored for the first time.
         known = {one["metadata"]["name"]: {"preemptionPolicy": "PreemptLowerPriority", **one} for one in SYSTEM_CLASSES}
         return known | {one["metadata"]["name"]: one for one in stored}
 
@@ -56,7 +56,7 @@ class Priority(AdmissionPlugin):
         return (group, plural) in {("", "pods"), (_GROUP, "priorityclasses")}
 
     async def admit(self, operation: Operation) -> None:
-        """Work out a new pod's priority; an old one's stays."""
+        """Set a new pod's priority; an existing pod keeps its own."""
         if operation.obj is None or operation.resource.plural != "pods":
             return
         spec = operation.obj.setdefault("spec", {})
@@ -92,12 +92,12 @@ class Priority(AdmissionPlugin):
             spec["preemptionPolicy"] = policy
 
     def _default_class(self) -> Json | None:
-        """The default class; of several (made in a race) the lowest."""
+        """The default class; of several (created in a race) the lowest."""
         marked = [one for one in self._classes.get().values() if one.get("globalDefault")]
         return min(marked, key=lambda one: one.get("value", 0), default=None)
 
     async def validate(self, operation: Operation) -> None:
-        """There is one default class at most."""
+        """Reject a second default class."""
         if operation.resource.plural != "priorityclasses" or not (operation.obj or {}).get("globalDefault"):
             return
         default = self._default_class()

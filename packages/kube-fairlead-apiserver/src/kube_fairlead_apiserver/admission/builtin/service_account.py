@@ -15,13 +15,13 @@ __all__ = ["MIRROR_POD", "ServiceAccount", "token_volume"]
 
 MIRROR_POD = "kubernetes.io/config.mirror"
 _DEFAULT_ACCOUNT = "default"
-# The default account is made just after its namespace; a pod may come in between.
+# The default account is created just after its namespace; a pod may be created in between.
 _PATIENCE_SECONDS = 1.5
 _VOLUME_PREFIX = "kube-api-access-"
 _MOUNT_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 # As Kubernetes: an hour and seven seconds, so that such tokens can be distinguished from others.
 _TOKEN_SECONDS = 3607
-# Messages name the resource in the singular here, as Kubernetes does.
+# Messages have the resource in the singular here, as in Kubernetes.
 _ACCOUNT = GroupResource("", "serviceaccount")
 
 
@@ -38,12 +38,12 @@ class ServiceAccount(AdmissionPlugin):
         return (operation, group, plural, subresource) == ("CREATE", "", "pods", "")
 
     async def admit(self, operation: Operation) -> None:
-        """Fill in the account and what comes with it."""
+        """Set the account, its token volume and its pull secrets."""
         pod = operation.obj
         if pod is None:
             return
         if _is_mirror(pod):
-            # A mirror pod shows what a kubelet runs already: to change it here would be a lie.
+            # A mirror pod describes a pod that a kubelet already runs, so it must not be changed.
             _check_mirror(operation, pod)
             return
         spec = pod.setdefault("spec", {})
@@ -104,7 +104,7 @@ def _check_mirror(operation: Operation, pod: Json) -> None:
 
 
 def _wants_token(account: Json, spec: Json) -> bool:
-    """The pod's own wish first, then the account's."""
+    """Whether to mount a token: the pod's setting first, then the account's."""
     for wish in (spec.get("automountServiceAccountToken"), account.get("automountServiceAccountToken")):
         if wish is not None:
             return bool(wish)
@@ -112,7 +112,7 @@ def _wants_token(account: Json, spec: Json) -> bool:
 
 
 def _mount_token(spec: Json, ids: Ids) -> None:
-    """Mount the token volume into every container that has nothing of its own at that path."""
+    """Mount the token volume into every container without a mount at that path."""
     volumes = spec.get("volumes") or []
     existing = next((one["name"] for one in volumes if one.get("name", "").startswith(_VOLUME_PREFIX)), None)
     name = existing or _VOLUME_PREFIX + ids.name_suffix()
@@ -127,7 +127,7 @@ def _mount_token(spec: Json, ids: Ids) -> None:
 
 
 def token_volume(name: str) -> Json:
-    """The volume that holds a pod's token, the CA to trust the server by, and the namespace."""
+    """The volume with a pod's token, the server's CA, and the namespace."""
     return {
         "name": name,
         "projected": {

@@ -1,10 +1,4 @@
-"""Addresses and ports of services: given once, from the cluster's range, to one service each.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/storage/alloc.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/storage/storage.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/ipallocator/interfaces.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/ipallocator/ipallocator.go
-"""
+"""Allocates cluster IPs and node ports of services."""
 
 from __future__ import annotations
 
@@ -25,12 +19,12 @@ __all__ = ["ServiceAddresses"]
 
 
 class ServiceAddresses(AdmissionPlugin):
-    """Fills in clusterIP and nodePort. Nothing routes to them here: they are what clients expect to find."""
+    """Sets clusterIP and nodePort. Nothing routes to them here, but clients expect them."""
 
     def __init__(self, objects: Objects, network: str) -> None:
         self._objects = objects
         self._network = ipaddress.ip_network(network)
-        # Given a moment ago to services that are not durable yet.
+        # Allocated to services that are not durable yet.
         self._given: collections.deque[str] = collections.deque(maxlen=64)
         self._given_ports: collections.deque[int] = collections.deque(maxlen=64)
 
@@ -39,7 +33,7 @@ class ServiceAddresses(AdmissionPlugin):
         return (group, plural, subresource) == ("", "services", "") and operation in {"CREATE", "UPDATE"}
 
     async def admit(self, operation: Operation) -> None:
-        """Give what is missing; refuse what is taken."""
+        """Allocate what is missing; reject what is taken."""
         obj = operation.obj
         if obj is None:
             return

@@ -1,9 +1,4 @@
-"""Node ports of services: which each port of a service gets, as kube-apiserver gives them.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/storage/alloc.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/portallocator/operation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/portallocator/allocator.go
-"""
+"""Node ports of services, allocated as by kube-apiserver."""
 
 from __future__ import annotations
 
@@ -34,16 +29,16 @@ def node_ports(spec: Json) -> Iterator[int]:
 
 
 def give_ports(spec: Json, before: Json, taken: Collection[int], promised: Collection[int]) -> FieldError | None:
-    """Fill in the node ports that are missing.
+    """Allocate the missing node ports.
 
     Args:
         spec: of the service as it will be; changed in place.
         before: its spec until now, empty when it is new.
-        taken: what other services hold.
-        promised: what must not be given either, though it may be asked for by number.
+        taken: node ports of other services.
+        promised: not allocated either, but available by number.
 
     Returns:
-        What is wrong with a port that was asked for by number.
+        The errors of ports that were requested by number.
     """
     _keep_ports(spec, before)
     held = set(node_ports(before))
@@ -72,7 +67,7 @@ def _of_ports(spec: Json) -> set[int]:
 
 
 def _check_asked(number: int, taken: Collection[int]) -> None:
-    """Refuse a port for health checks that cannot be had; Kubernetes calls that its own fault."""
+    """Reject a health check port that is not available; Kubernetes answers with an internal error."""
     why = _ALLOCATED if number in taken else "" if number in _RANGE else _OUT_OF_RANGE
     if why:
         raise errors.internal_error(f"failed to allocate requested HealthCheck NodePort {number}: {why}")

@@ -1,7 +1,4 @@
-"""TaintNodesByCondition: a new node takes no pods before it was seen ready.
-
-Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/nodetaint/admission.go
-"""
+"""TaintNodesByCondition: a new node gets no pods before it is ready."""
 
 from __future__ import annotations
 
@@ -13,14 +10,14 @@ _NOT_READY = "node.kubernetes.io/not-ready"
 
 
 class TaintNodesByCondition(AdmissionPlugin):
-    """Taints nodes on create. The node lifecycle controller takes the taint away."""
+    """Taints nodes on create. The node lifecycle controller removes the taint."""
 
     def handles(self, operation: str, group: str, plural: str, subresource: str) -> bool:
         """New nodes."""
         return (operation, group, plural, subresource) == ("CREATE", "", "nodes", "")
 
     async def admit(self, operation: Operation) -> None:
-        """Add the taint, unless it is there."""
+        """Add the taint, unless it exists."""
         if operation.obj is None:
             return
         spec = operation.obj.setdefault("spec", {})

@@ -1,8 +1,4 @@
-"""Compiled expressions, and what is wrong with those that do not compile.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/compile.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/composition.go
-"""
+"""Compiled expressions, and the errors of those that do not compile."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ _TYPE_NAMES = {types.NULL: "null_type"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Expression:
-    """A source and its program, or what is wrong with it."""
+    """A source and its program, or its error."""
 
     source: str
     program: Program | None = None
@@ -58,7 +54,7 @@ class Composer:
         return [one.extend({"variables": composed}) for one in self._environments]
 
     def add(self, name: str, source: str) -> Expression:
-        """Compile a variable, in the first environment, and make it known."""
+        """Compile a variable in the first environment, and add it."""
         expression = compile_expression(self._current[0], source)
         self.variables[name] = expression
         kind = types.DYN if expression.program is None else expression.program.result_type

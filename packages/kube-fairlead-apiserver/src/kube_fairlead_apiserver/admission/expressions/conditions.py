@@ -1,7 +1,4 @@
-"""Match conditions: expressions that must all be true before a webhook is called or a policy is asked.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/matchconditions/matcher.go
-"""
+"""Match conditions: expressions that must all be true before a webhook is called or a policy is evaluated."""
 
 from __future__ import annotations
 
@@ -15,14 +12,14 @@ __all__ = ["ConditionsFailed", "conditions_hold"]
 
 
 class ConditionsFailed(Exception):
-    """Conditions have no value, and the failure policy says that this refuses the write."""
+    """Conditions have no value, and the failure policy rejects the write."""
 
 
 def conditions_hold(conditions: Sequence[Expression], activation: Activation, *, fail_open: bool) -> bool:
     """Whether all conditions are true.
 
-    One that is false settles it, whatever is wrong with the others. Otherwise an error means "no" when failures are to
-    be ignored, and raises when they are not.
+    One false condition decides, whatever the errors of others. Otherwise an error means "no match" with failurePolicy
+    Ignore, and raises with Fail.
     """
     if not conditions:
         return True

@@ -1,9 +1,4 @@
-"""Evaluation: the variables of one write, and what expressions say about it.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/activation.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/condition.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/composition.go
-"""
+"""Evaluation of expressions with the variables of one write."""
 
 from __future__ import annotations
 
@@ -27,18 +22,18 @@ Authorize = Callable[[Attributes], str | None]
 
 
 class ExpressionFailed(Exception):
-    """An expression has no value, or does not compile. Says so as Kubernetes does."""
+    """An expression has no value, or does not compile. The message is Kubernetes' own."""
 
 
 class OutOfBudget(Exception):
-    """The expressions together cost more than they may."""
+    """The expressions together exceed the cost limit."""
 
     def __init__(self) -> None:
         super().__init__("validation failed due to running out of cost budget, no further validation rules will be run")
 
 
 class Activation:
-    """The variables of one write, shared by all expressions that are asked about it.
+    """The variables of one write, shared by all expressions.
 
     Each is made when an expression first reads it; most expressions read few.
     """
@@ -68,7 +63,7 @@ class Activation:
         self._allowance = budget.Budget()
 
     def spend(self, allowance: budget.Budget) -> None:
-        """From here on, evaluation is paid for from this."""
+        """Charge later evaluations to this budget."""
         self._allowance = allowance
 
     def evaluate(self, expression: Expression) -> Any:
@@ -76,7 +71,7 @@ class Activation:
 
         Raises:
             ExpressionFailed: it has none.
-            OutOfBudget: too much was spent; nothing more should be evaluated.
+            OutOfBudget: the cost limit is exceeded; stop evaluating.
         """
         if expression.program is None:
             raise ExpressionFailed(f"compilation error: {expression.error}")
@@ -100,7 +95,7 @@ class Activation:
 
 
 class _Bindings(dict[str, Any]):
-    """Variables by name, made when they are first asked for."""
+    """Variables by name, created at their first use."""
 
     def __init__(self, make: Mapping[str, Callable[[], Any]]) -> None:
         super().__init__()
@@ -138,7 +133,7 @@ def _own_resource(operation: Operation, asker: authorization.Authorizer) -> auth
 
 
 def _shown_namespace(namespace: Json | None) -> Json | None:
-    """A namespace without what expressions have no business with, such as managedFields."""
+    """A namespace without fields that expressions do not see, such as managedFields."""
     if namespace is None:
         return None
     metadata = namespace["metadata"]

@@ -20,7 +20,7 @@ __all__ = ["AuditAnnotation", "Binding", "Policy", "Validation", "compile_policy
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Validation:
-    """What must be true, and what to say when it is not."""
+    """One validation: an expression, and the message of a violation."""
 
     expression: Expression
     message: str
@@ -30,7 +30,7 @@ class Validation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AuditAnnotation:
-    """What to write into the audit log."""
+    """One audit annotation: a key and an expression for its value."""
 
     key: str
     expression: Expression
@@ -38,7 +38,7 @@ class AuditAnnotation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Policy:
-    """One policy. Without criteria it cannot be asked, which is an error and not a pass."""
+    """One policy. Without match criteria it cannot be evaluated, which is an error."""
 
     name: str
     criteria: Criteria | None
@@ -62,11 +62,11 @@ class Binding:
 
 
 def compile_policy(obj: Json) -> Policy:
-    """A policy as it is stored. Expressions that do not compile are kept; they fail when they are asked."""
+    """A policy as it is stored. Expressions that do not compile are kept; they fail at evaluation."""
     spec = obj.get("spec") or {}
     param_kind = spec.get("paramKind")
     has_params = param_kind is not None
-    # Messages are made without the authorizer.
+    # Message expressions have no authorizer.
     composer = Composer(
         environment(params=has_params, authorizer=True), environment(params=has_params, authorizer=False)
     )

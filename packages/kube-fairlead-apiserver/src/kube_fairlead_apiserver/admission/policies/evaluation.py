@@ -1,8 +1,4 @@
-"""One policy asked about one write: which of its validations are violated, and what goes into the audit log.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/validator.go,
-    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/message.go
-"""
+"""The evaluation of one policy for one write: violations and audit annotations."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ _MAX_MESSAGE_BYTES = 5 * 1024
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Violation:
-    """A validation that is not met, or could not be asked."""
+    """A validation that failed, or could not be evaluated."""
 
     index: int
     message: str
@@ -30,7 +26,7 @@ class Violation:
 
 @dataclasses.dataclass(slots=True)
 class Answer:
-    """What a policy has to say. ``failures`` are audit annotations that could not be made."""
+    """The result of a policy. ``failures`` are audit annotations that could not be evaluated."""
 
     violations: list[Violation] = dataclasses.field(default_factory=list)
     annotations: list[tuple[str, str]] = dataclasses.field(default_factory=list)
@@ -38,7 +34,7 @@ class Answer:
 
 
 def evaluate(policy: Policy, activation: Activation) -> Answer:
-    """Ask the policy. An error counts as a violation, unless the policy says that failures are to be ignored."""
+    """Evaluate the policy. An error counts as a violation, unless its failurePolicy is Ignore."""
     try:
         if not conditions_hold(policy.conditions, activation, fail_open=policy.fail_open):
             return Answer()
@@ -67,7 +63,7 @@ def _violations(policy: Policy, activation: Activation) -> list[Violation]:
 
 
 def _message(validation: Validation, activation: Activation) -> str:
-    """What the message expression says, else the message, else the expression itself."""
+    """The result of the message expression, else the message, else the expression itself."""
     if validation.message_expression is not None:
         try:
             text = activation.evaluate(validation.message_expression)

@@ -25,15 +25,15 @@ _KEPT = 256
 
 
 class PolicyUnusable(Exception):
-    """The policy cannot be asked: it is not whole, or what its binding refers to is not there."""
+    """The policy cannot be evaluated: it is incomplete, or its parameters do not exist."""
 
 
 class Parameters:
-    """Finds parameters as they are at the moment: a change counts for the very next write."""
+    """Reads the current parameters: a change applies to the next write."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
-        # Decoded parameters by place; good for as long as the stored entry is the same one.
+        # Decoded parameters by place; valid while the stored entry is the same.
         self._decoded: dict[tuple[str, str], tuple[Entry, Json]] = {}
 
     def resource(self, policy: Policy) -> Resource | None:
@@ -49,7 +49,7 @@ class Parameters:
         return found
 
     def collect(self, resource: Resource | None, binding: Binding, namespace: str) -> list[Json | None]:
-        """What the policy is to be asked with, once for each; a None is a policy without parameters."""
+        """The parameters to evaluate the policy with, one evaluation for each; None for a policy without parameters."""
         reference = binding.param_ref
         if resource is None or reference is None:
             return [None]

@@ -69,7 +69,7 @@ class ValidatingPolicies(AdmissionPlugin):
         found_bindings = [] if bindings is None else list(self._objects.list(bindings))
         if not found_bindings:
             return []
-        # Only now: policies bring in CEL, which a server without any never needs.
+        # Imported here: policies need CEL, which a server without policies never needs.
         from kube_fairlead_apiserver.admission.policies.compilation import compile_policy, read_binding
 
         bound: dict[str, list[Binding]] = {}

@@ -1,9 +1,7 @@
-"""Warnings about a policy's expressions, for its status: what would go wrong with the kinds that its rules name.
+"""Type-check warnings of a policy's expressions, for its status, by the schemas of the kinds that its rules match.
 
-An expression compiles when it could be right for some object. Checked against the schemas of the kinds that the rules
-name, a misspelt field shows.
-
-Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/typechecking.go
+An expression compiles when it is valid for some object. The check against the schemas of the matched kinds finds
+misspelt fields.
 """
 
 from __future__ import annotations
@@ -69,7 +67,7 @@ def _param_type(spec: Json, catalog: Catalog) -> types.CelType | None:
 
 
 def _kinds(spec: Json, catalog: Catalog) -> list[Resource]:
-    """The resources that the rules name outright, at most ten of a rule; wildcards say too little."""
+    """The resources that the rules name without wildcards, at most ten of a rule."""
     found: dict[tuple[str, str, str], Resource] = {}
     for rule in (spec.get("matchConstraints") or {}).get("resourceRules") or ():
         groups, versions = (frozenset(rule.get(name) or ()) for name in ("apiGroups", "apiVersions"))

@@ -40,7 +40,7 @@ class Caller:
         self._ids = ids
 
     async def ask(self, hook: Webhook, operation: Operation, target: Resource, *, mutating: bool) -> Verdict:
-        """The webhook's verdict; its warnings and notes for the audit log are left with the operation.
+        """The webhook's verdict; its warnings and audit annotations are added to the operation.
 
         Raises:
             BadRequest: a dry run, and the webhook has effects besides.
@@ -62,7 +62,7 @@ class Caller:
         return verdict
 
     async def _send(self, hook: Webhook, body: bytes) -> Reply:
-        """Ask in a task of its own: a request's steps wait for its user's turns, and the webhook's time must not."""
+        """Call in a separate task: a request's steps wait for its user's turns, and the webhook's timeout must not."""
         async with TaskScope("webhook") as scope:
             asked = scope.start(self._post(hook, body), name=hook.name)
         answered = asked.result()
@@ -123,7 +123,7 @@ def _refusal(reply: Reply) -> errors.ApiError:
 
 
 def denial(webhook: str, status: Json | None) -> errors.ApiError:
-    """The error that a client gets when a webhook says no."""
+    """The error of a client when a webhook denies the request."""
     denial = dict(status or {})
     denied = f"admission webhook {golang.quote(webhook)} denied the request"
     if denial.get("message"):

@@ -76,7 +76,7 @@ def _read(hook: Json, configuration: str, uid: str) -> Webhook:
         conditions=_compile(hook.get("matchConditions") or ()),
         url=client.get("url") or "",
         service=client.get("service"),
-        # Whatever it holds: a bundle that makes no sense must make calls fail, not go missing.
+        # Also when invalid: an invalid bundle must make calls fail, not be ignored.
         ca_bundle=base64.b64decode(client.get("caBundle") or "").decode("latin-1"),
         review_versions=tuple(hook.get("admissionReviewVersions") or ()),
         fail_open=hook.get("failurePolicy") == "Ignore",
@@ -89,7 +89,7 @@ def _read(hook: Json, configuration: str, uid: str) -> Webhook:
 def _compile(conditions: Sequence[Json]) -> tuple[Expression, ...]:
     if not conditions:
         return ()
-    # Most webhooks have none, and expressions bring in CEL.
+    # Imported here: most webhooks have no conditions, and expressions need CEL.
     from kube_fairlead_apiserver.admission.expressions.compilation import compile_expression
     from kube_fairlead_apiserver.admission.expressions.environments import environment
     from kube_fairlead_apiserver.cel import types
@@ -99,7 +99,7 @@ def _compile(conditions: Sequence[Json]) -> tuple[Expression, ...]:
 
 
 def target_of(hook: Webhook, operation: Operation, objects: Objects, authorize: Authorize) -> Resource | None:
-    """The resource as which the webhook is to be shown the write; None when it is not to be called."""
+    """The resource as which the webhook sees the write; None when it is not called."""
     try:
         target = hook.criteria.match(operation, objects)
     except UnusableCriteria as error:

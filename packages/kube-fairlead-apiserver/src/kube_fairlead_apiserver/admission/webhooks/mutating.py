@@ -24,7 +24,7 @@ from kube_fairlead_apiserver.types import schemas
 __all__ = ["MutatingWebhooks"]
 
 
-# What a webhook can see and not decide.
+# Fields that a webhook sees and cannot change.
 _SERVER_OWNED = (
     "uid",
     "resourceVersion",
@@ -45,7 +45,7 @@ class MutatingWebhooks(WebhookPlugin):
     mutating = True
 
     async def admit(self, operation: Operation) -> None:
-        """Ask one after the other; in a second round only those that have not seen the latest change."""
+        """Call webhooks in order; in a second round only those that have not seen the last change."""
         hooks = self._hooks.get()
         if not hooks:
             return
@@ -83,7 +83,7 @@ class MutatingWebhooks(WebhookPlugin):
 
 
 def _patch(hook: Webhook, operation: Operation, target: Resource, verdict: Verdict) -> bool:
-    """Carry out a patch on the object, in the version the webhook knows; whether that changed anything."""
+    """Apply a patch to the object, in the webhook's version; returns whether it changed anything."""
     patch = _decode(hook, verdict.patch)
     if not patch:
         return False
@@ -132,7 +132,7 @@ def _decode(hook: Webhook, patch: bytes) -> list[Any]:
 
 
 def _conform(patched: Any, before: Json, operation: Operation, target: Resource) -> None:
-    """What comes back must still be an object of its kind, or nothing after this could read it."""
+    """Check that the result is still an object of its kind."""
     if not isinstance(patched, dict):
         raise errors.internal_error("the patch of a webhook leaves no object")
     if not isinstance(patched.get("metadata"), dict):

@@ -27,7 +27,7 @@ class WebhookPlugin(AdmissionPlugin):
     """Calls the webhooks of one kind of configuration."""
 
     plural: ClassVar[str]
-    step: ClassVar[str]  # what metrics call it
+    step: ClassVar[str]  # the name in metrics
     mutating: ClassVar[bool] = False
 
     def __init__(self, objects: Objects, caller: Caller, authorize: Authorize, metrics: AdmissionMetrics) -> None:
@@ -43,15 +43,15 @@ class WebhookPlugin(AdmissionPlugin):
         return not is_configuration(group, plural)
 
     def target(self, hook: Webhook, operation: Operation) -> Resource | None:
-        """In which form a webhook is to see the object; None when it does not care."""
+        """The resource as which a webhook sees the object; None when it does not match."""
         return target_of(hook, operation, self._objects, self._authorize)
 
     async def ask(self, hook: Webhook, operation: Operation, target: Resource) -> Verdict:
-        """Its yes.
+        """The verdict of a webhook that allows the write.
 
         Raises:
             ApiError: the webhook's denial, as the client sees it.
-            CallFailed: it gave no proper answer.
+            CallFailed: the call failed, or the response is invalid.
         """
         began = self._metrics.now()
         try:
@@ -67,7 +67,7 @@ class WebhookPlugin(AdmissionPlugin):
         return verdict
 
     def ignore(self, hook: Webhook, operation: Operation, error: CallFailed, note: str) -> None:
-        """Go on without an answer, if that is the webhook's policy; raises the refusal when it is not."""
+        """Ignore a failed call if the failurePolicy says so; otherwise raise the rejection."""
         if not hook.fail_open:
             self._metrics.refused(hook.name, self.step, operation.operation, code=0, failed=True)
             raise errors.internal_error(error) from error

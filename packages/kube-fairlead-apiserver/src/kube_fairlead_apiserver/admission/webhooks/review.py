@@ -57,7 +57,7 @@ _TYPE_META = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind
 
 
 def write_review(operation: Operation, target: Resource, *, uid: str, version: str, mutating: bool) -> bytes:
-    """The question, in a version of AdmissionReview that the webhook understands."""
+    """The request, in a version of AdmissionReview that the webhook supports."""
     obj = request.shown_object(operation, target)
     if mutating and operation.operation == "CREATE" and obj is not None:
         obj = _unborn(obj)
@@ -72,7 +72,7 @@ def write_review(operation: Operation, target: Resource, *, uid: str, version: s
 
 
 def _unborn(obj: Json) -> Json:
-    """A new object before anything is final: Kubernetes gives it its uid only after mutating admission."""
+    """A new object without a uid: Kubernetes sets it only after mutating admission."""
     metadata = {
         key: value for key, value in (obj.get("metadata") or {}).items() if key not in {"uid", "creationTimestamp"}
     }
@@ -80,11 +80,11 @@ def _unborn(obj: Json) -> Json:
 
 
 def read_review(body: bytes, *, uid: str, version: str, mutating: bool) -> Verdict:
-    """The answer.
+    """Read the response.
 
     Raises:
         UndecodableReview: it is no AdmissionReview.
-        InvalidReview: it is one that cannot be trusted to belong to the question.
+        InvalidReview: it does not belong to this request.
     """
     review = _decode(body)
     response = _response(review, version)

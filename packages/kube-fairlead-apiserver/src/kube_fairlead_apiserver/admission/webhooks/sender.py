@@ -13,7 +13,7 @@ class Endpoint(msgspec.Struct, frozen=True):
     """Where a webhook listens. Its certificate must be good for the host of the URL."""
 
     url: str
-    ca_bundle: str = ""  # PEM; empty: whom the machine trusts
+    ca_bundle: str = ""  # PEM; empty: the system's trust store
     address: tuple[str, int] | None = None  # where to connect, when the URL's host is a service's name
 
 

@@ -44,7 +44,7 @@ class ValidatingWebhooks(WebhookPlugin):
                 raise refusal
 
     async def _ask(self, hook: Webhook, target: Resource, operation: Operation, index: int) -> errors.ApiError | None:
-        """Why this webhook refuses; None when it does not."""
+        """The denial of this webhook; None when it allows the write."""
         try:
             try:
                 await self.ask(hook, operation, target)

@@ -22,20 +22,20 @@ __all__ = ["Authority", "Span", "validity"]
 _AUTHORITY_YEARS = 10
 _LEAF_DAYS = 365
 _RENEW_BEFORE = dt.timedelta(days=30)
-_AUTHORITY_RENEW_BEFORE = dt.timedelta(days=_LEAF_DAYS)  # what it signs today must not end with it
+_AUTHORITY_RENEW_BEFORE = dt.timedelta(days=_LEAF_DAYS)  # certificates that it signs today must not outlive it
 _MAX_NAME_BYTES = 64  # X.509's bound for a CN and an O
 _BACKDATE = dt.timedelta(hours=1)  # clients' clocks may be behind
-_PROGRAM_EXISTS_SINCE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)  # a clock that says less is wrong
+_PROGRAM_EXISTS_SINCE = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)  # an earlier clock is wrong
 
 # From when to when a certificate is valid.
 Span = tuple[dt.datetime, dt.datetime]
 
 
 def validity(now: dt.datetime, lasts: dt.timedelta, old: Span | None = None) -> Span:
-    """When a new certificate shall be valid, given the one that it replaces.
+    """The validity of a new certificate, given the one that it replaces.
 
-    A machine may start with a clock that is years off, and put it right while the server runs. So a clock that lies
-    outside of the old certificate's span may be the wrong one: the new certificate is good by it and by the old one.
+    A machine may start with a clock that is years off, and correct it while the server runs. So a clock outside of the
+    old certificate's validity may be wrong: the new certificate is valid by both.
     """
     begin, end = now - _BACKDATE, max(now, _PROGRAM_EXISTS_SINCE) + lasts
     if old is not None and not old[0] <= now < old[1]:
@@ -62,7 +62,7 @@ class Authority:
 
     @classmethod
     def open(cls, folder: Path, clock: Clock, randomness: Randomness) -> Authority:
-        """The authority of this folder; a new one if there is none. Half of one is refused, never replaced."""
+        """The authority of this folder; a new one if there is none. An incomplete one is rejected, never replaced."""
         certificate_pem = read_private(folder / "ca.crt")
         key_pem = read_private(folder / "ca.key")
         if certificate_pem is None and key_pem is None:
@@ -81,7 +81,7 @@ class Authority:
             raise PkiError(f"{folder / 'ca.key'} is not the key of {folder / 'ca.crt'}: restore the one that belongs")
         now = clock.now()
         if not certificate.not_valid_before_utc <= now < certificate.not_valid_after_utc - _AUTHORITY_RENEW_BEFORE:
-            # Under the same key: what it signed stays good, and so does a client's older copy of it for its own time.
+            # With the same key: certificates that it signed stay valid, and so does a client's older copy of the CA.
             certificate = cls._sign_own(key, clock, randomness, certificate)
             write_private(folder / "ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
         return cls(folder, certificate, key, clock, randomness)
@@ -103,7 +103,7 @@ class Authority:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairlead-ca")])
         begin, end = validity(clock.now(), dt.timedelta(days=365 * _AUTHORITY_YEARS), _span(old))
         if old is not None:
-            end = max(end, old.not_valid_after_utc)  # what it signed is good until then
+            end = max(end, old.not_valid_after_utc)  # its certificates are valid until then
         return (
             x509.CertificateBuilder()
             .subject_name(name)
@@ -120,7 +120,7 @@ class Authority:
 
     @property
     def certificate_file(self) -> Path:
-        """What clients trust the server by, and the server its clients."""
+        """The CA certificate in PEM."""
         return self._folder / "ca.crt"
 
     @property
