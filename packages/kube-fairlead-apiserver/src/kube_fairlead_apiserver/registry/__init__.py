@@ -1,6 +1,5 @@
-"""What the server serves, and by which rules.
+"""The served resources and their strategies.
 
-A `resource.Resource` is one entry of discovery; its `strategy.Strategy` holds the rules of the kind (defaults, what a
-client may set, what is valid, what can be selected by). Strategies are pure: they look at objects, never at storage
-or requests.
+A `resource.Resource` is one entry of discovery; its `strategy.Strategy` has the rules of the kind (defaults,
+validation, immutable fields, selectable fields). Strategies are pure: they use objects, never storage or requests.
 """

@@ -1,12 +1,7 @@
 """Conversion of HorizontalPodAutoscalers between v2, which is stored, and v1, which has only CPU utilization.
 
 What v1 has no field for, it carries in annotations, as Kubernetes does, so that a client that reads and writes v1
-loses nothing. They are in v1 only: the stored form has nothing that they could disagree with.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v1/conversion.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v1/defaults.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/annotations.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/helpers.go
+loses nothing. They exist in v1 only, so they cannot disagree with the stored form.
 """
 
 from __future__ import annotations
@@ -46,7 +41,7 @@ _CONDITION: Final = ("type", "status", "lastTransitionTime", "reason", "message"
 _RULES: Final = ("stabilizationWindowSeconds", "selectPolicy", "policies", "tolerance")
 _POLICY: Final = ("type", "value", "periodSeconds")
 
-# Where v2 keeps what v1 says of a measure, by kind and in the order in which Go writes it.
+# The fields of v2 for the fields of a v1 metric, by type and in the order in which Go writes them.
 _Places = Mapping[str, Mapping[str, tuple[str, ...]]]
 _TARGETS: Final[_Places] = {
     "object": {
@@ -82,7 +77,7 @@ _TARGETS: Final[_Places] = {
 
 
 def _measured(name: str, place: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
-    """What was measured is called as what is wanted, but for this word."""
+    """The name of a current value: that of the target value with another prefix."""
     if place[0] != "target":
         return name, place
     return name.replace("target", "current"), ("current", *place[1:])
@@ -91,7 +86,7 @@ def _measured(name: str, place: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
 _MEASURED: Final[_Places] = {
     kind: dict(_measured(name, place) for name, place in places.items()) for kind, places in _TARGETS.items()
 }
-# Amounts that v1 writes even when there are none.
+# Quantities that v1 writes even when they are absent.
 _ALWAYS: Final = frozenset(
     {
         ("object", "targetValue"),
@@ -106,7 +101,7 @@ _ALWAYS: Final = frozenset(
 
 
 def drop_carried(obj: Json) -> None:
-    """Take out the annotations that only v1 has a use for."""
+    """Remove the annotations that only v1 uses."""
     annotations = obj["metadata"].get("annotations")
     if not annotations or not any(name in annotations for name in _CARRIED):
         return
@@ -118,7 +113,7 @@ def drop_carried(obj: Json) -> None:
 
 
 def default_served(obj: Json) -> None:
-    """What v1 fills in by itself. Its default measure is made when it is stored, which sees what it carries."""
+    """The defaults of v1. The default metric is set on conversion, which sees the annotations."""
     spec = obj.setdefault("spec", {})
     if spec.get("minReplicas") is None:
         spec["minReplicas"] = 1
@@ -145,7 +140,7 @@ def _to_served(obj: Json) -> None:
 
 
 def _carry(spec: Json, status: Json) -> Json:
-    """What v1 has no field for, as annotations."""
+    """The parts that v1 has no field for, as annotations."""
     others = [metric for metric in spec.get("metrics") or () if _cpu_share(metric, "target") is None]
     behavior = spec.get("behavior")
     carried = {
@@ -190,7 +185,7 @@ def _cpu(part: str, value: Json) -> Json:
 
 
 def _cpu_share(metric: Json, part: str) -> int | None:
-    """The share of processor time that a measure is about, which v1 has a field for."""
+    """The CPU utilization of a metric, which v1 has a field for."""
     resource = metric.get("resource") or {}
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None
@@ -199,7 +194,7 @@ def _cpu_share(metric: Json, part: str) -> int | None:
 
 
 def _flatten(metric: Json, places: _Places) -> Json:
-    """A measure of v2 in the words of v1."""
+    """A metric of v2 in the form of v1."""
     flat: Json = {"type": metric.get("type") or ""}
     for kind, fields in places.items():
         if metric.get(kind) is None:
@@ -219,7 +214,7 @@ def _flatten(metric: Json, places: _Places) -> Json:
 
 
 def _nest(flat: Json, places: _Places) -> Json:
-    """A measure of v1 in the words of v2."""
+    """A metric of v1 in the form of v2."""
     metric: Json = {"type": flat.get("type")}
     for kind, fields in places.items():
         source = flat.get(kind)
@@ -236,7 +231,7 @@ def _nest(flat: Json, places: _Places) -> Json:
 
 
 def _aim(metric: Json) -> Json:
-    """Say of a measure's target what v1 leaves to be seen from what is set."""
+    """Set the type of a metric's target, which v1 leaves implicit."""
     for kind in _TARGETS.keys() & metric.keys():
         target = metric[kind].setdefault("target", {}) if isinstance(metric[kind], dict) else {}
         average = target.get("averageValue") is not None
@@ -267,7 +262,7 @@ def _is_zero(value: Any) -> bool:
 
 
 def _named_by_go(behavior: Json) -> Json:
-    """Kubernetes writes this one annotation as Go names the fields, whether they are set or not."""
+    """Kubernetes writes this annotation with Go's field names, whether they are set or not."""
 
     def capital(name: str) -> str:
         return name[0].upper() + name[1:]
@@ -283,7 +278,7 @@ def _named_by_go(behavior: Json) -> Json:
 
 
 def _not_capital(value: Any) -> Any:
-    """The same in reverse; what is not set is left out."""
+    """The same in reverse; unset fields are left out."""
     if isinstance(value, list):
         return [_not_capital(item) for item in value]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The built-in resources: Kubernetes' own table of names, joined with our table of rules."""
+"""The built-in resources: Kubernetes' table of resources, joined with the strategies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kube_fairlead_apiserver.types import resources, schemas
 
 __all__ = ["builtin_resources"]
 
-# What is stored in the form of another version, or of another group.
+# Resources that are stored in another version or group.
 _CONVERSIONS: Final = {
     GroupVersionKind("events.k8s.io", "v1", "Event"): EVENT_CONVERSION,
     GroupVersionKind("autoscaling", "v1", "HorizontalPodAutoscaler"): AUTOSCALER_CONVERSION,
@@ -57,7 +57,7 @@ def _resource(known: resources.BuiltinResource) -> Resource:
         shared=any(known.kind == gvk.kind for gvk in _CONVERSIONS),
     )
     if known.group == "events.k8s.io":
-        resource.group_kind = GroupKind("", known.kind)  # what is wrong with one is said of the stored kind
+        resource.group_kind = GroupKind("", known.kind)  # its errors name the stored kind
     return resource
 
 

@@ -45,7 +45,7 @@ class Catalog:
         return self._resources.get((group, version, plural))
 
     def serves(self, resource: Resource) -> bool:
-        """Whether this very resource is served: one that was replaced is not."""
+        """Whether this resource is served: a replaced one is not."""
         return self.get(resource.group, resource.version, resource.plural) is resource
 
     def of_kind(self, api_version: str, kind: str) -> Resource | None:
@@ -73,7 +73,7 @@ class Catalog:
         return iter(list(self._resources.values()))
 
     def on_change(self, listener: Callable[[], None]) -> None:
-        """Call this whenever a resource comes or goes."""
+        """Call this whenever a resource is added or removed."""
         self._listeners.append(listener)
 
     def _changed(self) -> None:

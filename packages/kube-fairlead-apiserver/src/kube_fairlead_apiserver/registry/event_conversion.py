@@ -33,7 +33,7 @@ def _to_served(obj: Json) -> None:
     _rename(obj, {other: name for name, other in _NAMES.items()})
 
 
-# What field selectors of events.k8s.io/v1 are called in the stored form.
+# Field selectors of events.k8s.io/v1 and their names in the stored form.
 EVENT_FIELD_ALIASES = {
     f"regarding.{field}": f"involvedObject.{field}"
     for field in ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")

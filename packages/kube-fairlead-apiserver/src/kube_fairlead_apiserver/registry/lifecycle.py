@@ -1,7 +1,7 @@
-"""The lifecycle kinds, built in: the same schema and rules that their CustomResourceDefinitions carry elsewhere.
+"""The lifecycle kinds as built-in kinds, with the schema and rules of their CustomResourceDefinitions.
 
-`make crds` writes the definitions into `lifecycle.json`. They could be made from the types at every start, but those
-are the client's: a server has no other use for them, and loading them would be a tenth of its start.
+`make crds` writes the definitions into `lifecycle.json`. They could be built from the types at every start, but
+the server has no other use for those types, and loading them would be a tenth of its startup time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["lifecycle_definitions", "lifecycle_resources"]
 
 
 def lifecycle_definitions(group: str) -> list[dict[str, Any]]:
-    """What the definitions say, in the group they are to be served under."""
+    """The definitions, in the configured group."""
     found: list[dict[str, Any]] = msgspec.json.decode(pathlib.Path(__file__).with_suffix(".json").read_bytes())
     for definition in found:
         definition["spec"]["group"] = group
@@ -28,8 +28,8 @@ def lifecycle_definitions(group: str) -> list[dict[str, Any]]:
 
 
 def lifecycle_resources(group: str) -> list[Resource]:
-    """LifecycleTransition and LifecycleEvent, in the group they are to be served under."""
-    # What is stored may have been written by another release of this program.
+    """LifecycleTransition and LifecycleEvent, in the configured group."""
+    # Stored objects may have been written by another release.
     return [
         resource
         for definition in lifecycle_definitions(group)

@@ -42,16 +42,16 @@ class Subresource(msgspec.Struct, frozen=True):
 
 
 class ScalePaths(msgspec.Struct, frozen=True):
-    """Where a kind keeps what its scale subresource shows, as keys from the object down."""
+    """The paths of the fields of the scale subresource, as keys from the object down."""
 
     spec_replicas: tuple[str, ...] = ("spec", "replicas")
     status_replicas: tuple[str, ...] = ("status", "replicas")
-    # A selector in the status is a string already; one in the spec is a LabelSelector to be spelled out.
+    # A selector in the status is a string; one in the spec is a LabelSelector.
     selector: tuple[str, ...] | None = ("spec", "selector")
 
 
 class Conversion(msgspec.Struct, frozen=True):
-    """Between the form a version serves and the form that is stored. Both change the object in place."""
+    """Conversion between a served version and the stored version. Both functions change the object in place."""
 
     to_stored: Callable[[Json], None]
     to_served: Callable[[Json], None]
@@ -74,17 +74,17 @@ class Resource:
     categories: tuple[str, ...] = ()
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: Mapping[str, Subresource] = dataclasses.field(default_factory=dict)
-    custom: CustomResourceKind | None = None  # set for what a CustomResourceDefinition defines
-    scale: ScalePaths | None = None  # where replicas are kept, when that is not where most kinds keep them
+    custom: CustomResourceKind | None = None  # set for a custom resource
+    scale: ScalePaths | None = None  # the paths of replicas, when they differ from the usual ones
     field_aliases: Mapping[str, str] = dataclasses.field(default_factory=dict)  # selector names of this version
     is_ending: bool = False  # its definition is being deleted: no new objects
-    conversion: Conversion | None = None  # for a kind that is stored in another version's form
-    shared: bool = False  # a built-in kind that is served in more than one form
-    shape: Shape | None = None  # for a custom kind, which may be stored by another version or schema
-    table: str = ""  # where objects are kept; versions of one kind share a table
+    conversion: Conversion | None = None  # for a kind that is stored in another version
+    shared: bool = False  # a built-in kind that is served in several versions
+    shape: Shape | None = None  # for a custom kind, which may be stored in another version or schema
+    table: str = ""  # the table of the objects; versions of one kind share it
     head: bytes = b""
     item_head: bytes = b""
-    api_version: str = dataclasses.field(default="", init=False)  # group and version as objects spell them
+    api_version: str = dataclasses.field(default="", init=False)  # the apiVersion of objects
     # The resource and the kind as error messages name them: `deployments.apps`, `Deployment.apps`.
     group_resource: GroupResource = dataclasses.field(init=False)
     group_kind: GroupKind = dataclasses.field(init=False)
@@ -97,9 +97,9 @@ class Resource:
         self.list_kind = self.list_kind or self.kind + "List"
         self.table = self.table or str(self.group_resource)
         typed = {"kind": self.kind, "apiVersion": self.api_version}
-        # Up to and including the name of the resource version, which is put in when an object is sent.
+        # Up to and including the key of the resourceVersion, which is inserted when an object is sent.
         self.head = msgspec.json.encode(typed)[:-1] + b',"metadata":{"resourceVersion":'
-        # Items of built-in lists carry no kind of their own; those of custom resources do.
+        # Items of built-in lists have no kind; those of custom resources do.
         self.item_head = self.head if self.is_custom else HEAD + b'"resourceVersion":'
 
     @property
@@ -112,20 +112,20 @@ class Resource:
         return self.strategy.selectable
 
     def key(self, namespace: str, name: str) -> str:
-        """Where an object is kept in the table."""
+        """The key of an object in the table."""
         return f"{namespace}/{name}" if self.namespaced else name
 
     @property
     def origin(self) -> Origin | None:
-        """What new objects are stored by."""
+        """The origin of new objects."""
         return None if self.shape is None else self.shape.origin
 
     def shows_stored(self, entry: Entry) -> bool:
-        """Whether an object is shown as it is stored, as is known without looking into it."""
+        """Whether an object is served in its stored form, without decoding it."""
         return self.conversion is None if self.shape is None else self.shape.shows_stored(entry)
 
     def shown(self, entry: Entry) -> Entry:
-        """A stored object as a client would see it, but for its kind and version: mostly the very same."""
+        """A stored object as a client sees it, without kind and version: mostly the same entry."""
         if self.shape is not None:
             return self.shape.shown(entry)
         if self.conversion is None:
@@ -135,7 +135,7 @@ class Resource:
         return entry.showing(encode_tail(obj))
 
     def decode(self, entry: Entry) -> Json:
-        """A stored object as a client would see it; the caller may change it."""
+        """A stored object as a client sees it; the caller may change it."""
         obj = decode_entry(entry if self.shape is None else self.shape.shown(entry))
         if self.conversion is not None:
             self.conversion.to_served(obj)
@@ -156,7 +156,7 @@ class Resource:
         return obj if self.shape is None else self.shape.returned(obj)
 
     def keeps(self, entry: Entry, obj: Json) -> bool:
-        """Whether storing an object that is shown unchanged would change nothing either."""
+        """Whether storing an object that a client sees unchanged changes nothing."""
         return self.shape is None or self.shape.keeps(entry, obj)
 
 
@@ -174,7 +174,7 @@ def decode_entry(entry: Entry) -> Json:
 
 
 class _Metadata(msgspec.Struct):
-    """Of a stored object, its metadata. Everything else is skipped, which takes a fraction of the time."""
+    """The metadata of a stored object. Skipping everything else takes a fraction of the time."""
 
     metadata: Json
 
@@ -187,7 +187,7 @@ def decode_metadata(entry: Entry) -> Json:
 
 
 def encode_tail(obj: Json) -> bytes:
-    """An object as the store keeps it: metadata first, without what the store or the resource adds on the way out."""
+    """The stored form of an object: metadata first, without kind, apiVersion and resourceVersion."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
     rest = {key: value for key, value in obj.items() if key not in {"apiVersion", "kind", "metadata"}}
     stored = {"metadata": metadata, **rest}

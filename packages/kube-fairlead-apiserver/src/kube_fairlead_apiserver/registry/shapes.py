@@ -1,13 +1,10 @@
-"""The shape of custom resources: stored by one version and one state of its schema, shown by another.
+"""The shape of custom resources: stored with one version and schema, served with another.
 
-What is stored was right for the schema of its day. It is shown as the schema of today has it, without the fields that
-are gone and with the defaults that are new, and in another version with that version's fields only. It is not
-written for that: as in Kubernetes, only the next write of an object stores it anew.
+A stored object was valid for the schema of its write. It is served with the current schema: without removed fields,
+with new defaults, and in another version with that version's fields only. As in Kubernetes, only the next write of an
+object stores it again.
 
-Nearly every object was written by the very schema that it is read by, and is shown as the bytes that are stored.
-
-Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_handler.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/conversion/converter.go
+Nearly every object was written with the schema that it is read with, and is served as the stored bytes.
 """
 
 from __future__ import annotations
@@ -24,27 +21,27 @@ from kube_fairlead_apiserver.storage.records import HEAD, Entry, Origin
 __all__ = ["Family", "Shape"]
 
 
-# How much is remembered of what was not shown as it is stored, for each version of a kind.
+# Bytes of cached conversions for each version of a kind.
 _REMEMBERED_BYTES = 32 << 20
 
 
 class Family:
-    """The versions of one custom kind, as one state of its definition has them."""
+    """The versions of one custom kind, by one state of its definition."""
 
     def __init__(self, kinds: Mapping[str, CustomResourceKind], *, unchanged: bool) -> None:
-        """``unchanged``: its definition has never been any other, so every object that is stored was written by it."""
+        """``unchanged``: its definition has never changed, so every stored object was written with it."""
         self.kinds = kinds
         self.unchanged = unchanged
         self.storage = next(kind for kind in kinds.values() if kind.storage)
         self.origin = Origin(self.storage.version)
 
     def wrote(self, entry: Entry) -> bool:
-        """Whether what is stored has the shape of the storage version."""
+        """Whether the stored object has the shape of the storage version."""
         return self.unchanged or entry.origin is self.origin
 
 
 class Shape:
-    """How one version of a custom kind shows what is stored, and how it stores what it is given."""
+    """How one version of a custom kind serves and stores objects."""
 
     def __init__(self, kind: CustomResourceKind, family: Family) -> None:
         self._kind = kind
@@ -54,15 +51,15 @@ class Shape:
 
     @property
     def origin(self) -> Origin:
-        """What its objects are stored by."""
+        """The origin of its objects."""
         return self._family.origin
 
     def shows_stored(self, entry: Entry) -> bool:
-        """Whether the object is shown as it is stored, as is known without looking into it."""
+        """Whether the object is served in its stored form, without decoding it."""
         return self._kind.storage and self._family.wrote(entry)
 
     def shown(self, entry: Entry) -> Entry:
-        """The object as this version shows it: mostly the very same."""
+        """The object in this version: mostly the same entry."""
         if self._kind.storage and self._family.wrote(entry):
             return entry
         version = entry.origin.version if entry.origin is not None else self._family.storage.version
@@ -73,7 +70,7 @@ class Shape:
         return entry if tail is entry.tail else entry.showing(tail)
 
     def stored(self, obj: Json) -> Json:
-        """The object as the storage version has it; the caller must not change it."""
+        """The object in the storage version; the caller must not change it."""
         if self._kind.storage:
             return obj
         stored: Json = copy_json(obj)
@@ -81,7 +78,7 @@ class Shape:
         return stored
 
     def returned(self, obj: Json) -> Json:
-        """What is left of an object of this version once it has been stored."""
+        """An object of this version after it was stored: other versions may drop fields."""
         if self._kind.storage:
             return obj
         left = self.stored(obj)
@@ -89,7 +86,7 @@ class Shape:
         return left
 
     def keeps(self, entry: Entry, obj: Json) -> bool:
-        """Whether an object that is shown unchanged is also stored unchanged, and need not be written."""
+        """Whether an object that a client sees unchanged is also stored unchanged, and need not be written."""
         if self._kind.storage and self._family.wrote(entry):
             return True
         if entry.origin is not None and entry.origin.version != self._family.storage.version:

@@ -55,7 +55,7 @@ class Table:
         self._sorted.put(entry)
 
     def forget(self, revision: int, *, keep_newest: bool = True) -> None:
-        """Drop the history up to a revision, except the newest change, so that a watcher one change behind can resume."""
+        """Drop the history up to a revision, except the newest change: a watcher one behind can resume."""
         end = bisect.bisect_right(self._changes, revision, lo=self._dropped, key=_revision_of)
         if keep_newest:
             end = min(end, len(self._changes) - 1)

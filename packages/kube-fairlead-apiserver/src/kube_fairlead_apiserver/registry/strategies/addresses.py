@@ -1,8 +1,4 @@
-"""IP addresses and ranges of them, as fields of objects.
-
-Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/validation/ip.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
-"""
+"""Validation of IP addresses and CIDRs in fields."""
 
 from __future__ import annotations
 
@@ -23,7 +19,7 @@ def validate_address(text: str, path: FieldPath) -> list[FieldError]:
 
 
 def read_range(text: str) -> Range | None:
-    """All addresses that begin with the same bits; None for what is no range."""
+    """The network of a CIDR; None for an invalid one."""
     try:
         return ipaddress.ip_network(text, strict=False) if "/" in text else None
     except ValueError:
@@ -31,17 +27,17 @@ def read_range(text: str) -> Range | None:
 
 
 def validate_range(text: str, path: FieldPath) -> list[FieldError]:
-    """A range must be one."""
+    """Validate a CIDR."""
     return [] if read_range(text) is not None else [no_range(text, path)]
 
 
 def no_range(text: str, path: FieldPath) -> FieldError:
-    """What is wrong with a text that is no range."""
+    """The error of an invalid CIDR."""
     return FieldError.invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
 
 
 def validate_endpoint_address(text: str, path: FieldPath) -> list[FieldError]:
-    """An address at which a service can be reached from elsewhere. Only for what is an address."""
+    """Validate that an IP address is reachable from other hosts. Only for valid addresses."""
     address = ipaddress.ip_address(text)
     if address.is_unspecified:
         return [FieldError.invalid(path, text, f"may not be unspecified ({text})")]

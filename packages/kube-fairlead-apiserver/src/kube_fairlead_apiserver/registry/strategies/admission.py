@@ -1,13 +1,6 @@
 """Admission configuration: webhooks and policies, with the defaults that the admission chain relies on.
 
-Validation is imported when it is first needed: it brings in CEL, which most servers never need.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/admissionregistration/validatingwebhookconfiguration/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/admissionregistration/mutatingwebhookconfiguration/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/admissionregistration/validatingadmissionpolicy/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/admissionregistration/validatingadmissionpolicybinding/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/admissionregistration/v1/defaults.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/admissionregistration/v1/zz_generated.validations.go
+Validation is imported at its first use: it needs CEL, which most servers never need.
 """
 
 from __future__ import annotations
@@ -32,7 +25,7 @@ class WebhookConfigurationStrategy(Strategy):
     tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
-        """Fail closed, match equivalents, everything selected, ten seconds."""
+        """Defaults: failurePolicy Fail, matchPolicy Equivalent, empty selectors, ten seconds."""
         for webhook in obj.get("webhooks") or ():
             webhook.setdefault("failurePolicy", "Fail")
             webhook.setdefault("matchPolicy", "Equivalent")
@@ -47,27 +40,27 @@ class WebhookConfigurationStrategy(Strategy):
                 service.setdefault("port", 443)
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Everything that a call relies on."""
+        """Validate the configuration."""
         from kube_fairlead_apiserver.admission.validation.webhook_configurations import validate_webhook_configuration
 
         return validate_webhook_configuration(obj)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """What was accepted once may stay."""
+        """Validate a change; errors of the old configuration are accepted."""
         from kube_fairlead_apiserver.admission.validation.webhook_configurations import validate_webhook_configuration
 
         return validate_webhook_configuration(obj, old)
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """The webhooks are what counts."""
+        """A change of the webhooks is a new generation."""
         return bool(obj.get("webhooks") != old.get("webhooks"))
 
 
 class MutatingWebhookConfigurationStrategy(WebhookConfigurationStrategy):
-    """Mutating ones may be asked again."""
+    """Mutating webhook configurations, with a reinvocation policy."""
 
     def default(self, obj: Json) -> None:
-        """Once, unless said otherwise."""
+        """Default: reinvocationPolicy Never."""
         super().default(obj)
         for webhook in obj.get("webhooks") or ():
             webhook.setdefault("reinvocationPolicy", "Never")
@@ -81,7 +74,7 @@ class PolicyStrategy(Strategy):
     tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
-        """Fail closed, match equivalents."""
+        """Defaults: failurePolicy Fail, matchPolicy Equivalent."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("failurePolicy", "Fail")
         constraints = spec.get("matchConstraints")
@@ -108,7 +101,7 @@ class PolicyBindingStrategy(Strategy):
     tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
-        """What a binding narrows is matched like what the policy matches."""
+        """Defaults of the match resources, as for a policy."""
         resources = (obj.get("spec") or {}).get("matchResources")
         if resources is not None:
             default_match_resources(resources)
@@ -121,7 +114,7 @@ class PolicyBindingStrategy(Strategy):
 
 
 def default_match_resources(resources: Json) -> None:
-    """Everything selected, equivalents matched."""
+    """Defaults: empty selectors, matchPolicy Equivalent."""
     resources.setdefault("matchPolicy", "Equivalent")
     for selector in ("namespaceSelector", "objectSelector"):
         if resources.get(selector) is None:

@@ -19,7 +19,7 @@ _SPEC: Final = FieldPath("spec")
 _MAX_PERIOD: Final = 1800
 _MAX_WINDOW: Final = 3600
 _PERIOD: Final = 15
-# The kinds of measures, and the field that each is in.
+# The metric types, and the field of each.
 _SOURCES: Final = {
     "ContainerResource": "containerResource",
     "External": "external",
@@ -48,7 +48,7 @@ class HorizontalPodAutoscalerStrategy(Strategy):
     has_status: bool = True
 
     def default(self, obj: Json) -> None:
-        """From one replica on, by processor time."""
+        """Defaults: at least one replica, CPU utilization."""
         drop_carried(obj)
         spec = obj.setdefault("spec", {})
         if spec.get("minReplicas") is None:
@@ -66,7 +66,7 @@ class HorizontalPodAutoscalerStrategy(Strategy):
         obj["status"] = {"currentMetrics": None, "desiredReplicas": 0}
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Something to scale, between bounds, by something that can be measured."""
+        """Validate target, replicas, metrics and behavior."""
         spec = obj.get("spec") or {}
         problems = _validate_bounds(spec)
         problems += _validate_target(spec.get("scaleTargetRef") or {}, _SPEC.child("scaleTargetRef"), grouped=True)
@@ -191,7 +191,7 @@ def _is_positive(value: Any) -> bool:
     try:
         return Quantity.parse(str(value)) > Quantity(0)
     except QuantityError:
-        return True  # refused when the object was read
+        return True  # rejected by the decoder
 
 
 def _validate_rules(rules: Json, path: FieldPath) -> list[FieldError]:

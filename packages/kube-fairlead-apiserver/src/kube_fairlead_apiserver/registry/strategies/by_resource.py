@@ -101,7 +101,7 @@ _OWN: Mapping[tuple[str, str], _Makes] = {
 }
 
 
-# Kinds of which a write to the status changes no metadata at all, as newer kinds of Kubernetes have it.
+# Kinds whose status writes change no metadata, as for newer kinds of Kubernetes.
 _METADATA_KEPT_BY_STATUS = frozenset(
     {
         ("admissionregistration.k8s.io", "validatingadmissionpolicies"),
@@ -113,7 +113,7 @@ _METADATA_KEPT_BY_STATUS = frozenset(
 
 
 def strategy_for(group: str, plural: str, *, has_status: bool) -> Strategy:
-    """The rules of one resource."""
+    """The strategy of one resource."""
     own = _OWN.get((group, plural))
     strategy = _Kept(status=has_status) if own is None else own()
     if (group, plural) in _METADATA_KEPT_BY_STATUS:

@@ -19,8 +19,8 @@ __all__ = ["CertificateSigningRequestStrategy"]
 _SPEC: Final = FieldPath("spec")
 _CONDITIONS: Final = FieldPath("status", "conditions")
 _CERTIFICATE: Final = FieldPath("status", "certificate")
-_DECISIONS: Final = ("Approved", "Denied")  # made through the approval only
-_LASTING: Final = (*_DECISIONS, "Failed")  # there, and true, for good
+_DECISIONS: Final = ("Approved", "Denied")  # set through the approval subresource only
+_LASTING: Final = (*_DECISIONS, "Failed")  # permanent, with status True
 _MIN_SECONDS: Final = 600
 _USAGES: Final = (
     "any",
@@ -50,7 +50,7 @@ _USAGES: Final = (
 
 
 class CertificateSigningRequestStrategy(Strategy):
-    """certificates.k8s.io/v1 CertificateSigningRequest: what was asked for stays."""
+    """certificates.k8s.io/v1 CertificateSigningRequest: the spec is immutable."""
 
     has_status: bool = True
 
@@ -59,12 +59,12 @@ class CertificateSigningRequestStrategy(Strategy):
         obj["status"] = {}
 
     def prepare_update(self, obj: Json, old: Json) -> None:
-        """Neither the request nor the answer changes through the main resource."""
+        """Spec and status do not change through the main resource."""
         super().prepare_update(obj, old)
         obj["spec"] = old.get("spec") or {}
 
     def prepare_status_update(self, obj: Json, old: Json) -> None:
-        """What was decided stays as it was decided; adding to it or taking from it is refused below."""
+        """Keep the existing approval conditions; validation rejects added or removed ones."""
         super().prepare_status_update(obj, old)
         conditions = (obj.get("status") or {}).get("conditions") or []
         for kind in _DECISIONS:
@@ -81,7 +81,7 @@ class CertificateSigningRequestStrategy(Strategy):
         obj["status"] = {**(old.get("status") or {}), "conditions": conditions or []}
 
     def set_times(self, obj: Json, old: Json, now: str) -> None:
-        """When a condition was written, and since when it is so, where the client does not say."""
+        """Set missing times of conditions."""
         for condition in (obj.get("status") or {}).get("conditions") or ():
             condition["lastUpdateTime"] = condition.get("lastUpdateTime") or now
             if not condition.get("lastTransitionTime"):
@@ -93,7 +93,7 @@ class CertificateSigningRequestStrategy(Strategy):
                 condition["lastTransitionTime"] = next(kept, now)
 
     def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """A status does not decide, and what was signed stays."""
+        """A status write cannot approve, and an issued certificate is immutable."""
         problems = _validate_conditions(obj, old)
         for kind in _DECISIONS:
             there, was = _of_type(obj, kind), _of_type(old, kind)
@@ -105,7 +105,7 @@ class CertificateSigningRequestStrategy(Strategy):
         return problems + _validate_certificate(_certificate(obj), _certificate(old))
 
     def validate_subresource_update(self, subresource: str, obj: Json, old: Json) -> list[FieldError]:
-        """An approval."""
+        """Validate an approval."""
         del subresource
         return _validate_conditions(obj, old)
 
@@ -125,13 +125,13 @@ class CertificateSigningRequestStrategy(Strategy):
         return problems
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """What was accepted once was looked at then."""
+        """Validate a change: the spec is immutable, so it is not validated again."""
         del obj, old
         return []
 
 
 def _fault(request: str) -> str:
-    """What is wrong with the request itself; empty when nothing is."""
+    """The error of the request itself; empty when it is valid."""
     try:
         request_organizations(base64.b64decode(request, validate=True))
     except BadRequestFile as error:
@@ -161,7 +161,7 @@ def _of_type(obj: Json, kind: object) -> list[Json]:
 
 
 def _validate_conditions(obj: Json, old: Json) -> list[FieldError]:
-    """What a server of another version has stored may stay as it is: two of a type, none at all, both decisions."""
+    """Existing violations are accepted: duplicate types, an empty type, both decisions."""
     problems: list[FieldError] = []
     was = [one.get("type") or "" for one in (old.get("status") or {}).get("conditions") or ()]
     may_repeat, may_be_empty = len(set(was)) < len(was), "" in was
@@ -221,7 +221,7 @@ def _validate_signer(name: str, path: FieldPath) -> list[FieldError]:
 
 
 def _first_bad_part(name: str, path: FieldPath, rule: Callable[[str], list[str]]) -> list[FieldError]:
-    """What is wrong with the first part that is wrong; the others would only say the same."""
+    """The error of the first invalid part; the others would repeat it."""
     for part in name.split("."):
         messages = rule(part)
         if messages:

@@ -1,4 +1,4 @@
-"""A version that is stored in another's form: what its objects may be is asked of that form."""
+"""A version that is stored as another version: validation uses the stored version."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["ConvertedStrategy"]
 
 
 class ConvertedStrategy(Strategy):
-    """The rules of the stored version, for objects of another."""
+    """The strategy of the stored version, for objects of another version."""
 
     def __init__(self, rules: Strategy, conversion: Conversion, default: Callable[[Json], None]) -> None:
-        """``default``: what the version fills in by itself; the stored one does so once the object is valid."""
+        """``default``: the version's own defaults; those of the stored version follow in `canonicalize`."""
         self._rules = rules
         self._conversion = conversion
         self._default = default
@@ -31,54 +31,54 @@ class ConvertedStrategy(Strategy):
         self.selectable = rules.selectable
 
     def default(self, obj: Json) -> None:
-        """Fill in what this version would, and show what becomes of it when it is stored."""
+        """Set this version's defaults, then convert to the stored version and back."""
         self._default(obj)
         self._conversion.to_stored(obj)
         self._conversion.to_served(obj)
 
     def canonicalize(self, obj: Json) -> None:
-        """Fill in what the stored version would."""
+        """Set the stored version's defaults."""
         self._conversion.to_stored(obj)
         self._rules.default(obj)
         self._rules.canonicalize(obj)
         self._conversion.to_served(obj)
 
     def prepare_create(self, obj: Json) -> None:
-        """As the stored version does."""
+        """As in the stored version."""
         self._conversion.to_stored(obj)
         self._rules.prepare_create(obj)
         self._conversion.to_served(obj)
 
     def prepare_update(self, obj: Json, old: Json) -> None:
-        """As the stored version does."""
+        """As in the stored version."""
         self._conversion.to_stored(obj)
         self._rules.prepare_update(obj, self._stored(old))
         self._conversion.to_served(obj)
 
     def prepare_status_update(self, obj: Json, old: Json) -> None:
-        """As the stored version does."""
+        """As in the stored version."""
         self._conversion.to_stored(obj)
         self._rules.prepare_status_update(obj, self._stored(old))
         self._conversion.to_served(obj)
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """In the words of the stored version."""
+        """With the errors of the stored version."""
         return self._rules.validate(self._stored(obj))
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """In the words of the stored version."""
+        """With the errors of the stored version."""
         return self._rules.validate_update(self._stored(obj), self._stored(old))
 
     def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """In the words of the stored version."""
+        """With the errors of the stored version."""
         return self._rules.validate_status_update(self._stored(obj), self._stored(old))
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """Whether the stored version would differ."""
+        """Whether the stored version differs."""
         return self._rules.generation_changed(self._stored(obj), self._stored(old))
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """Asked of the stored form already."""
+        """Computed from the stored version."""
         return self._rules.fields(obj)
 
     def warnings(self, obj: Json, old: Json | None) -> list[str]:

@@ -39,7 +39,7 @@ _MAX_DATA_BYTES = 1 << 20
 
 
 class NamespaceStrategy(Strategy):
-    """A namespace is held by spec.finalizers until its contents are gone."""
+    """A namespace keeps its spec.finalizers until its content is deleted."""
 
     emptied_first: bool = True
     has_status: bool = True
@@ -48,7 +48,7 @@ class NamespaceStrategy(Strategy):
     selectable = frozenset({"status.phase"})
 
     def default(self, obj: Json) -> None:
-        """Every namespace carries its own name as a label, so that selectors can name it."""
+        """Every namespace has its name as a label, for namespace selectors."""
         metadata = obj["metadata"]
         if metadata.get("name"):
             metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
@@ -57,7 +57,7 @@ class NamespaceStrategy(Strategy):
             status["phase"] = "Active"
 
     def prepare_create(self, obj: Json) -> None:
-        """It begins active, held by the server."""
+        """A new namespace is Active, with the server's finalizer."""
         spec = obj.setdefault("spec", {})
         finalizers = spec.get("finalizers") or []
         if "kubernetes" not in finalizers:
@@ -70,7 +70,7 @@ class NamespaceStrategy(Strategy):
         obj["spec"] = old.get("spec", {})
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """What holds it has a name that says whose it is."""
+        """Validate the finalizers."""
         path = FieldPath("spec", "finalizers")
         finalizers = (obj.get("spec") or {}).get("finalizers") or ()
         return [problem for finalizer in finalizers for problem in validate_namespace_finalizer(finalizer, path)]
@@ -92,7 +92,7 @@ class NamespaceStrategy(Strategy):
         return {"status.phase": (obj.get("status") or {}).get("phase") or ""}
 
     def prepare_delete(self, obj: Json, now: dt.datetime) -> None:
-        """From here on it is terminating."""
+        """Set the phase Terminating."""
         del now
         obj.setdefault("status", {})["phase"] = "Terminating"
 
@@ -102,7 +102,7 @@ class NamespaceStrategy(Strategy):
 
 
 def validate_namespace_finalizer(finalizer: str, path: FieldPath) -> list[FieldError]:
-    """One of the names that hold a namespace."""
+    """Validate one finalizer of a namespace."""
     return [
         *field_checks.complaints(path, finalizer, names.qualified_name(finalizer)),
         *validate_qualified_finalizer(finalizer, path),
@@ -116,7 +116,7 @@ class NodeStrategy(Strategy):
     selectable = frozenset({"spec.unschedulable"})
 
     def default(self, obj: Json) -> None:
-        """A node that says nothing of what can be allocated offers all it has."""
+        """Default: allocatable is the capacity."""
         spec = obj.setdefault("spec", {})
         if spec.get("podCIDR") and not spec.get("podCIDRs"):
             spec["podCIDRs"] = [spec["podCIDR"]]
@@ -125,7 +125,7 @@ class NodeStrategy(Strategy):
             status["allocatable"] = dict(status["capacity"])
 
     def prepare_create(self, obj: Json) -> None:
-        """A kubelet registers with its status; Kubernetes keeps it, and shows what it does not know as empty."""
+        """A kubelet registers with its status, which is kept; unknown fields are empty."""
         status = obj.get("status")
         if not isinstance(status, dict):
             status = obj["status"] = {}
@@ -133,7 +133,7 @@ class NodeStrategy(Strategy):
         status["nodeInfo"] = {**dict.fromkeys(_NODE_INFO, ""), **(status.get("nodeInfo") or {})}
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """The provider id is set once."""
+        """The provider id is immutable once set."""
         problems = self.validate(obj)
         cidrs = (old.get("spec") or {}).get("podCIDRs")
         if cidrs and (obj.get("spec") or {}).get("podCIDRs") != cidrs:
@@ -154,10 +154,10 @@ class NodeStrategy(Strategy):
         return problems
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Taints have a key and an effect that means something, once each."""
+        """Validate taints: a key, a known effect, no duplicates."""
         problems: list[FieldError] = []
         seen: set[tuple[str, str]] = set()
-        path = FieldPath("metadata").child("taints")  # where Kubernetes says they are
+        path = FieldPath("metadata").child("taints")  # the path in Kubernetes' errors
         for index, taint in enumerate((obj.get("spec") or {}).get("taints") or ()):
             at = path.index(index)
             key, effect = taint.get("key") or "", taint.get("effect") or ""
@@ -199,7 +199,7 @@ _NODE_INFO = (
 
 
 class _DataStrategy(Strategy):
-    """ConfigMaps and Secrets: keys are names, the whole is bounded, and what is immutable stays."""
+    """ConfigMaps and Secrets: valid keys, bounded size, and `immutable`."""
 
     allow_create_on_update: bool = False
     data_fields: ClassVar[tuple[str, ...]] = ("data",)
@@ -219,7 +219,7 @@ class _DataStrategy(Strategy):
         return problems
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Immutable means neither the data nor the mark can change."""
+        """With `immutable`, neither the data nor `immutable` can change."""
         problems = self.validate(obj)
         if not old.get("immutable"):
             return problems
@@ -233,7 +233,7 @@ class _DataStrategy(Strategy):
         return problems
 
     def value_bytes(self, field: str, value: str) -> int:
-        """How much a value counts towards the limit."""
+        """The size of a value for the limit."""
         del field
         return len(value.encode())
 
@@ -244,7 +244,7 @@ class ConfigMapStrategy(_DataStrategy):
     data_fields: ClassVar[tuple[str, ...]] = ("data", "binaryData")
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """A key is text or bytes, not both."""
+        """A key is in data or in binaryData, not in both."""
         problems = super().validate(obj)
         both = (obj.get("data") or {}).keys() & (obj.get("binaryData") or {}).keys()
         problems += [
@@ -255,13 +255,13 @@ class ConfigMapStrategy(_DataStrategy):
 
 
 class SecretStrategy(_DataStrategy):
-    """Secrets: stringData is for writing only."""
+    """Secrets: stringData is write-only."""
 
     returns_deleted_object: bool = False
     selectable = frozenset({"type"})
 
     def default(self, obj: Json) -> None:
-        """Fold stringData into data; without a type it is Opaque."""
+        """Merge stringData into data; the default type is Opaque."""
         if not obj.get("type"):
             obj["type"] = "Opaque"
         plain = obj.pop("stringData", None)
@@ -282,7 +282,7 @@ class SecretStrategy(_DataStrategy):
         return problems + validate_secret_type(obj)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """The type is set once."""
+        """The type is immutable."""
         problems = super().validate_update(obj, old)
         if obj.get("type") != old.get("type"):
             problems.append(FieldError.invalid(FieldPath("type"), obj.get("type"), "field is immutable"))
@@ -299,6 +299,6 @@ class SecretStrategy(_DataStrategy):
 
 
 class ServiceAccountStrategy(Strategy):
-    """Accounts are data to the server."""
+    """ServiceAccounts."""
 
     returns_deleted_object: bool = True

@@ -1,8 +1,4 @@
-"""Schedules in crontab's notation: whether one can be read, and if not, why.
-
-Upstream: github.com/robfig/cron/v3@v3.0.1/parser.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go
-"""
+"""Validation of cron schedules."""
 
 from __future__ import annotations
 
@@ -31,11 +27,11 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 class _Unreadable(ValueError):
-    """The schedule means nothing; the text says why."""
+    """The schedule is invalid; the message has the reason."""
 
 
 def schedule_error(schedule: str) -> str:
-    """What is wrong with a schedule; empty when it is good."""
+    """The error of a schedule; empty when it is valid."""
     try:
         _read(schedule)
     except _Unreadable as error:
@@ -45,7 +41,7 @@ def schedule_error(schedule: str) -> str:
 
 def _read(schedule: str) -> None:
     if schedule.startswith(("TZ=", "CRON_TZ=")):
-        schedule = schedule.partition(" ")[2].strip()  # where it is said is refused by the field's own rule
+        schedule = schedule.partition(" ")[2].strip()  # the field's own rule rejects a time zone in the schedule
     if schedule.startswith("@"):
         _read_descriptor(schedule)
         return
@@ -82,7 +78,7 @@ def _read_range(part: str, low: int, high: int, names: dict[str, int]) -> None:
         raise _Unreadable(f"too many slashes: {part}")
     step = _number(steps[0], {}) if steps else 1
     if steps and not last:
-        end = high  # "5/10" begins at five and goes on to the end
+        end = high  # "5/10" is every tenth value from five on
     if start < low:
         raise _Unreadable(f"beginning of range ({start}) below minimum ({low}): {part}")
     if end > high:

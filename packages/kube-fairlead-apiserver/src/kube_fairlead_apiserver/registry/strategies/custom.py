@@ -1,9 +1,4 @@
-"""Custom resources: the rules that a CustomResourceDefinition writes down.
-
-Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/strategy.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/status_strategy.go,
-    k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/validator.go
-"""
+"""Custom resources: the strategy that a CustomResourceDefinition defines."""
 
 from __future__ import annotations
 
@@ -36,7 +31,7 @@ class CustomStrategy(Strategy):
     def __init__(
         self, kind: CustomResourceKind, selectable: Mapping[str, tuple[str, ...]], *, built_in: bool = False
     ) -> None:
-        """``selectable``: the fields that any version of it can be selected by. ``built_in``: its rules are our own."""
+        """``selectable``: the selectable fields of all versions. ``built_in``: a kind of this program."""
         self._kind = kind
         self._built_in = built_in
         self._paths = selectable
@@ -44,12 +39,12 @@ class CustomStrategy(Strategy):
         self.selectable = frozenset(kind.selectable_fields)
 
     def default(self, obj: Json) -> None:
-        """What the schema says, also of what a webhook has put in."""
+        """Set the schema's defaults, also after a webhook changed the object."""
         prune(self._kind.node, obj)
         apply_defaults(self._kind.node, obj)
 
     def prepare_status_update(self, obj: Json, old: Json) -> None:
-        """Of metadata only the bookkeeping of field owners changes through the status."""
+        """A status write changes no metadata except managedFields."""
         managed = obj["metadata"].get("managedFields")
         super().prepare_status_update(obj, old)
         obj["metadata"] = dict(old["metadata"])
@@ -61,15 +56,15 @@ class CustomStrategy(Strategy):
         return self._kind.validate(obj)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Schema and rules, transition rules among them; what was wrong before and did not change passes."""
+        """Validate by schema and rules, with transition rules; unchanged invalid values are accepted."""
         return self._kind.validate(obj, old)
 
     def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """The status by its own part of the schema, and every rule."""
+        """Validate the status by its part of the schema, and by every rule."""
         return self._kind.validate_status(obj, old)
 
     def weight(self, obj: Json) -> int:
-        """Each value is compared with every alternative that its schema has; rules go through lists again and again."""
+        """The weight of validation: alternatives of a schema and rules over lists multiply the work."""
         del obj
         return weighed() * max(self._alternatives // 2, self._loops)
 
@@ -79,24 +74,24 @@ class CustomStrategy(Strategy):
 
     @functools.cached_property
     def _loops(self) -> int:
-        # The rules of our own kinds take no longer than the size of an object says.
+        # The rules of built-in lifecycle kinds are linear in the size of an object.
         return 0 if self._built_in else count_loops(self._kind.node.source)
 
     def warnings(self, obj: Json, old: Json | None) -> list[str]:
-        """Finalizers that are new and have a name that others may have, too."""
+        """Warnings for new finalizers without a domain."""
         known = set((old or {}).get("metadata", {}).get("finalizers") or ())
         added = {*(obj["metadata"].get("finalizers") or ())} - known
         return [warning for name in sorted(added) for warning in _finalizer_warnings(name)]
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """Everything counts but metadata, and status where it is a subresource."""
+        """Whether the generation increases: for changes outside of metadata and a status subresource."""
         ignored = {"metadata", "status"} if self.has_status else {"metadata"}
         return any(
             obj.get(field) != old.get(field) for field in (obj.keys() | old.keys()) - ignored - {"apiVersion", "kind"}
         )
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """What the definition lists as selectable, in whichever version: one entry serves them all."""
+        """The selectable fields of all versions: one entry serves them all."""
         return {name: _text(obj, path) for name, path in self._paths.items()}
 
 
@@ -125,9 +120,9 @@ def _text(value: Any, path: tuple[str, ...]) -> str:
 def custom_resources(
     kinds: Mapping[str, CustomResourceKind], *, unchanged: bool, built_in: bool = False
 ) -> list[Resource]:
-    """The versions of a compiled kind that are served, that in which it is stored first.
+    """The served versions of a compiled kind, the storage version first.
 
-    ``unchanged``: its definition has never been any other. ``built_in``: its definition comes with this program.
+    ``unchanged``: its definition has never changed. ``built_in``: its definition is a part of this program.
     """
     family = Family(kinds, unchanged=unchanged)
     selectable = {name: path for kind in kinds.values() for name, path in kind.selectable_fields.items()}

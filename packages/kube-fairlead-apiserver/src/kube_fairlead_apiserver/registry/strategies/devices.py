@@ -1,9 +1,4 @@
-"""Devices: whose they are stays.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/resource/resourceslice/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/resource/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/resource/v1/zz_generated.validations.go
-"""
+"""ResourceSlices."""
 
 from __future__ import annotations
 
@@ -20,7 +15,7 @@ _SPEC: Final = FieldPath("spec")
 
 
 class ResourceSliceStrategy(Strategy):
-    """resource.k8s.io ResourceSlice: a kubelet may write those of its node, so a slice does not move to another."""
+    """resource.k8s.io ResourceSlice: a kubelet may write those of its node, so the node is immutable."""
 
     tracks_generation: bool = True
     returns_deleted_object: bool = True
@@ -31,6 +26,6 @@ class ResourceSliceStrategy(Strategy):
         return changed(obj.get("spec") or {}, old.get("spec") or {}, _SPEC, "nodeName", "driver")
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """What field selectors ask for."""
+        """The selectable fields."""
         spec = obj.get("spec") or {}
         return {"spec.nodeName": spec.get("nodeName") or "", "spec.driver": spec.get("driver") or ""}

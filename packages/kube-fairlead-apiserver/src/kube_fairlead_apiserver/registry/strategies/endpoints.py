@@ -28,7 +28,7 @@ class EndpointsStrategy(Strategy):
     allow_create_on_update: bool = True
 
     def default(self, obj: Json) -> None:
-        """TCP unless said otherwise."""
+        """Default protocol: TCP."""
         for subset in obj.get("subsets") or ():
             for port in subset.get("ports") or ():
                 port.setdefault("protocol", "TCP")
@@ -41,7 +41,7 @@ class EndpointSliceStrategy(Strategy):
     always_written = ("endpoints", "ports")
 
     def default(self, obj: Json) -> None:
-        """TCP unless said otherwise; a port without a name has an empty one, an endpoint of unknown state none."""
+        """Defaults: protocol TCP, an empty port name, empty conditions."""
         for endpoint in obj.get("endpoints") or ():
             endpoint.setdefault("conditions", {})
             endpoint.pop("deprecatedTopology", None)  # which only older versions could write
@@ -50,13 +50,13 @@ class EndpointSliceStrategy(Strategy):
             port.setdefault("name", "")
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """Everything that its readers go by, which they choose it by its labels for."""
+        """Whether the generation increases: also for labels, by which readers select slices."""
         labels, before = (one["metadata"].get("labels") or {} for one in (obj, old))
         fields = ("endpoints", "ports", "addressType")
         return bool(labels != before) or any((obj.get(field) or None) != (old.get(field) or None) for field in fields)
 
     def warnings(self, obj: Json, old: Json | None) -> list[str]:
-        """Names instead of addresses were not a good idea."""
+        """Warning for the deprecated address type FQDN."""
         if old is None and obj.get("addressType") == "FQDN":
             return ["spec.addressType: FQDN endpoints are deprecated"]
         return []
@@ -66,7 +66,7 @@ class EndpointSliceStrategy(Strategy):
         return self._validate_slice(obj) + _validate_endpoints(obj)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """The address type is set once. Slices are many and change often: what was looked at once is not again."""
+        """The address type is immutable. Unchanged endpoints are not validated again, because slices change often."""
         problems = self._validate_slice(obj)
         if obj.get("endpoints") != old.get("endpoints"):
             problems += _validate_endpoints(obj)
@@ -118,7 +118,7 @@ def _validate_endpoints(obj: Json) -> list[FieldError]:
 
 
 def _validate_hints(hints: Json, path: FieldPath) -> list[FieldError]:
-    """For whom an endpoint is best: each zone and each node once, and not many."""
+    """Validate hints: each zone and each node once, and a limited number."""
     problems: list[FieldError] = []
     for field, rule in (("forZones", names.label_value), ("forNodes", names.dns1123_subdomain)):
         meant = [hint.get("name") or "" for hint in hints.get(field) or ()]
@@ -146,7 +146,7 @@ def _validate_address(address: str, kind: str | None, path: FieldPath, number: i
 
 
 def _validate_domain(text: str, path: FieldPath) -> list[FieldError]:
-    """A name that means the same wherever it is looked up."""
+    """Validate a fully qualified domain name."""
     name = text.removesuffix(".")
     if not text:
         return [FieldError.required(path, "")]

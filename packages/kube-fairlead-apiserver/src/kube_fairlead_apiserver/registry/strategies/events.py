@@ -1,8 +1,4 @@
-"""Events: what happened to an object. Stored once, served under two groups, of which the newer asks for more.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/events.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/event/strategy.go
-"""
+"""Events. Stored once, served under two groups; the newer group has stricter rules."""
 
 from __future__ import annotations
 
@@ -23,7 +19,7 @@ _MAX_CHARACTERS: Final = {"reportingInstance": 128, "action": 128, "reason": 128
 _TYPES: Final = ("Normal", "Warning")
 # What only the older group writes.
 _UNSET: Final = ("firstTimestamp", "lastTimestamp", "count", "source")
-# What happened stays what it was; only how often changes. Named as in the older group, whichever is asked.
+# Immutable fields: only the series changes. Named as in the older group in both groups.
 _FIXED: Final = (
     "involvedObject",
     "reason",
@@ -49,15 +45,15 @@ class EventStrategy(Strategy):
         "source",
         "type",
     }
-    # What this group calls who says so.
+    # The name of the reporter field in this group.
     reporter: ClassVar[str] = "reportingComponent"
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """An event is kept beside what it is about; one that has a time says who saw what."""
+        """Validate: the namespace is that of the object; with an eventTime, reporter, reason and action."""
         return _validate_namespace(obj) + (_validate_report(obj, self.reporter) if obj.get("eventTime") else [])
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """What `kubectl describe` looks events up by. Asked of the stored form."""
+        """The selectable fields, which `kubectl describe` uses. From the stored form."""
         about = obj.get("involvedObject") or {}
         found = {f"involvedObject.{field}": str(about.get(field) or "") for field in _ABOUT}
         source = (obj.get("source") or {}).get("component") or obj.get("reportingComponent") or ""
@@ -77,7 +73,7 @@ class GroupEventStrategy(EventStrategy):
     reporter: ClassVar[str] = "reportingController"
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """A new one has a time and a type, and nothing of the older form."""
+        """Validate a new event: eventTime and type, and no deprecated fields."""
         event = _as_stored(obj)
         problems = super().validate(event) + _validate_series(event)
         if not event.get("eventTime"):
@@ -89,7 +85,7 @@ class GroupEventStrategy(EventStrategy):
         ]
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """What the older group wrote may stay, but nothing becomes another event."""
+        """Validate a change: deprecated fields may stay, and the immutable fields do not change."""
         event, before = _as_stored(obj), _as_stored(old)
         problems = super().validate(event)
         if event.get("series") != before.get("series"):
@@ -112,10 +108,10 @@ def _as_stored(obj: Json) -> Json:
 
 
 def _validate_namespace(event: Json) -> list[FieldError]:
-    """What is in no namespace has its events in `default`."""
+    """The events of a cluster-scoped object are in `default`."""
     about = (event.get("involvedObject") or {}).get("namespace") or ""
     own = event["metadata"].get("namespace") or ""
-    # Of an event that has a time, less is asked.
+    # The rules are weaker for an event with an eventTime.
     expected = {about or "default"} if not event.get("eventTime") else {"default", "kube-system"}
     if own in expected or (about and event.get("eventTime")):
         return []
@@ -137,7 +133,7 @@ def _validate_report(event: Json, reporter: str) -> list[FieldError]:
 
 
 def _validate_series(event: Json) -> list[FieldError]:
-    """What happened once is no series."""
+    """Validate the series: a count of at least two."""
     series = event.get("series")
     if series is None:
         return []

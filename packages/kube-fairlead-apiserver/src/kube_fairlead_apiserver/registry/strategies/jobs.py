@@ -1,11 +1,4 @@
-"""Jobs and the schedules that make them.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/batch/v1/defaults.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/batch/job/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/batch/cronjob/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/batch/v1/zz_generated.validations.go
-"""
+"""Jobs and CronJobs."""
 
 from __future__ import annotations
 
@@ -46,7 +39,7 @@ _FIXED: Final = (
     "managedBy",
     "successPolicy",
 )
-# What of its template a job that has not begun may still change, so that it can be queued for where there is room.
+# Scheduling fields of the template that a suspended job may change, for queueing systems.
 _DIRECTIVES: Final = ("nodeSelector", "tolerations", "schedulingGates")
 _MAX_INT32: Final = 2**31 - 1
 _MAX_MANAGED_BY: Final = 63
@@ -56,7 +49,7 @@ _TIME_ZONE_PART: Final = re.compile(r"[A-Za-z.\-_0-9+]{1,14}", re.ASCII)
 
 
 class JobStrategy(Strategy):
-    """batch/v1 Job: the server gives it a selector of its own, by its uid."""
+    """batch/v1 Job: the server generates its selector, by its uid."""
 
     has_status: bool = True
     tracks_generation: bool = True
@@ -64,7 +57,7 @@ class JobStrategy(Strategy):
     selectable = frozenset({"status.successful"})
 
     def default(self, obj: Json) -> None:
-        """Once, with six more tries; found by its pods' labels unless it has its own."""
+        """Defaults: one completion, six retries, labels from the template."""
         spec = obj.setdefault("spec", {})
         _default_spec(spec)
         if spec.get("completions") is None and spec.get("parallelism") is None:
@@ -80,7 +73,7 @@ class JobStrategy(Strategy):
             obj["metadata"]["labels"] = dict(labels)
 
     def prepare_create(self, obj: Json) -> None:
-        """Its pods are marked with the job's uid, unless the owner brings a selector."""
+        """Generate the selector and the pod labels with the job's uid, unless manualSelector is set."""
         obj["status"] = {}
         spec = obj.setdefault("spec", {})
         if spec.get("manualSelector"):
@@ -96,11 +89,11 @@ class JobStrategy(Strategy):
         spec["selector"] = selector
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """How often it succeeded."""
+        """The selectable fields."""
         return {"status.successful": str((obj.get("status") or {}).get("succeeded", 0))}
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Its own pods, and pods that end."""
+        """Validate the selector, the template and the policies."""
         spec = obj.get("spec") or {}
         problems = [] if spec.get("manualSelector") else _validate_marks(obj)
         problems += _validate_job(spec, _SPEC)
@@ -118,7 +111,7 @@ class JobStrategy(Strategy):
         return problems
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """What a job does is set when it is made; how much of it at a time may change."""
+        """Most of the spec is immutable; parallelism may change."""
         problems = self.validate(obj)
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         if spec.get("completionMode") != "Indexed":
@@ -142,7 +135,7 @@ def _default_spec(spec: Json) -> None:
 
 
 def _marks(obj: Json) -> Iterator[tuple[str, str]]:
-    """The labels by which a job's pods are known, under their names of today and of old."""
+    """The labels of a job's pods, with their current and legacy keys."""
     for label, field in (("controller-uid", "uid"), ("job-name", "name")):
         value = obj["metadata"].get(field) or ""
         yield label, value
@@ -211,7 +204,7 @@ def _validate_indexes(spec: Json, path: FieldPath) -> list[FieldError]:
 
 
 def _validate_restarts(spec: Json, path: FieldPath) -> list[FieldError]:
-    """A job's pods end; restarting them always makes no sense."""
+    """Validate that the restart policy is not Always."""
     policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy") or "Always"
     if policy == "Always":
         return [FieldError.required(path, 'valid values: "OnFailure", "Never"')]
@@ -234,14 +227,14 @@ def _validate_template_kept(template: Json, old: Json) -> list[FieldError]:
 
 
 def _is_idle(job: Json) -> bool:
-    """Whether a job is held back and has no pods, so that it may still be changed for where there is room."""
+    """Whether a job is suspended without pods, so that its scheduling fields may change."""
     status = job.get("status") or {}
     held = any(c.get("type") == "Suspended" and c.get("status") == "True" for c in status.get("conditions") or ())
     return bool(job["spec"].get("suspend")) and not status.get("active") and (held or not status.get("startTime"))
 
 
 def _as_far_as_mutable(template: Json, old: Json) -> Json:
-    """The template as it was, with those changes that an idle job may still make."""
+    """The old template, with the changes that a suspended job may make."""
     before: Json = copy_json(old)
     pod, was = template.get("spec") or {}, before.setdefault("spec", {})
     _carry(pod, was, *_DIRECTIVES)
@@ -267,13 +260,13 @@ def _carry(source: Json, target: Json, *fields: str) -> None:
 
 
 class CronJobStrategy(Strategy):
-    """batch/v1 CronJob: when to make jobs, and what kind of jobs."""
+    """batch/v1 CronJob."""
 
     has_status: bool = True
     tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
-        """Keep a little history, let runs overlap."""
+        """Defaults: history limits, concurrencyPolicy Allow."""
         spec = obj.setdefault("spec", {})
         spec.setdefault("concurrencyPolicy", "Allow")
         spec.setdefault("suspend", False)
@@ -286,11 +279,11 @@ class CronJobStrategy(Strategy):
             _default_spec(template.setdefault("spec", {}))
 
     def prepare_create(self, obj: Json) -> None:
-        """Its controller has not seen it yet."""
+        """A new CronJob has an empty status."""
         obj["status"] = {}
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """A new one; what it makes gets a time at the end of its name."""
+        """Validate a new CronJob; the name leaves room for the suffix of its jobs."""
         name = obj["metadata"].get("name") or ""
         problems = _validate_cron(obj.get("spec") or {}, {})
         if len(name) > _MAX_CRON_NAME:
@@ -299,7 +292,7 @@ class CronJobStrategy(Strategy):
         return problems
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """What was accepted once may stay as it is."""
+        """Validate a change; unchanged invalid fields are accepted."""
         return _validate_cron(obj.get("spec") or {}, old.get("spec") or {})
 
 
@@ -339,7 +332,7 @@ def _validate_schedule(spec: Json, before: Json) -> list[FieldError]:
 
 
 def _validate_zone(zone: str, path: FieldPath) -> list[FieldError]:
-    """Whether a name could be one of a time zone; which ones there are, only a machine with a database knows."""
+    """Whether a name has the form of a time zone; the known zones depend on the machine's database."""
     if not zone:
         return [FieldError.invalid(path, zone, "timeZone must be nil or non-empty string")]
     for part in zone.split("/"):

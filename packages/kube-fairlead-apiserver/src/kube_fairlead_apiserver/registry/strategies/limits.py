@@ -1,10 +1,4 @@
-"""LimitRanges, what containers get that ask for nothing, and ResourceQuotas, what all may have together.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/limitrange/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/resourcequota/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
-"""
+"""LimitRanges and ResourceQuotas."""
 
 from __future__ import annotations
 
@@ -20,7 +14,7 @@ class LimitRangeStrategy(Strategy):
     allow_create_on_update: bool = True
 
     def default(self, obj: Json) -> None:
-        """Without a default, a container's limit is the most that it may have, and its request the limit."""
+        """Default limits are the maximum, and default requests are the limits."""
         for item in (obj.get("spec") or {}).get("limits") or ():
             if item.get("type") != "Container":
                 continue

@@ -30,7 +30,7 @@ class NetworkPolicyStrategy(Strategy):
     tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
-        """About what comes in, and about what goes out when it says anything of that; TCP unless said otherwise."""
+        """Defaults: policyTypes Ingress, and Egress with egress rules; protocol TCP."""
         spec = obj.setdefault("spec", {})
         if not spec.get("policyTypes"):
             spec["policyTypes"] = [*_DIRECTIONS] if spec.get("egress") else ["Ingress"]
@@ -40,7 +40,7 @@ class NetworkPolicyStrategy(Strategy):
                     port["protocol"] = "TCP"
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Selectors that select, peers that exist, ports that can be."""
+        """Validate selectors, peers and ports."""
         spec = obj.get("spec") or {}
         problems = validate_label_selector(spec.get("podSelector") or {}, _SPEC.child("podSelector"))
         for direction, peers in (("ingress", "from"), ("egress", "to")):
@@ -124,11 +124,11 @@ class IngressStrategy(Strategy):
     tracks_generation: bool = True
 
     def prepare_create(self, obj: Json) -> None:
-        """No load balancer yet."""
+        """A new object has no load balancer status."""
         obj["status"] = {"loadBalancer": {}}
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """A new ingress; the two ways to name its class must not contradict each other."""
+        """Validate a new ingress; annotation and field of the class exclude each other."""
         problems = _validate_ingress(obj.get("spec") or {})
         annotated = (obj["metadata"].get("annotations") or {}).get(_CLASS_ANNOTATION)
         named = (obj.get("spec") or {}).get("ingressClassName")
@@ -233,7 +233,7 @@ def _validate_backend(backend: Json, path: FieldPath) -> list[FieldError]:
 
 
 def _validate_reference(reference: Json, path: FieldPath) -> list[FieldError]:
-    """Another object, by its kind and name."""
+    """Validate a reference to another object."""
     problems: list[FieldError] = []
     group = reference.get("apiGroup")
     if group is not None:
@@ -253,7 +253,7 @@ class IngressClassStrategy(Strategy):
     tracks_generation: bool = True
 
     def default(self, obj: Json) -> None:
-        """Parameters are those of the cluster."""
+        """Default: parameters have the scope Cluster."""
         parameters = (obj.get("spec") or {}).get("parameters")
         if parameters is not None and parameters.get("scope") is None:
             parameters["scope"] = "Cluster"

@@ -48,7 +48,7 @@ def default_claim(claim: Json) -> None:
 
 
 def positive_quantity(value: Any, path: FieldPath) -> list[FieldError]:
-    """An amount of which there is some. What is no amount at all was refused when the object was read."""
+    """Validate a positive quantity. The decoder already rejected an invalid one."""
     try:
         amount = Quantity.parse(str(value))
     except QuantityError:
@@ -66,7 +66,7 @@ def validate_access_modes(modes: list[str], path: FieldPath) -> list[FieldError]
 
 
 def validate_claim_spec(spec: Json, path: FieldPath) -> list[FieldError]:
-    """What is wanted: how much of it, and for whom."""
+    """Validate the spec of a claim: size and access modes."""
     problems: list[FieldError] = []
     modes = spec.get("accessModes") or []
     if not modes:
@@ -102,15 +102,15 @@ def _validate_source(source: Json, path: FieldPath) -> list[FieldError]:
 
 
 def _local(reference: Json) -> Json:
-    """What of a reference does not lead to another namespace; the group is written even when there is none."""
+    """A reference without its namespace; the group is written even when it is empty."""
     return {"apiGroup": reference.get("apiGroup"), "kind": reference.get("kind"), "name": reference.get("name")}
 
 
 def _settle_sources(spec: Json, before: Json) -> None:
-    """Have both fields that say what a volume begins with say the same: one is the older form of the other."""
+    """Make dataSource and dataSourceRef equal: dataSource is the older form."""
     source, reference = (spec.get(field) for field in _SOURCES)
     if reference is not None and reference.get("namespace") and before.get("dataSourceRef") is None:
-        reference = None  # what is in another namespace cannot be had by default
+        reference = None  # a source in another namespace needs a feature that is off by default
     had_any = any(before.get(field) is not None for field in _SOURCES)
     if source is not None and reference is None and not had_any:
         # The older form could never name another kind; a client that tried got an empty volume.
@@ -128,17 +128,17 @@ def _settle_sources(spec: Json, before: Json) -> None:
 
 
 class PersistentVolumeClaimStrategy(Strategy):
-    """Claims: what was asked for stays, but for the size once there is a volume."""
+    """PersistentVolumeClaims: the spec is immutable, except the size of a bound claim."""
 
     has_status: bool = True
     returns_deleted_object: bool = True
 
     def default(self, obj: Json) -> None:
-        """A file system unless said otherwise."""
+        """Default volume mode: Filesystem."""
         default_claim(obj)
 
     def prepare_create(self, obj: Json) -> None:
-        """A new claim waits for a volume."""
+        """A new claim is Pending."""
         obj["status"] = {"phase": "Pending"}
         _settle_sources(obj.setdefault("spec", {}), {})
 
@@ -155,7 +155,7 @@ class PersistentVolumeClaimStrategy(Strategy):
         """The spec is immutable, so that a claim cannot exceed what was counted at its creation."""
         problems = self.validate(obj)
         spec, before, status = obj.get("spec") or {}, dict(old.get("spec") or {}), old.get("status") or {}
-        _settle_sources(before, before)  # it may be older than this rule
+        _settle_sources(before, before)  # it may have been stored before this rule existed
         if _lasting(spec, before, status) != _lasting(before, before, status):
             problems.append(FieldError.forbidden(_SPEC, _FIXED))
         size, had = (_storage(one.get("resources"), "requests") for one in (spec, before))
@@ -166,7 +166,7 @@ class PersistentVolumeClaimStrategy(Strategy):
 
 
 def _lasting(spec: Json, before: Json, status: Json) -> Json:
-    """A claim's spec without what may differ between its versions."""
+    """A claim's spec without its mutable fields."""
     kept = dict(spec)
     if not before.get("volumeName"):
         kept.pop("volumeName", None)

@@ -1,8 +1,4 @@
-"""A job's podFailurePolicy: which failures of its pods count, and for what.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/batch/v1/defaults.go
-"""
+"""Validation of a job's podFailurePolicy."""
 
 from __future__ import annotations
 
@@ -23,7 +19,7 @@ _MAX_VALUES: Final = 255
 
 
 def validate_failure_policy(policy: Json, spec: Json, path: FieldPath) -> list[FieldError]:
-    """Each rule does one thing about one sort of failure."""
+    """Validate: each rule has one action and one kind of requirement."""
     rules = policy.get("rules") or []
     problems: list[FieldError] = []
     if len(rules) > _MAX_RULES:

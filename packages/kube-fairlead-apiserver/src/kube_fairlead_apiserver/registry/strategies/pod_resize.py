@@ -1,9 +1,4 @@
-"""pods/resize: the resources of containers change, and nothing else does.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/storage.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
-"""
+"""pods/resize: changes the resources of containers and nothing else."""
 
 from __future__ import annotations
 
@@ -25,9 +20,9 @@ _ONLY: Final = "only cpu and memory resources are mutable"
 
 
 def resize(spec: Json, asked: Json) -> None:
-    """Take over the resources that are asked for, of the pod and of containers that are the same ones, in order.
+    """Copy the requested resources of the pod and of containers that match in order and name.
 
-    Others are taken over whole: validation says what is wrong with them.
+    Other containers are copied whole, and validation rejects them.
     """
     same = {kind: len(asked.get(kind) or ()) == len(spec.get(kind) or ()) for kind in _KINDS}
     _take(spec, asked, "resources")
@@ -49,7 +44,7 @@ def _take(target: Json, source: Json, field: str) -> None:
 
 
 def validate_resize(obj: Json, old: Json, quality: str, was_quality: str) -> list[FieldError]:
-    """What is wrong with new resources. ``quality``: the class of service that they make of the pod."""
+    """The errors of new resources. ``quality``: the resulting QoS class."""
     spec, was = obj["spec"], old["spec"]
     if _STATIC in (old["metadata"].get("annotations") or {}):
         return [FieldError.forbidden(FieldPath(""), "static pods cannot be resized")]
@@ -70,7 +65,7 @@ def validate_resize(obj: Json, old: Json, quality: str, was_quality: str) -> lis
 
 
 def _node_resizes(old: Json) -> bool:
-    """Whether the node reports resources of containers that run; one with none that run is believed to."""
+    """Whether the node reports resources of running containers; true without running containers."""
     for status in (old.get("status") or {}).get("containerStatuses") or ():
         if (status.get("state") or {}).get("running") is not None:
             return status.get("resources") is not None
@@ -143,7 +138,7 @@ def _amounts(container: Json, kind: str) -> Json:
 
 
 def _read(amounts: Json) -> dict[str, object]:
-    """Amounts as what they are worth: 1 and 1000m are the same."""
+    """Quantities as numbers: 1 and 1000m are equal."""
     return {name: _worth(amount) for name, amount in amounts.items()}
 
 
@@ -155,7 +150,7 @@ def _worth(amount: object) -> object:
 
 
 def _unresizable(resources: Json | None) -> Json:
-    """What of resources must stay."""
+    """The immutable part of resources."""
     kept = {key: value for key, value in (resources or {}).items() if key not in _LISTS and value}
     for kind in _LISTS:
         rest = {name: amount for name, amount in ((resources or {}).get(kind) or {}).items() if name not in _RESIZABLE}
@@ -165,6 +160,6 @@ def _unresizable(resources: Json | None) -> Json:
 
 
 def _fixed(container: Json) -> Json:
-    """What of a container must stay."""
+    """The immutable part of a container."""
     rest = {key: value for key, value in container.items() if key != "resources"}
     return {**rest, "resources": _unresizable(container.get("resources"))}

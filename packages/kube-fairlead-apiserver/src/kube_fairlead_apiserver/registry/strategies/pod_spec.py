@@ -1,7 +1,4 @@
-"""Defaults of a pod's spec, wherever one stands: in a pod, or in the template of a workload.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
-"""
+"""Defaults of a pod's spec, in a pod or in a template."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ __all__ = ["default_pod_itself", "default_pod_spec"]
 
 
 def default_pod_spec(spec: Json) -> None:
-    """Fill in what Kubernetes fills in, so that clients read what they would read from any API server."""
+    """Set Kubernetes' defaults, so that clients read the same as from any API server."""
     spec.setdefault("restartPolicy", "Always")
     grace = spec.setdefault("terminationGracePeriodSeconds", 30)
     if isinstance(grace, int) and grace < 0:
@@ -35,13 +32,13 @@ def default_pod_spec(spec: Json) -> None:
 
 
 def default_pod_itself(spec: Json) -> None:
-    """On top of `default_pod_spec`: what is filled into a pod, but not into the template that it was made from."""
+    """The defaults of a pod that a template does not get, after `default_pod_spec`."""
     spec.setdefault("enableServiceLinks", True)
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     for container in containers:
         resources = container["resources"]
         if resources.get("limits"):
-            # A limit without a request is a request too.
+            # The default request is the limit.
             resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
     if spec.get("hostNetwork"):
         _default_host_ports(containers)
@@ -69,7 +66,7 @@ def _default_container(container: Json) -> None:
 
 
 def _floats(image: str) -> bool:
-    """Whether an image's tag may mean another image tomorrow: it is `latest`, or there is none."""
+    """Whether an image's tag is `latest` or absent, so that it may change."""
     if "@" in image:
         return False
     name = image.rpartition("/")[2]
@@ -126,7 +123,7 @@ def _default_files(source: Json | None) -> None:
 
 
 def _default_host_ports(containers: list[Json]) -> None:
-    """With the host's network, a pod's ports are the host's."""
+    """With the host's network, host ports default to the container ports."""
     for container in containers:
         for port in container.get("ports") or ():
             if not port.get("hostPort"):

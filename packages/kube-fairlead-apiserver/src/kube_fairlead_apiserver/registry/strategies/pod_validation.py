@@ -29,7 +29,7 @@ _IMMUTABLE = (
 
 
 def validate_pod_spec(spec: Json, path: FieldPath, *, template: bool = False) -> list[FieldError]:
-    """Everything that is wrong with a spec. What a pod is given when it is made, a template may leave out."""
+    """The errors of a spec. A template may omit fields that are set when a pod is created."""
     problems: list[FieldError] = []
     containers = spec.get("containers") or []
     if not containers:
@@ -127,7 +127,7 @@ def _port(port: Json, path: FieldPath) -> list[FieldError]:
 
 
 def _host_ports(spec: Json, path: FieldPath, *, template: bool) -> list[FieldError]:
-    """Each port of the host once; and with the host's network, the containers' ports are the host's."""
+    """Validate host ports: no duplicates; with the host's network they equal the container ports."""
     problems: list[FieldError] = []
     taken: set[str] = set()
     for number, container in enumerate(spec.get("containers") or ()):
@@ -168,7 +168,7 @@ def _resources(resources: Json, path: FieldPath) -> list[FieldError]:
 
 @functools.lru_cache(maxsize=1024)
 def _quantity(text: str) -> Quantity | None:
-    """An amount. Pods of a cluster ask for few different ones; what is none was refused when the pod was read."""
+    """A quantity, cached because pods use few different ones; None for an invalid one."""
     try:
         return Quantity.parse(text)
     except QuantityError:
@@ -204,7 +204,7 @@ def _toleration(toleration: Json, path: FieldPath) -> list[FieldError]:
 
 
 def validate_pod_spec_update(spec: Json, old: Json) -> list[FieldError]:
-    """A running pod's spec stays as it is, but for what Kubernetes lets change."""
+    """A pod's spec is immutable, except the fields that Kubernetes allows to change."""
     if spec == old:
         return []
     path = FieldPath("spec")
@@ -222,7 +222,7 @@ def validate_pod_spec_update(spec: Json, old: Json) -> list[FieldError]:
     if spec.get("terminationGracePeriodSeconds") == 1 and (old.get("terminationGracePeriodSeconds") or 0) < 0:
         _put_back(allowed, old, "terminationGracePeriodSeconds")
     if old.get("schedulingGates"):
-        # A pod that no scheduler has looked at yet may still lose gates, and gain where it must go.
+        # A pod with scheduling gates may lose gates and get a narrower node selector.
         for field in ("schedulingGates", "nodeSelector", "affinity"):
             _put_back(allowed, old, field)
     if allowed != old:

@@ -1,10 +1,4 @@
-"""Pods: graceful deletion, what can still change once they run, and how they are selected.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/strategy.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/core/helper/qos/qos.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
-"""
+"""Pods: graceful deletion, mutable fields, and field selectors."""
 
 from __future__ import annotations
 
@@ -26,12 +20,12 @@ _GUARANTEED_RESOURCES = ("cpu", "memory")
 
 
 class PodStrategy(Strategy):
-    """The rules of pods."""
+    """The strategy of pods."""
 
     has_status: bool = True
     tracks_generation: bool = True
     returns_deleted_object: bool = True
-    # A kubelet does not say which controller owns a pod.
+    # A kubelet sends no owner references.
     metadata_kept_by_status = ("ownerReferences",)
     selectable = frozenset(
         {
@@ -47,17 +41,17 @@ class PodStrategy(Strategy):
     )
 
     def default(self, obj: Json) -> None:
-        """A pod's own defaults on top of its spec's."""
+        """The defaults of a pod, after those of its spec."""
         spec = obj.setdefault("spec", {})
         default_pod_spec(spec)
         default_pod_itself(spec)
 
     def prepare_create(self, obj: Json) -> None:
-        """A new pod is pending, and its class follows from its resources."""
+        """A new pod is Pending, with the QoS class of its resources."""
         obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj.get("spec") or {})}
 
     def prepare_update(self, obj: Json, old: Json) -> None:
-        """The status is its subresource's."""
+        """The status changes through its subresource only."""
         obj["status"] = old.get("status") or {}
         # A pod's spec may leave out what was defaulted or assigned; absent is not "changed".
         for field in ("nodeName", "priority"):
@@ -65,10 +59,10 @@ class PodStrategy(Strategy):
                 obj["spec"][field] = old["spec"][field]
 
     def prepare_status_update(self, obj: Json, old: Json) -> None:
-        """Status only; what deletion has begun, a status write does not undo."""
+        """Only the status changes; a status write does not undo a deletion."""
         super().prepare_status_update(obj, old)
         status = obj.setdefault("status", {})
-        # Two spellings of the same addresses: the older one is the first of the newer.
+        # podIP is the first of podIPs.
         for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
             if status.get(one) and not status.get(many):
                 status[many] = [{"ip": status[one]}]
@@ -76,7 +70,7 @@ class PodStrategy(Strategy):
             status["qosClass"] = old["status"]["qosClass"]
 
     def prepare_subresource_update(self, subresource: str, obj: Json, old: Json) -> None:
-        """Debugging adds containers, resizing changes resources; neither changes anything else."""
+        """The subresources ephemeralcontainers and resize change containers or resources, and nothing else."""
         asked = obj.get("spec") or {}
         if subresource not in {"ephemeralcontainers", "resize"}:
             return
@@ -92,7 +86,7 @@ class PodStrategy(Strategy):
             resize(obj["spec"], asked)
 
     def validate_subresource_update(self, subresource: str, obj: Json, old: Json) -> list[FieldError]:
-        """What was there to debug with stays; resources change within their class of service."""
+        """Validate: existing ephemeral containers stay; a resize keeps the QoS class."""
         if subresource not in {"ephemeralcontainers", "resize"}:
             return []
         problems = validate_pod_spec(obj["spec"], FieldPath("spec"))
@@ -114,11 +108,11 @@ class PodStrategy(Strategy):
         return validate_pod_spec(obj.get("spec") or {}, FieldPath("spec"))
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Nearly nothing of a pod's spec can change."""
+        """Validate a change of a pod."""
         return validate_pod_spec(obj["spec"], FieldPath("spec")) + validate_pod_spec_update(obj["spec"], old["spec"])
 
     def fields(self, obj: Json) -> dict[str, str]:
-        """What field selectors ask for."""
+        """The selectable fields."""
         spec = obj.get("spec") or {}
         status = obj.get("status") or {}
         return {
@@ -133,7 +127,7 @@ class PodStrategy(Strategy):
         }
 
     def grace_seconds(self, obj: Json, requested: int | None) -> int | None:
-        """What was asked for, else the pod's own; nothing to wait for when it never ran or has ended."""
+        """The requested grace period, else the pod's; 0 for a pod that never ran or has ended."""
         spec = obj.get("spec") or {}
         if not spec.get("nodeName") or (obj.get("status") or {}).get("phase") in {"Failed", "Succeeded"}:
             return 0
@@ -162,7 +156,7 @@ def quality_of_service(spec: Json) -> str:
 
 
 def _counted(amounts: Json | None) -> dict[str, Quantity]:
-    """The amounts that count for the class of service; nothing, and less than that, is as if it was not said."""
+    """The quantities that count for the QoS class: only positive ones."""
     counted: dict[str, Quantity] = {}
     for name in _GUARANTEED_RESOURCES:
         with contextlib.suppress(QuantityError):

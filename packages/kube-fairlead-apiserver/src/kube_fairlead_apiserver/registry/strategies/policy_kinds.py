@@ -37,7 +37,7 @@ class PodDisruptionBudgetStrategy(Strategy):
         obj["status"] = {"disruptionsAllowed": 0, "currentHealthy": 0, "desiredHealthy": 0, "expectedPods": 0}
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """One of the two limits, and sane."""
+        """Validate: one of minAvailable and maxUnavailable, and its value."""
         spec = obj.get("spec") or {}
         path = FieldPath("spec")
         problems: list[FieldError] = []
@@ -146,7 +146,7 @@ class BindingStrategy(Strategy):
                 subject["apiGroup"] = _RBAC
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """What is bound, and to whom."""
+        """Validate the role reference and the subjects."""
         path = FieldPath("roleRef")
         reference = obj.get("roleRef") or {}
         problems: list[FieldError] = []
@@ -167,12 +167,12 @@ class BindingStrategy(Strategy):
                     )
                 )
             elif subject["kind"] == "ServiceAccount" and not subject.get("namespace") and not namespaced:
-                # A RoleBinding that does not say means the account of its own namespace.
+                # In a RoleBinding, the default namespace of a service account is the binding's.
                 problems.append(FieldError.required(at.child("namespace"), ""))
         return problems
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """What is bound stays; bind anew instead."""
+        """The role reference is immutable."""
         problems = self.validate(obj)
         if obj.get("roleRef") != old.get("roleRef"):
             problems.append(FieldError.invalid(FieldPath("roleRef"), obj.get("roleRef"), "cannot change roleRef"))
@@ -180,22 +180,22 @@ class BindingStrategy(Strategy):
 
 
 class PriorityClassStrategy(Strategy):
-    """scheduling.k8s.io/v1 PriorityClass: what pods carry already does not change, so its generation stays one."""
+    """scheduling.k8s.io/v1 PriorityClass: the value is immutable, so its generation stays one."""
 
     tracks_generation: bool = True
 
     def generation_changed(self, obj: Json, old: Json) -> bool:
-        """There is only one."""
+        """The generation is always one."""
         del obj, old
         return False
 
     def default(self, obj: Json) -> None:
-        """Lower ones are preempted."""
+        """Default preemptionPolicy: PreemptLowerPriority."""
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
         obj.setdefault("value", 0)
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """User classes stay below the system's."""
+        """Validate: user classes are below the system classes."""
         name = obj["metadata"].get("name") or ""
         if not name.startswith("system-") and obj.get("value", 0) > 1_000_000_000:
             return [
@@ -207,7 +207,7 @@ class PriorityClassStrategy(Strategy):
         return []
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """A priority that pods carry already cannot change under them."""
+        """The value is immutable, because pods already have it."""
         problems = self.validate(obj)
         if obj.get("value") != old.get("value"):
             problems.append(FieldError.forbidden(FieldPath("value"), "may not be changed in an update."))
@@ -215,13 +215,13 @@ class PriorityClassStrategy(Strategy):
 
 
 class RuntimeClassStrategy(Strategy):
-    """node.k8s.io/v1 RuntimeClass: by which handler a node runs the pods of a class."""
+    """node.k8s.io/v1 RuntimeClass: the handler that runs the pods of a class."""
 
     allow_create_on_update: bool = True
     allow_unconditional_update: bool = False
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """A handler that a node could know, and nodes that can be found."""
+        """Validate the handler and the node selector."""
         handler, path = obj.get("handler") or "", FieldPath("handler")
         problems = field_checks.complaints(path, handler, names.dns1123_label(handler)) if handler else []
         if not handler:
@@ -230,5 +230,5 @@ class RuntimeClassStrategy(Strategy):
         return problems + validate_labels(selector, FieldPath("scheduling", "nodeSelector"))
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Pods that run already go on as they were started."""
+        """The handler is immutable."""
         return self.validate(obj) + field_checks.changed(obj, old, FieldPath(), "handler")

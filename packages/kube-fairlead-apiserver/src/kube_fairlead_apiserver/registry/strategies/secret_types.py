@@ -1,7 +1,4 @@
-"""What a secret must hold to be of one of Kubernetes' own types.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
-"""
+"""Validation of secrets by type."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ _LOGIN: Final = ("username", "password")
 
 
 def validate_secret_type(secret: Json) -> list[FieldError]:
-    """What is missing in a secret of its type."""
+    """The errors of a secret of its type."""
     kind, data = secret.get("type") or "", secret.get("data") or {}
     if kind == "kubernetes.io/service-account-token":
         if (secret["metadata"].get("annotations") or {}).get(_ACCOUNT):

@@ -24,7 +24,7 @@ _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 
 
 class ServiceStrategy(Strategy):
-    """Services; their addresses are given by admission, which knows which are free."""
+    """Services; admission allocates their addresses."""
 
     allow_create_on_update: bool = True
     has_status: bool = True
@@ -52,11 +52,11 @@ class ServiceStrategy(Strategy):
             traffic.default_balancer_status(obj.get("status") or {})
 
     def prepare_create(self, obj: Json) -> None:
-        """No load balancer yet."""
+        """A new service has no load balancer status."""
         obj["status"] = {"loadBalancer": {}}
 
     def prepare_update(self, obj: Json, old: Json) -> None:
-        """An update that leaves the addresses out keeps them; what only the former type had goes with it."""
+        """Keep addresses that an update omits; drop fields that only the former type has."""
         super().prepare_update(obj, old)
         spec, before = obj.setdefault("spec", {}), old.get("spec") or {}
         spec.setdefault("type", "ClusterIP")
@@ -69,7 +69,7 @@ class ServiceStrategy(Strategy):
                     spec[field] = before[field]
 
     def validate(self, obj: Json) -> list[FieldError]:
-        """Ports, type, and what goes with the type."""
+        """Validate ports, type, and the fields of the type."""
         spec = obj.get("spec") or {}
         path = FieldPath("spec")
         problems: list[FieldError] = []
@@ -94,7 +94,7 @@ class ServiceStrategy(Strategy):
         return problems + traffic.validate_traffic(spec)
 
     def validate_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """A cluster address is given once; so is a balancer."""
+        """The cluster IP and the load balancer class are immutable."""
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         problems = traffic.validate_traffic_update(spec, before) + self.validate(obj)
         address = before.get("clusterIP")
@@ -104,7 +104,7 @@ class ServiceStrategy(Strategy):
         return problems
 
     def validate_status_update(self, obj: Json, old: Json) -> list[FieldError]:
-        """Where the balancer is."""
+        """Validate the load balancer status."""
         del old
         return traffic.validate_balancer_status(obj.get("spec") or {}, obj.get("status") or {})
 
@@ -115,7 +115,7 @@ class ServiceStrategy(Strategy):
 
 
 def _drop_of_former_type(spec: Json, before: Json) -> None:
-    """Clients send back what they read: node ports of a service that has none any more are no request for them."""
+    """Drop node ports after a change of type: clients send back the ports that they read."""
 
     def drop(*fields: str) -> None:
         for field in fields:
@@ -142,7 +142,7 @@ def _drop_of_former_type(spec: Json, before: Json) -> None:
 
 
 def _validate_external(spec: Json, path: FieldPath) -> list[FieldError]:
-    """A service elsewhere has a name there, and no address here."""
+    """Validate type ExternalName: an external name, and no cluster IP."""
     given = {**spec, "clusterIPs": spec.get("clusterIPs") or spec.get("clusterIP")}
     problems = [
         FieldError.forbidden(path.child(field), "may not be set for ExternalName services")

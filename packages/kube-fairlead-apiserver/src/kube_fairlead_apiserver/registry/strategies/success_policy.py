@@ -1,7 +1,4 @@
-"""A job's successPolicy: which of its indexes must have succeeded for the whole to have.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go
-"""
+"""Validation of a job's successPolicy."""
 
 from __future__ import annotations
 
@@ -21,7 +18,7 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
 
 
 class _NoIndexes(ValueError):
-    """Raised when a text names no indexes, in Kubernetes' words."""
+    """Raised for an invalid list of indexes, with Kubernetes' text."""
 
 
 def validate_success_policy(policy: Json, completions: int, path: FieldPath) -> list[FieldError]:
@@ -66,7 +63,7 @@ def _validate_rule(rule: Json, completions: int, path: FieldPath) -> list[FieldE
 
 
 def _count_indexes(text: str, completions: int) -> int:
-    """How many indexes a text such as `1,3-5` names, which must rise."""
+    """The number of indexes in a text such as `1,3-5`, which must be ascending."""
     total, last = 0, None
     for interval in text.split(",") if text else ():
         first, end = _parse_interval(interval, completions)

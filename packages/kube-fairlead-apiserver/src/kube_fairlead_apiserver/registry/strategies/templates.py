@@ -1,9 +1,4 @@
-"""Pod templates: what Kubernetes asks of one, whatever workload it is part of, and the kind that is nothing else.
-
-Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go,
-    k8s.io/kubernetes@v1.36.4/pkg/registry/core/podtemplate/strategy.go
-"""
+"""Validation of pod templates in workloads, and the kind PodTemplate."""
 
 from __future__ import annotations
 
@@ -28,13 +23,13 @@ __all__ = [
 
 
 def template_labels(spec: Json) -> Json:
-    """The labels of the pods to come."""
+    """The labels of the template."""
     labels: Json = ((spec.get("template") or {}).get("metadata") or {}).get("labels") or {}
     return labels
 
 
 def validate_template(template: Json, path: FieldPath) -> list[FieldError]:
-    """The pods to come must be pods."""
+    """Validate a template."""
     metadata, pod = template.get("metadata") or {}, template.get("spec") or {}
     problems = validate_labels(metadata.get("labels") or {}, path.child("labels"))
     problems += validate_annotations(metadata.get("annotations") or {}, path.child("annotations"))
@@ -46,7 +41,7 @@ def validate_template(template: Json, path: FieldPath) -> list[FieldError]:
 
 
 def validate_endless(template: Json, path: FieldPath, kind: str) -> list[FieldError]:
-    """Pods that a controller replaces when they end must not end by themselves."""
+    """Validate the restart policy Always: the controller replaces ended pods."""
     pod = template.get("spec") or {}
     problems: list[FieldError] = []
     if pod.get("restartPolicy") != "Always":
@@ -59,7 +54,7 @@ def validate_endless(template: Json, path: FieldPath, kind: str) -> list[FieldEr
 
 
 def validate_selector(selector: Json | None, path: FieldPath, kind: str) -> list[FieldError]:
-    """A workload must say which pods are its own, and cannot say all."""
+    """Validate a selector: required, and not empty."""
     if selector is None:
         return [FieldError.required(path, "")]
     problems = validate_label_selector(selector, path)
@@ -69,7 +64,7 @@ def validate_selector(selector: Json | None, path: FieldPath, kind: str) -> list
 
 
 def is_readable(selector: Json | None) -> bool:
-    """Whether a selector can be asked what it selects; a missing one selects nothing."""
+    """Whether a selector is valid; a missing one selects nothing."""
     try:
         selectors.label_selector_from(selector or {})
     except selectors.SelectorError:
