@@ -1,4 +1,8 @@
-"""The attributes of one request that authorization, admission and audit use."""
+"""The attributes of one request that authorization, admission and audit use.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/user/user.go,
+    k8s.io/apiserver@v0.36.4/pkg/authorization/authorizer/interfaces.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The objects of a new cluster: namespaces, priority classes, default roles, and the server's own service."""
+"""The objects of a new cluster: namespaces, priority classes, default roles, and the server's own service.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controlplane/controller/systemnamespaces/system_namespaces_controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controlplane/controller/kubernetesservice/controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/scheduling/rest/storage_scheduling.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/rest/storage_rbac.go
+"""
 
 from __future__ import annotations
 

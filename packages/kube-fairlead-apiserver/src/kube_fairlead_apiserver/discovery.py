@@ -2,6 +2,15 @@
 
 Two forms of the same data. The legacy one is a document per group and version; the aggregated one has everything in one
 response (apidiscovery.k8s.io), selected by the Accept header and cached by clients under its ETag.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/group.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/legacy.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/root.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/version.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/aggregated/handler.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/aggregated/etag.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/discovery/aggregated/negotiation.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_discovery_controller.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Dispatches a request for a resource to the handler of its verb."""
+"""Dispatches a request for a resource to the handler of its verb.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/installer.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_handler.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go
+"""
 
 from __future__ import annotations
 

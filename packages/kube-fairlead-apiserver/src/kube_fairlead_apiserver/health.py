@@ -1,4 +1,8 @@
-"""Health, readiness and version: paths that need no credentials."""
+"""Health, readiness and version: paths that need no credentials.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/server/healthz/healthz.go,
+    k8s.io/apiserver@v0.36.4/pkg/server/routes/version.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The path is parsed once, here. Authorization, the dispatcher, the audit log and metrics use the same `RequestInfo`, so
 that they cannot disagree about a request.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/request/requestinfo.go
 """
 
 from __future__ import annotations

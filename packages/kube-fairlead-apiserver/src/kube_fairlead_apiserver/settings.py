@@ -1,4 +1,8 @@
-"""The server's settings. Cheap to import, so that an invalid setting is rejected before anything is loaded."""
+"""The server's settings. Cheap to import, so that an invalid setting is rejected before anything is loaded.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/server/config.go,
+    k8s.io/kubernetes@v1.36.4/cmd/kube-controller-manager/names/controller_names.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The admission chain: every plugin may mutate the object, then every plugin validates the result."""
+"""The admission chain: every plugin may mutate the object, then every plugin validates the result.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/chain.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/reinvocation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The interface of admission plugins."""
+"""The interface of admission plugins.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/interfaces.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/attributes.go
+"""
 
 from __future__ import annotations
 

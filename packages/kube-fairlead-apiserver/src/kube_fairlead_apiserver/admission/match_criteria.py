@@ -1,4 +1,10 @@
-"""Which writes a webhook, a policy or a binding matches: rules, scope, namespace and object selectors."""
+"""Which writes a webhook, a policy or a binding matches: rules, scope, namespace and object selectors.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/predicates/rules/rules.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/predicates/namespace/matcher.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/predicates/object/matcher.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/matching/matching.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Conversion of objects for webhooks and policies that match another version."""
+"""Conversion of objects for webhooks and policies that match another version.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/conversion.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,12 @@
 
 A path such as ``self.spec.replicas`` is one step that subscripts JSON directly; only when that fails does it look
 closer to report what is missing.
+
+Upstream: github.com/google/cel-go@v0.26.0/interpreter/attributes.go,
+    github.com/google/cel-go@v0.26.0/common/types/optional.go,
+    github.com/google/cel-go@v0.26.0/common/types/map.go,
+    github.com/google/cel-go@v0.26.0/common/types/list.go,
+    k8s.io/apiserver@v0.36.4/pkg/cel/common/valuesunstructured.go
 """
 
 from __future__ import annotations

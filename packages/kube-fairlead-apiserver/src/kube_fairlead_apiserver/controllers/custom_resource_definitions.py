@@ -1,4 +1,11 @@
-"""Custom resource definitions: accepts names, serves the kinds, and on deletion deletes their objects first."""
+"""Custom resource definitions: accepts names, serves the kinds, and on deletion deletes their objects first.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/status/naming_controller.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/establish/establishing_controller.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/finalizer/crd_finalizer.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/apiapproval/apiapproval_controller.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/nonstructuralschema/nonstructuralschema_controller.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The status of PodDisruptionBudgets: expected pods, healthy pods, allowed disruptions."""
+"""The status of PodDisruptionBudgets: expected pods, healthy pods, allowed disruptions.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/disruption/disruption.go
+"""
 
 from __future__ import annotations
 

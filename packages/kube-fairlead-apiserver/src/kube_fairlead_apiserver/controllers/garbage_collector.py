@@ -2,6 +2,11 @@
 
 It keeps a graph of owners and dependents by uid, updated with every change, and reconciles one object at a time: does
 any of its owners still exist?
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/garbagecollector/garbagecollector.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/garbagecollector/graph_builder.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/garbagecollector/graph.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/garbagecollector/patch.go
 """
 
 from __future__ import annotations

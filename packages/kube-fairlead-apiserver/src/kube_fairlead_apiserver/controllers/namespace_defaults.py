@@ -1,4 +1,8 @@
-"""The default objects of every namespace: the service account `default`, and the CA of this server."""
+"""The default objects of every namespace: the service account `default`, and the CA of this server.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/serviceaccount/serviceaccounts_controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/certificates/rootcacertpublisher/publisher.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Termination of namespaces: the content is deleted first, then the namespace."""
+"""Termination of namespaces: the content is deleted first, then the namespace.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/namespace/namespace_controller.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/namespace/deletion/namespaced_resources_deleter.go,
+    k8s.io/kubernetes@v1.36.4/pkg/controller/namespace/deletion/status_condition_utils.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The status of admission policies: type errors of their expressions for the kinds that their rules match."""
+"""The status of admission policies: type errors of their expressions for the kinds that their rules match.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/validatingadmissionpolicystatus/controller.go
+"""
 
 from __future__ import annotations
 

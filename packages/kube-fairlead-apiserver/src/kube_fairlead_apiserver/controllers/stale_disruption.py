@@ -1,4 +1,7 @@
-"""The DisruptionTarget condition of pods that were not deleted: False after two minutes, as in Kubernetes."""
+"""The DisruptionTarget condition of pods that were not deleted: False after two minutes, as in Kubernetes.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/disruption/disruption.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The filter that carries out the decisions of `queues` and `turns`: requests wait here, or are rejected."""
+"""The filter that carries out the decisions of `queues` and `turns`: requests wait here, or are rejected.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/server/filters/maxinflight.go,
+    k8s.io/apiserver@v0.36.4/pkg/server/filters/priority-and-fairness.go
+"""
 
 from __future__ import annotations
 

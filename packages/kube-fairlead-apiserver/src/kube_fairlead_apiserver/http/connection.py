@@ -3,6 +3,8 @@
 It is hand-written rather than taken from a framework, because most of a small request's time is spent here, and a
 watch's memory depends on it (docs/decisions/http-server.md). `Flow` decides when to read and what to hold; this class
 reports events to it and carries out its decisions.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/server/secure_serving.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The schemas of a document: everything its operations refer to, directly and indirectly."""
+"""The schemas of a document: everything its operations refer to, directly and indirectly.
+
+Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/builder3/openapi.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Schemas of custom kinds for clients: completed by the fields that every object has."""
+"""Schemas of custom kinds for clients: completed by the fields that every object has.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/builder/builder.go
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,10 @@
 """The OpenAPI endpoints: an index of hashed addresses, a v3 document per group and version, one v2 document.
 
 The hash covers everything its document is made of, so a client that knows the hash never requests it again.
+
+Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/handler3/handler.go,
+    k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/handler/handler.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/builder/merge.go
 """
 
 from __future__ import annotations

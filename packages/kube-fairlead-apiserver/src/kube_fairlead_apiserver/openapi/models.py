@@ -1,4 +1,8 @@
-"""The names of schemas in OpenAPI documents, and which resource uses which of them."""
+"""The names of schemas in OpenAPI documents, and which resource uses which of them.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/openapi/openapi.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/builder/builder.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,9 @@
 
 v2 is less expressive. What it cannot express (nullable, alternatives) is left out, so it allows more than v3, never
 less.
+
+Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/builder/openapi.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/controller/openapi/v2/conversion.go
 """
 
 from __future__ import annotations

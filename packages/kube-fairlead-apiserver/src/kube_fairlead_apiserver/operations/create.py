@@ -1,4 +1,8 @@
-"""Create: from a new object to a durable one."""
+"""Create: from a new object to a durable one.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/rest/create.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Delete: look up the decision in the deletion table, then carry it out."""
+"""Delete: look up the decision in the deletion table, then carry it out.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/rest/delete.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/interfaces.go
+"""
 
 from __future__ import annotations
 

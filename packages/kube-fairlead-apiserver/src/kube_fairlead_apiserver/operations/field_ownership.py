@@ -1,4 +1,10 @@
-"""Field ownership: keeps managedFields correct through every kind of write."""
+"""Field ownership: keeps managedFields correct through every kind of write.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/fieldmanager/admission.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/fieldmanager.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/managedfieldsupdater.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/skipnonapplied.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""The metadata that the server owns: set on create, immutable on update."""
+"""The metadata that the server owns: set on create, immutable on update.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/rest/meta.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/rest/create.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/rest/update.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/names/generate.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/errors.go
+"""
 
 from __future__ import annotations
 

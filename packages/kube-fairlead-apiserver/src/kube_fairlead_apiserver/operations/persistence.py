@@ -1,4 +1,7 @@
-"""The last step of a write: from an object to bytes, labels and fields in the store."""
+"""The last step of a write: from an object to bytes, labels and fields in the store.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/rest.go
+"""
 
 from __future__ import annotations
 

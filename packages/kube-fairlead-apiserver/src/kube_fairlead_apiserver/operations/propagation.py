@@ -1,4 +1,8 @@
-"""The propagation policy of a delete, as the two finalizers that the garbage collector acts on."""
+"""The propagation policy of a delete, as the two finalizers that the garbage collector acts on.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/validation/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Update: replace, patch and apply end here, as one change of one object that is retried after conflicts."""
+"""Update: replace, patch and apply end here, as one change of one object that is retried after conflicts.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/generic/registry/store.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/rest/update.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/etcd3/store.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/rest.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""The common parts of printers: column definitions, and the texts that cells share."""
+"""The common parts of printers: column definitions, and the texts that cells share.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/duration/duration.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Pods: the cells of `kubectl get pods`."""
+"""Pods: the cells of `kubectl get pods`.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
+"""
 
 from __future__ import annotations
 

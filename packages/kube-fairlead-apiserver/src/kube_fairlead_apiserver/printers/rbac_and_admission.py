@@ -1,4 +1,7 @@
-"""RBAC kinds, CertificateSigningRequests, admission webhooks and policies."""
+"""RBAC kinds, CertificateSigningRequests, admission webhooks and policies.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Workloads: deployments and similar kinds, jobs, autoscalers, disruption budgets."""
+"""Workloads: deployments and similar kinds, jobs, autoscalers, disruption budgets.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/printers/internalversion/printers.go
+"""
 
 from __future__ import annotations
 

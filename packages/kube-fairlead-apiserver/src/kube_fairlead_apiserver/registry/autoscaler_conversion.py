@@ -2,6 +2,11 @@
 
 What v1 has no field for, it carries in annotations, as Kubernetes does, so that a client that reads and writes v1
 loses nothing. They exist in v1 only, so they cannot disagree with the stored form.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v1/conversion.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/annotations.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/helpers.go
 """
 
 from __future__ import annotations

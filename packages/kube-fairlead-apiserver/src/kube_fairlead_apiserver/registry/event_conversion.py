@@ -1,4 +1,7 @@
-"""Conversion of Events between v1, which is stored, and events.k8s.io/v1. Only field names differ."""
+"""Conversion of Events between v1, which is stored, and events.k8s.io/v1. Only field names differ.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/events/v1/conversion.go
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,9 @@ with new defaults, and in another version with that version's fields only. As in
 object stores it again.
 
 Nearly every object was written with the schema that it is read with, and is served as the stored bytes.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_handler.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/conversion/converter.go
 """
 
 from __future__ import annotations

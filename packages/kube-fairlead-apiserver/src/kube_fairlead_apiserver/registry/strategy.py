@@ -1,4 +1,8 @@
-"""The strategy of one kind: defaulting, validation and preparation of objects before they are stored. Pure."""
+"""The strategy of one kind: defaulting, validation and preparation of objects before they are stored. Pure.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/registry/rest/create.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/rest/update.go
+"""
 
 from __future__ import annotations
 

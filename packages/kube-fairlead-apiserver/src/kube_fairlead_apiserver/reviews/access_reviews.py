@@ -1,4 +1,12 @@
-"""The access reviews of authorization.k8s.io/v1, decided by the server's authorizer."""
+"""The access reviews of authorization.k8s.io/v1, decided by the server's authorizer.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/authorization/util/helpers.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/authorization/subjectaccessreview/rest.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/authorization/selfsubjectaccessreview/rest.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/authorization/localsubjectaccessreview/rest.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/authorization/selfsubjectrulesreview/rest.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/authorization/validation/validation.go
+"""
 
 from __future__ import annotations
 

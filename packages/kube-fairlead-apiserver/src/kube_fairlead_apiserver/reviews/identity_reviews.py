@@ -1,4 +1,8 @@
-"""SelfSubjectReview and TokenReview of authentication.k8s.io/v1."""
+"""SelfSubjectReview and TokenReview of authentication.k8s.io/v1.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/authentication/selfsubjectreview/rest.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/authentication/tokenreview/storage.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Each node becomes one closure, made once, that answers yes or no and stops at the first no. Why not is asked of
 `detailed_validation`, which decides: the two must agree, and a property test holds them to it.
+
+Upstream: k8s.io/kube-openapi@v0.0.0-20260317180543-43fb72c5454a/pkg/validation/validate/schema.go
 """
 
 from __future__ import annotations

@@ -2,6 +2,13 @@
 
 The first valid credential decides. An invalid one is an error even if none was needed, so a client never continues as
 another user than it expects.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/request/union/union.go,
+    k8s.io/apiserver@v0.36.4/pkg/authentication/request/bearertoken/bearertoken.go,
+    k8s.io/apiserver@v0.36.4/pkg/authentication/request/x509/x509.go,
+    k8s.io/apiserver@v0.36.4/pkg/authentication/request/anonymous/anonymous.go,
+    k8s.io/apiserver@v0.36.4/pkg/authentication/token/tokenfile/tokenfile.go,
+    k8s.io/kubernetes@v1.36.4/pkg/kubeapiserver/authenticator/config.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""Authorization: authorizers are called in order, the first that allows decides; none denies."""
+"""Authorization: authorizers are called in order, the first that allows decides; none denies.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/authorization/union/union.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/responsewriters/errors.go
+"""
 
 from __future__ import annotations
 

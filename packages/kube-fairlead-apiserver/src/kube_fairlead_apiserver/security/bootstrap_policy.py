@@ -1,4 +1,9 @@
-"""The roles and bindings of a new cluster, read from the text files in `data`, which document their format."""
+"""The roles and bindings of a new cluster, read from the text files in `data`, which document their format.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/policy.go,
+    k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go,
+    k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/namespace_policy.go
+"""
 
 from __future__ import annotations
 

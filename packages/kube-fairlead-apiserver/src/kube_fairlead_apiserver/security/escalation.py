@@ -1,6 +1,13 @@
 """Privilege escalation checks: a user cannot grant permissions in roles and bindings that the user does not hold.
 
 Users that may `escalate` or `bind` the role are exempt, as are members of `system:masters`.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/escalation_check.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/role/policybased/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/clusterrole/policybased/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/rolebinding/policybased/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/clusterrolebinding/policybased/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/rbac/validation/rule.go
 """
 
 from __future__ import annotations

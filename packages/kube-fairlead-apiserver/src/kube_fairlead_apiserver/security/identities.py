@@ -1,4 +1,9 @@
-"""Reserved names of Kubernetes: groups, service accounts and nodes as users."""
+"""Reserved names of Kubernetes: groups, service accounts and nodes as users.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/user/user.go,
+    k8s.io/apiserver@v0.36.4/pkg/authentication/serviceaccount/util.go,
+    k8s.io/kubernetes@v1.36.4/pkg/auth/nodeidentifier/default.go
+"""
 
 from __future__ import annotations
 

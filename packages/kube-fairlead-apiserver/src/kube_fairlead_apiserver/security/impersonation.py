@@ -1,4 +1,7 @@
-"""User impersonation: the `Impersonate-*` headers, each of which needs the permission to impersonate."""
+"""User impersonation: the `Impersonate-*` headers, each of which needs the permission to impersonate.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/filters/impersonation/impersonation.go
+"""
 
 from __future__ import annotations
 

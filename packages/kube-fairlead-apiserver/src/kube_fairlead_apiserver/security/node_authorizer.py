@@ -3,6 +3,8 @@
 Its Node, lease and CSINode are identified by name, pods by the node they are bound to; secrets, config maps, volumes,
 claims and tokens by the pods that are bound to the node; attachments and slices by the node that they name. For the
 rest the fixed rules of `system:node` apply. Admission rejects changes of other nodes' objects.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/node/node_authorizer.go
 """
 
 from __future__ import annotations

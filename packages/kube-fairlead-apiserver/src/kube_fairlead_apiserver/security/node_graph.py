@@ -2,6 +2,9 @@
 
 A kubelet reads each secret, config map and claim of its pods. The graph decides by counted references. It reads a pod
 again only after a change of that pod, so a decision costs the same on a node with one pod and with hundreds.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/node/graph.go,
+    k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/node/graph_populator.go
 """
 
 from __future__ import annotations

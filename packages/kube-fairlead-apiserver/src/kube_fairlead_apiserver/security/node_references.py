@@ -1,4 +1,9 @@
-"""The objects that a pod refers to, which its kubelet may read. Pure; objects are plain JSON."""
+"""The objects that a pod refers to, which its kubelet may read. Pure; objects are plain JSON.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/auth/authorizer/node/graph.go,
+    k8s.io/kubernetes@v1.36.4/pkg/api/v1/pod/util.go,
+    k8s.io/kubernetes@v1.36.4/pkg/api/v1/persistentvolume/util.go
+"""
 
 from __future__ import annotations
 

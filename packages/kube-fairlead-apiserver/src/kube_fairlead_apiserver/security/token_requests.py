@@ -1,4 +1,9 @@
-"""TokenRequest: issues a token of a service account. TokenReview: verifies a token."""
+"""TokenRequest: issues a token of a service account. TokenReview: verifies a token.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/serviceaccount/storage/token.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/authentication/tokenreview/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/authentication/validation/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Which objects of a table a list or a watch selects."""
+"""Which objects of a table a list or a watch selects.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/storage/selection_predicate.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/cacher/cache_watcher.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""scale: the replicas of any scalable kind, through the Scale kind that autoscalers and kubectl use."""
+"""scale: the replicas of any scalable kind, through the Scale kind that autoscalers and kubectl use.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/apps/deployment/storage/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/apps/replicaset/storage/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/apps/statefulset/storage/storage.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/etcd.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/scalehandler.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/validation/validation.go
+"""
 
 from __future__ import annotations
 

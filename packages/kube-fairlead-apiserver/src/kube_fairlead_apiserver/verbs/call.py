@@ -1,4 +1,7 @@
-"""One decoded and authorized request for a resource: the argument of every verb."""
+"""One decoded and authorized request for a resource: the argument of every verb.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/rest.go
+"""
 
 from __future__ import annotations
 

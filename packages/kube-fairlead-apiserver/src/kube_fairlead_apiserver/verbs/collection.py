@@ -3,6 +3,9 @@
 A list that fits into one piece is sent whole. Of a larger list the server encodes a few items at a time, in every
 form: a client that does not read its response holds a snapshot, and no copy of it. Objects in their stored form are
 not copied before they are sent.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/json/collections.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/response.go
 """
 
 from __future__ import annotations

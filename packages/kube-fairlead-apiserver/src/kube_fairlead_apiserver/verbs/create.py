@@ -1,4 +1,8 @@
-"""POST: create an object. Also used by PUT and apply for an object that does not exist."""
+"""POST: create an object. Also used by PUT and apply for an object that does not exist.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/create.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/apiserver/customresource_handler.go
+"""
 
 from __future__ import annotations
 

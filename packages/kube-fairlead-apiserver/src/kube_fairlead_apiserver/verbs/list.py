@@ -1,4 +1,11 @@
-"""GET a collection: whole, or in pages of one snapshot."""
+"""GET a collection: whole, or in pages of one snapshot.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/get.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/continue.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/cacher/delegator.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/interfaces.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/etcd3/errors.go
+"""
 
 from __future__ import annotations
 

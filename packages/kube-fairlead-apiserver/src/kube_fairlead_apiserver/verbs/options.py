@@ -1,4 +1,8 @@
-"""Options in the query: validated as one object, with all field errors."""
+"""Options in the query: validated as one object, with all field errors.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/apis/meta/v1/validation/validation.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/internalversion/validation/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""PATCH: change part of an object, in the four patch types of Kubernetes."""
+"""PATCH: change part of an object, in the four patch types of Kubernetes.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/patch.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/structuredmerge.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/versioncheck.go
+"""
 
 from __future__ import annotations
 

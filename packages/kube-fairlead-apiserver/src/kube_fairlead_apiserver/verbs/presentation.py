@@ -1,4 +1,8 @@
-"""The form of a response: the object itself, its metadata only, or a Table."""
+"""The form of a response: the object itself, its metadata only, or a Table.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/response.go,
+    k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/negotiation/negotiate.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Selectors in requests: which objects a list, a watch or a deletecollection selects."""
+"""Selectors in requests: which objects a list, a watch or a deletecollection selects.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/get.go,
+    k8s.io/apimachinery@v0.36.4/pkg/runtime/conversion.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""resourceVersion in requests: its meaning for reads."""
+"""resourceVersion in requests: its meaning for reads.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/storage/api_object_versioner.go,
+    k8s.io/apimachinery@v0.36.4/pkg/apis/meta/internalversion/validation/validation.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/errors.go
+"""
 
 from __future__ import annotations
 

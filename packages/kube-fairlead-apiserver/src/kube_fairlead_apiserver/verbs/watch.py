@@ -1,4 +1,8 @@
-"""Watch: the initial state if requested, then every change in commit order, until the watch ends."""
+"""Watch: the initial state if requested, then every change in commit order, until the watch ends.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/watch.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/cacher/cacher.go
+"""
 
 from __future__ import annotations
 

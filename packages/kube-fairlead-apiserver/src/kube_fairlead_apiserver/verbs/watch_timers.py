@@ -1,4 +1,8 @@
-"""Timers of open watches: when each ends, and when each gets its next bookmark."""
+"""Timers of open watches: when each ends, and when each gets its next bookmark.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/endpoints/handlers/get.go,
+    k8s.io/apiserver@v0.36.4/pkg/storage/cacher/cache_watcher.go
+"""
 
 from __future__ import annotations
 

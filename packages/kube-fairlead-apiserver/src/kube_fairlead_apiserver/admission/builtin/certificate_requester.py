@@ -1,4 +1,7 @@
-"""The user fields of a CertificateSigningRequest: set by the server, not by the request."""
+"""The user fields of a CertificateSigningRequest: set by the server, not by the request.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/certificates/certificates/strategy.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,11 @@
 
 The permission to write `certificatesigningrequests/approval` is not limited to a signer: without these plugins it would
 allow every certificate, those of `system:masters` too.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/approval/admission.go,
+    k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/signing/admission.go,
+    k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/certificates/subjectrestriction/admission.go,
+    k8s.io/kubernetes@v1.36.4/pkg/certauthorization/certauthorization.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""NamespaceLifecycle: nothing is created in a namespace that does not exist or is terminating."""
+"""NamespaceLifecycle: nothing is created in a namespace that does not exist or is terminating.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/namespace/lifecycle/admission.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""NodeRestriction: a kubelet writes its own node and its own pods, and cannot extend its permissions."""
+"""NodeRestriction: a kubelet writes its own node and its own pods, and cannot extend its permissions.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/noderestriction/admission.go,
+    k8s.io/kubernetes@v1.36.4/pkg/auth/nodeidentifier/default.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""ServiceAccount: every pod runs as an existing service account and gets a token of it."""
+"""ServiceAccount: every pod runs as an existing service account and gets a token of it.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/serviceaccount/admission.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Allocates cluster IPs and node ports of services."""
+"""Allocates cluster IPs and node ports of services.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/storage/alloc.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/storage/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/ipallocator/interfaces.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/ipallocator/ipallocator.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Node ports of services, allocated as by kube-apiserver."""
+"""Node ports of services, allocated as by kube-apiserver.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/storage/alloc.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/portallocator/operation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/service/portallocator/allocator.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""TaintNodesByCondition: a new node gets no pods before it is ready."""
+"""TaintNodesByCondition: a new node gets no pods before it is ready.
+
+Upstream: k8s.io/kubernetes@v1.36.4/plugin/pkg/admission/nodetaint/admission.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Compiled expressions, and the errors of those that do not compile."""
+"""Compiled expressions, and the errors of those that do not compile.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/compile.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/composition.go
+"""
 
 from __future__ import annotations
 

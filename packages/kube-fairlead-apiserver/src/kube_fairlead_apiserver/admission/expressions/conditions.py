@@ -1,4 +1,7 @@
-"""Match conditions: expressions that must all be true before a webhook is called or a policy is evaluated."""
+"""Match conditions: expressions that must all be true before a webhook is called or a policy is evaluated.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/matchconditions/matcher.go
+"""
 
 from __future__ import annotations
 

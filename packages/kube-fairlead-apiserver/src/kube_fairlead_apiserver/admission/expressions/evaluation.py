@@ -1,4 +1,9 @@
-"""Evaluation of expressions with the variables of one write."""
+"""Evaluation of expressions with the variables of one write.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/activation.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/condition.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/cel/composition.go
+"""
 
 from __future__ import annotations
 

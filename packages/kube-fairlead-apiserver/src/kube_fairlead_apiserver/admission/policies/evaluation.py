@@ -1,4 +1,8 @@
-"""The evaluation of one policy for one write: violations and audit annotations."""
+"""The evaluation of one policy for one write: violations and audit annotations.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/validator.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/message.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""ValidatingAdmissionPolicy: evaluates every policy bound to a write, and denies, warns or audits."""
+"""ValidatingAdmissionPolicy: evaluates every policy bound to a write, and denies, warns or audits.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/dispatcher.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/policy_decision.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/generic/policy_dispatcher.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/generic/policy_matcher.go
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 An expression compiles when it is valid for some object. The check against the schemas of the matched kinds finds
 misspelt fields.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/policy/validating/typechecking.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,10 @@
-"""One call of one webhook: from a write to a verdict, or to the reason why the call failed."""
+"""One call of one webhook: from a write to a verdict, or to the reason why the call failed.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/mutating/dispatcher.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/validating/dispatcher.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/errors/statuserror.go,
+    k8s.io/apiserver@v0.36.4/pkg/util/webhook/error.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Webhook configurations, read once per change: endpoint, match criteria and failure policy."""
+"""Webhook configurations, read once per change: endpoint, match criteria and failure policy.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/accessors.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/configuration/mutating_webhook_manager.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/configuration/validating_webhook_manager.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""MutatingAdmissionWebhook: webhooks are called in order, each with the result of those before it."""
+"""MutatingAdmissionWebhook: webhooks are called in order, each with the result of those before it.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/mutating/dispatcher.go,
+    k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/mutating/reinvocationcontext.go,
+    k8s.io/apiserver@v0.36.4/pkg/registry/rest/meta.go
+"""
 
 from __future__ import annotations
 

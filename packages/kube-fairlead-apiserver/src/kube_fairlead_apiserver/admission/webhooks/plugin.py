@@ -1,4 +1,7 @@
-"""The part that mutating and validating webhooks share: matching, calling, and the failure policy."""
+"""The part that mutating and validating webhooks share: matching, calling, and the failure policy.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/generic/webhook.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""AdmissionReviews: the request to a webhook, and its response. Pure."""
+"""AdmissionReviews: the request to a webhook, and its response. Pure.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/request/admissionreview.go,
+    k8s.io/apimachinery@v0.36.4/pkg/runtime/serializer/json/meta.go
+"""
 
 from __future__ import annotations
 

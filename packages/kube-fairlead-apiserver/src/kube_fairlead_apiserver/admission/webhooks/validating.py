@@ -1,4 +1,7 @@
-"""ValidatingAdmissionWebhook: every matching webhook is called, all at once; one denial rejects the write."""
+"""ValidatingAdmissionWebhook: every matching webhook is called, all at once; one denial rejects the write.
+
+Upstream: k8s.io/apiserver@v0.36.4/pkg/admission/plugin/webhook/validating/dispatcher.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Field ownership after a write that is not an apply: create, update and the other patches."""
+"""Field ownership after a write that is not an apply: create, update and the other patches.
+
+Upstream: sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/update.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/structuredmerge.go,
+    k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/stripmeta.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A kind in several versions: a manager owns fields in the version that it wrote in."""
+"""A kind in several versions: a manager owns fields in the version that it wrote in.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/managedfields/internal/versionconverter.go,
+    sigs.k8s.io/structured-merge-diff/v6@v6.3.3/merge/update.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Validation of IP addresses and CIDRs in fields."""
+"""Validation of IP addresses and CIDRs in fields.
+
+Upstream: k8s.io/apimachinery@v0.36.4/pkg/util/validation/ip.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

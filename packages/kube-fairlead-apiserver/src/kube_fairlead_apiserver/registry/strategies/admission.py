@@ -1,6 +1,13 @@
 """Admission configuration: webhooks and policies, with the defaults that the admission chain relies on.
 
 Validation is imported at its first use: it needs CEL, which most servers never need.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/admissionregistration/validatingwebhookconfiguration/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/admissionregistration/mutatingwebhookconfiguration/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/admissionregistration/validatingadmissionpolicy/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/admissionregistration/validatingadmissionpolicybinding/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/admissionregistration/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/admissionregistration/v1/zz_generated.validations.go
 """
 
 from __future__ import annotations

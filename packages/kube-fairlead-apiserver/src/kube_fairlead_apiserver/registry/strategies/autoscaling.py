@@ -1,4 +1,11 @@
-"""HorizontalPodAutoscalers: replicas, metrics and scaling behavior."""
+"""HorizontalPodAutoscalers: replicas, metrics and scaling behavior.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v2/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/autoscaling/horizontalpodautoscaler/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/autoscaling/v2/zz_generated.validations.go,
+    k8s.io/apimachinery@v0.36.4/pkg/runtime/schema/group_version.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,13 @@
-"""CertificateSigningRequests: the request, its signer and its usages."""
+"""CertificateSigningRequests: the request, its signer and its usages.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/certificates/certificates/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/v1/zz_generated.validations.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/types.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/names.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/certificates/v1/helpers.go
+"""
 
 from __future__ import annotations
 

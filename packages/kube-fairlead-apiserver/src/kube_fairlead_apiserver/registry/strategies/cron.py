@@ -1,4 +1,8 @@
-"""Validation of cron schedules."""
+"""Validation of cron schedules.
+
+Upstream: github.com/robfig/cron/v3@v3.0.1/parser.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Custom resources: the strategy that a CustomResourceDefinition defines."""
+"""Custom resources: the strategy that a CustomResourceDefinition defines.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/strategy.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/status_strategy.go,
+    k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresource/validator.go
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,8 @@
 """CustomResourceDefinitions themselves.
 
 Their validation is imported at its first use: it needs CEL, which a server without definitions never needs.
+
+Upstream: k8s.io/apiextensions-apiserver@v0.36.4/pkg/registry/customresourcedefinition/strategy.go
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""ResourceSlices."""
+"""ResourceSlices.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/resource/resourceslice/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/resource/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/resource/v1/zz_generated.validations.go
+"""
 
 from __future__ import annotations
 

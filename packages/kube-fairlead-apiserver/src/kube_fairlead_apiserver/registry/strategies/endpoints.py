@@ -1,4 +1,12 @@
-"""Endpoints and EndpointSlices of services."""
+"""Endpoints and EndpointSlices of services.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/discovery/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/endpoint/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/discovery/endpointslice/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/discovery/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/discovery/v1/zz_generated.validations.go
+"""
 
 from __future__ import annotations
 

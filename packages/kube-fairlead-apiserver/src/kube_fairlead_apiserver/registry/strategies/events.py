@@ -1,4 +1,8 @@
-"""Events. Stored once, served under two groups; the newer group has stricter rules."""
+"""Events. Stored once, served under two groups; the newer group has stricter rules.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/events.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/event/strategy.go
+"""
 
 from __future__ import annotations
 

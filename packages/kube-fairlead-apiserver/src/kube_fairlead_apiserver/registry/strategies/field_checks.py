@@ -1,4 +1,8 @@
-"""Validation of fields that many kinds share, with Kubernetes' messages."""
+"""Validation of fields that many kinds share, with Kubernetes' messages.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Jobs and CronJobs."""
+"""Jobs and CronJobs.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/batch/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/batch/job/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/batch/cronjob/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/batch/v1/zz_generated.validations.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""LimitRanges and ResourceQuotas."""
+"""LimitRanges and ResourceQuotas.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/limitrange/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/resourcequota/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
+"""
 
 from __future__ import annotations
 

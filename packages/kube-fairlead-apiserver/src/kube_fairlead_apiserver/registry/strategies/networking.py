@@ -1,4 +1,12 @@
-"""NetworkPolicies, Ingresses and IngressClasses."""
+"""NetworkPolicies, Ingresses and IngressClasses.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/networking/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/networking/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/networking/networkpolicy/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/networking/ingress/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/networking/ingressclass/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/networking/v1/zz_generated.validations.go
+"""
 
 from __future__ import annotations
 

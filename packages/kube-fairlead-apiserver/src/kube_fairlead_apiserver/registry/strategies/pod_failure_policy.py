@@ -1,4 +1,8 @@
-"""Validation of a job's podFailurePolicy."""
+"""Validation of a job's podFailurePolicy.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/batch/v1/defaults.go
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""pods/resize: changes the resources of containers and nothing else."""
+"""pods/resize: changes the resources of containers and nothing else.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/storage/storage.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

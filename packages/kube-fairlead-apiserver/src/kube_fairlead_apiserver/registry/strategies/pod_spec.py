@@ -1,4 +1,7 @@
-"""Defaults of a pod's spec, in a pod or in a template."""
+"""Defaults of a pod's spec, in a pod or in a template.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
+"""
 
 from __future__ import annotations
 

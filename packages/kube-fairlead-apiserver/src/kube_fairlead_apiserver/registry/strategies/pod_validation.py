@@ -1,4 +1,7 @@
-"""Validation of a pod's spec: what Kubernetes rejects and clients expect to be rejected."""
+"""Validation of a pod's spec: what Kubernetes rejects and clients expect to be rejected.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

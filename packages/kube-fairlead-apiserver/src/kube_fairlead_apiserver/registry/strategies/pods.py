@@ -1,4 +1,10 @@
-"""Pods: graceful deletion, mutable fields, and field selectors."""
+"""Pods: graceful deletion, mutable fields, and field selectors.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/registry/core/pod/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/helper/qos/qos.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/core/v1/defaults.go
+"""
 
 from __future__ import annotations
 

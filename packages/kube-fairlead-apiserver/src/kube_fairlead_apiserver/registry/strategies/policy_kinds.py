@@ -1,4 +1,18 @@
-"""PodDisruptionBudgets, Leases, RBAC kinds, PriorityClasses and RuntimeClasses."""
+"""PodDisruptionBudgets, Leases, RBAC kinds, PriorityClasses and RuntimeClasses.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/policy/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/policy/poddisruptionbudget/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/coordination/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/coordination/lease/strategy.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/rbac/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/rbac/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/rbac/v1/zz_generated.validations.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/scheduling/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/scheduling/v1/defaults.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/node/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/node/v1/zz_generated.validations.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go
+"""
 
 from __future__ import annotations
 

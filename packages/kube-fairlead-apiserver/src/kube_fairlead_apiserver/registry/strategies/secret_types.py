@@ -1,4 +1,7 @@
-"""Validation of secrets by type."""
+"""Validation of secrets by type.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go
+"""
 
 from __future__ import annotations
 

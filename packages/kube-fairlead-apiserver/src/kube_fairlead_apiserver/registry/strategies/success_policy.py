@@ -1,4 +1,7 @@
-"""Validation of a job's successPolicy."""
+"""Validation of a job's successPolicy.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/batch/validation/validation.go
+"""
 
 from __future__ import annotations
 

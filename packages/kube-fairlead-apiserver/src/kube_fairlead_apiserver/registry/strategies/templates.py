@@ -1,4 +1,9 @@
-"""Validation of pod templates in workloads, and the kind PodTemplate."""
+"""Validation of pod templates in workloads, and the kind PodTemplate.
+
+Upstream: k8s.io/kubernetes@v1.36.4/pkg/apis/core/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/apis/apps/validation/validation.go,
+    k8s.io/kubernetes@v1.36.4/pkg/registry/core/podtemplate/strategy.go
+"""
 
 from __future__ import annotations
 
