@@ -79,7 +79,7 @@ async def test_a_key_is_reconciled_again_when_it_says_so() -> None:
 )
 async def test_a_failed_key_is_retried(failure: Exception, level: str, caplog: pytest.LogCaptureFixture) -> None:
     controller = Recorder(failure)
-    with caplog.at_level("DEBUG"):
+    with caplog.at_level("DEBUG", logger="fairlead"):
         await run(controller, 1)
     assert sorted(controller.reconciled) == ["first", "pods/a"]
     logged = [record for record in caplog.records if record.getMessage().startswith("reconcile failed")]

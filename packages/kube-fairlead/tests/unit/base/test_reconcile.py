@@ -163,7 +163,7 @@ async def test_an_expected_failure_is_one_line_and_a_bug_has_a_traceback(
 
     for key in "ab":
         bench.queue.add(key)
-    with caplog.at_level("DEBUG"):
+    with caplog.at_level("DEBUG", logger="fairlead"):
         async with tasks.TaskScope("test") as scope:
             loop = reconcile(
                 bench.queue,
@@ -191,7 +191,7 @@ async def test_by_default_every_failure_is_a_warning_in_one_line(caplog: pytest.
         raise LookupError("not yet")
 
     bench.queue.add("a")
-    with caplog.at_level("DEBUG"):
+    with caplog.at_level("DEBUG", logger="fairlead"):
         await bench.run(failing)
     logged = [record for record in caplog.records if record.getMessage().startswith("reconcile failed")]
     assert [(record.levelname, bool(record.exc_info)) for record in logged] == [("WARNING", False)]
