@@ -69,6 +69,7 @@ for name in sys.argv[1:]:
     needed = tomllib.loads(pathlib.Path(name).read_text("utf-8"))["project"]["dependencies"]
     print(*(one for one in needed if not one.startswith("kube-fairlead")), sep="\n")
 ' "$repository"/packages/*/pyproject.toml >"$scratch/dependencies.txt"
+	echo grpclib >>"$scratch/dependencies.txt" # serves the container runtime of the tests there
 	"$uv" pip install -q --target "$scratch/wheels" --python-platform x86_64-pc-windows-msvc \
 		--python-version "$python_version" --only-binary :all: --compile-bytecode \
 		-c "$repository/requirements-dev.lock" -r "$scratch/dependencies.txt" >"$scratch/log" 2>&1 ||

@@ -23,6 +23,7 @@ from kube_fairlead_apiserver.types import protobuf
 from kube_fairlead_apiserver.verbs.body import decode_json, decode_yaml
 from kube_fairlead_apiserver.verbs.patch import decode_patch
 from tests.fuzz.conversation import converse
+from tests.fuzz.rpc_conversation import RPC_BEGINNING, RPC_PIECES, converse_rpc
 
 __all__ = ["SEEDS", "TARGETS"]
 
@@ -98,6 +99,13 @@ async def _read_and_answer(request: Request) -> Response:
     return Response(200, b"%d" % len(body) if request.method != "HEAD" else b"")
 
 
+def rpc_connection(data: bytes) -> None:
+    """The first byte says whether the rest follows a beginning that is right, and in which pieces it arrives."""
+    kind, rest = (data[0], data[1:]) if data else (0, b"")
+    stream = rest if kind % 2 else RPC_BEGINNING + rest
+    asyncio.run(converse_rpc(stream, (1, 7, 4096, 1 << 20)[kind // 2 % 4]))
+
+
 def _expecting(read: Callable[[], object], expected: type[Exception]) -> None:
     try:
         read()
@@ -118,6 +126,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         cel,
         certificate,
         http_connection,
+        rpc_connection,
     )
 }
 
@@ -135,6 +144,7 @@ SEEDS: tuple[bytes, ...] = (
     b"\x02PUT /ignore?b=%2f HTTP/1.1\r\nhost: h\r\nexpect: 100-continue\r\ncontent-length: 3\r\n\r\nabc",
     b"GET * HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
     b"content-length: 4\r\n",
+    *RPC_PIECES,
     *(
         b"\r\n",
         b"{",

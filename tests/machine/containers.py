@@ -16,7 +16,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.driverapi import http2
+from kube_fairlead.base.rpc import client
 from kube_fairlead_lab.testing.real import require_real
 from tests.machine.machine import Machine
 
@@ -154,12 +154,9 @@ class Pods:
         return next(line.split(" ", 1)[0] for line in path.read_text().splitlines() if line.endswith(f" {word}"))
 
     async def _call(self, method: str, request: Any) -> str:
-        path = str(self._machine.share / "containerd.sock")
-        messages = http2.call(path, f"/runtime.v1.RuntimeService/{method}", request.SerializeToString())
-        async with contextlib.aclosing(messages):
-            async for data in messages:
-                return str(_message("Named").FromString(data).id)
-        raise AssertionError(f"{method} was not answered")
+        target = client.Target(str(self._machine.share / "containerd.sock"))
+        data = await client.unary(target, f"/runtime.v1.RuntimeService/{method}", request.SerializeToString())
+        return str(_message("Named").FromString(data).id)
 
 
 @functools.cache

@@ -34,6 +34,10 @@ SERVER_LIBRARIES = frozenset({"apsw", "cryptography", "httptools", "re2", "uvloo
 MAKES_CERTIFICATES = "kube_fairlead.base.certificates"
 # Libraries that cost so much to import that a module may only load them when it needs them.
 LAZY_LIBRARIES = frozenset({"prometheus_client", "rich"})
+# Independent implementations that tests hold ours against: a distribution that imported one would not say so.
+ORACLES = frozenset({"grpclib"})
+# The driver protocol is for those who call drivers or are some. Others share only `base.rpc` with it.
+WITHOUT_DRIVERS = ("kube_fairlead.agent.shutdown", "kube_fairlead.cloud")
 
 
 def upward_imports(source: Source) -> list[str]:
@@ -78,6 +82,46 @@ def eager_libraries(source: Source) -> list[str]:
         )
         if name in LAZY_LIBRARIES
     ]
+
+
+def imported_oracles(source: Source) -> list[str]:
+    return [
+        source.finding(line, f"{module.split('.')[0]} is a library of tests")
+        for line, module in imported(source)
+        if module.split(".")[0] in ORACLES
+    ]
+
+
+def borrowed_driver_protocol(source: Source) -> list[str]:
+    if not f"{source.name}.".startswith(tuple(f"{one}." for one in WITHOUT_DRIVERS)):
+        return []
+    return [
+        source.finding(line, "the driver protocol is for drivers; what is common is in base.rpc")
+        for line, module in imported(source)
+        if module.startswith("kube_fairlead.driverapi")
+    ]
+
+
+@pytest.mark.parametrize("distribution", ["kube_fairlead", *sorted(OTHERS)])
+def test_oracles_stay_in_tests(distribution: str) -> None:
+    assert_clean(modules_of(distribution), imported_oracles)
+
+
+def test_the_driver_protocol_is_for_drivers() -> None:
+    assert_clean(modules_of("kube_fairlead"), borrowed_driver_protocol)
+
+
+@pytest.mark.parametrize("text", ["import grpclib", "def f():\n    from grpclib.server import Server"])
+def test_oracle_rule_bites(text: str) -> None:
+    assert imported_oracles(snippet(text, "kube_fairlead.driverapi.x"))
+
+
+@pytest.mark.parametrize("name", ["kube_fairlead.agent.shutdown.cri.x", "kube_fairlead.cloud.x"])
+def test_driver_protocol_rule_bites(name: str) -> None:
+    assert borrowed_driver_protocol(snippet("from kube_fairlead.driverapi import errors", name))
+    assert borrowed_driver_protocol(snippet("from kube_fairlead import driverapi", name))
+    assert borrowed_driver_protocol(snippet("from kube_fairlead.base.rpc import client", name)) == []
+    assert borrowed_driver_protocol(snippet("from kube_fairlead.driverapi import x", "kube_fairlead.agent.agent")) == []
 
 
 def test_imports_point_downward() -> None:

@@ -1,4 +1,4 @@
-"""The outside world, injectable: clock, randomness, ids, environment, files, memory, tasks, logs, metrics, gates.
+"""The outside world, injectable: clock, randomness, ids, environment, files, memory, tasks, logs, metrics, RPC, gates.
 
 Commitments belong to tasks: they say which of them must not be cut off any more.
 Only modules in this package read the time, randomness or the environment, or start a task; everything above takes

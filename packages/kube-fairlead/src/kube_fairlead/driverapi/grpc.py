@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
-from kube_fairlead.driverapi import codec, contracts, http2
-from kube_fairlead.driverapi.errors import DriverMisbehaved
+from kube_fairlead.base.rpc import client
+from kube_fairlead.base.rpc.client import Target
+from kube_fairlead.base.rpc.errors import RpcError, StatusError, Unreachable
+from kube_fairlead.base.rpc.status import Code
+from kube_fairlead.driverapi import codec, contracts
+from kube_fairlead.driverapi.errors import DriverError, DriverGone, DriverMisbehaved, DriverRefused
 from kube_fairlead.driverapi.messages import OfferedTransition, PluginInfo, Progress, Reached, Work
 
 __all__ = ["GrpcDriverChannel", "GrpcRegistrationChannel"]
+
+# The call ended, not the work.
+_GONE: Final = frozenset({Code.CANCELLED, Code.DEADLINE_EXCEEDED, Code.UNAVAILABLE})
 
 
 class GrpcDriverChannel:
@@ -42,20 +49,21 @@ class GrpcDriverChannel:
         request_type, answer_type = contracts.method_types(contracts.DRIVER_SERVICE, "EndLifecycleTransition")
         request = request_type(work=codec.encode_work(work)).SerializeToString()
         path = f"/{contracts.DRIVER_SERVICE}/EndLifecycleTransition"
-        messages = http2.call(self.path, path, request, timeout_seconds=timeout_seconds)
+        messages = client.call(_target(self.path), path, request, timeout_seconds=timeout_seconds)
         result: Reached | None = None
-        async with contextlib.aclosing(messages):
-            async for data in messages:
-                if result is not None:
-                    raise DriverMisbehaved("the driver went on after its result")
-                answer = _parse(answer_type, data)
-                match answer.WhichOneof("content"):
-                    case "progress":
-                        on_progress(codec.decode_progress(answer.progress))
-                    case "result":
-                        result = codec.decode_reached(answer.result)
-                    case _:
-                        pass  # something that a later version of the protocol may mean
+        with _translated():
+            async with contextlib.aclosing(messages):
+                async for data in messages:
+                    if result is not None:
+                        raise DriverMisbehaved("the driver went on after its result")
+                    answer = _parse(answer_type, data)
+                    match answer.WhichOneof("content"):
+                        case "progress":
+                            on_progress(codec.decode_progress(answer.progress))
+                        case "result":
+                            result = codec.decode_reached(answer.result)
+                        case _:
+                            pass  # something that a later version of the protocol may mean
         if result is None:
             raise DriverMisbehaved("the driver ended the stream without a result")
         return result
@@ -82,16 +90,36 @@ async def _unary(
 ) -> Any:
     request_type, answer_type = contracts.method_types(service, method)
     request = request_type(**fields).SerializeToString()
-    messages = http2.call(path, f"/{service}/{method}", request, timeout_seconds=timeout_seconds)
-    answers: list[bytes] = []
-    async with contextlib.aclosing(messages):
-        async for data in messages:
-            if answers:
-                raise DriverMisbehaved(f"{method} was answered twice")
-            answers.append(data)
-    if not answers:
-        raise DriverMisbehaved(f"{method} was answered with nothing")
-    return _parse(answer_type, answers[0])
+    with _translated():
+        answer = await client.unary(_target(path), f"/{service}/{method}", request, timeout_seconds=timeout_seconds)
+    return _parse(answer_type, answer)
+
+
+def _target(path: str) -> Target:
+    return Target(path, message_bytes_max=contracts.MESSAGE_BYTES_MAX)
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except RpcError as error:
+        raise _driver_error(error) from error
+
+
+def _driver_error(error: RpcError) -> DriverError:
+    words = str(error)
+    match error:
+        case Unreachable():
+            return DriverGone(words)
+        case StatusError(code=code) if code in _GONE:
+            return DriverGone(words, code=code)
+        case StatusError(code=Code.UNIMPLEMENTED as code):
+            return DriverMisbehaved(words, code=code)
+        case StatusError(code=code):
+            return DriverRefused(words, code=code)
+        case _:
+            return DriverMisbehaved(words)
 
 
 def _parse(message_type: Any, data: bytes) -> Any:

@@ -14,7 +14,9 @@ from tests.unit.driverapi.scripted import OFFERED, WORK, ScriptedDriver
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
-from kube_fairlead.driverapi import contracts, errors, http2, server
+from kube_fairlead.base.rpc import client
+from kube_fairlead.base.rpc.errors import StatusError
+from kube_fairlead.driverapi import contracts, errors, server
 from kube_fairlead.driverapi.channel import DriverChannel
 from kube_fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
 from kube_fairlead.driverapi.memory import MemoryChannel
@@ -183,22 +185,24 @@ async def test_health_is_asked_and_watched(short_path: pathlib.Path) -> None:
 
     def ask(method: str, service: str) -> AsyncIterator[bytes]:
         body = request_type(service=service).SerializeToString()
-        return http2.call(str(path), f"/{contracts.HEALTH_SERVICE}/{method}", body)
+        return client.call(client.Target(str(path)), f"/{contracts.HEALTH_SERVICE}/{method}", body)
 
     async with server.serving(path, health):
         assert [answer_type.FromString(one).status async for one in ask("Check", contracts.DRIVER_SERVICE)] == [1]
-        with pytest.raises(errors.DriverRefused, match="unknown service"):
+        with pytest.raises(StatusError, match="unknown service"):
             await anext(ask("Check", "other"))
-        watching = http2.call(
-            str(path), f"/{contracts.HEALTH_SERVICE}/Watch", request_type(service="").SerializeToString()
+        watching = client.call(
+            client.Target(str(path)), f"/{contracts.HEALTH_SERVICE}/Watch", request_type(service="").SerializeToString()
         )
         async with contextlib.aclosing(watching):
             assert answer_type.FromString(await anext(watching)).status == 1
             state["healthy"] = False
             await clock.advance(2)
             assert answer_type.FromString(await anext(watching)).status == 2
-        unknown = http2.call(
-            str(path), f"/{contracts.HEALTH_SERVICE}/Watch", request_type(service="x").SerializeToString()
+        unknown = client.call(
+            client.Target(str(path)),
+            f"/{contracts.HEALTH_SERVICE}/Watch",
+            request_type(service="x").SerializeToString(),
         )
         async with contextlib.aclosing(unknown):
             assert answer_type.FromString(await anext(unknown)).status == 3

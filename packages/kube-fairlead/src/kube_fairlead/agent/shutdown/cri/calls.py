@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import importlib.resources
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from kube_fairlead.agent.shutdown.ending import RuntimeFailed
 from kube_fairlead.base.clock import Clock
-from kube_fairlead.driverapi import http2, pipes
-from kube_fairlead.driverapi.errors import DriverError
+from kube_fairlead.base.rpc import client, pipes
+from kube_fairlead.base.rpc.client import Target
+from kube_fairlead.base.rpc.contract import Contract
+from kube_fairlead.base.rpc.errors import RpcError
 
 __all__ = ["CriCalls", "Dial", "named_pipe", "unix_socket"]
 
@@ -28,24 +27,26 @@ _METHODS: Final = (
     "PodSandboxStatus",
 )
 
-Dial = Callable[[str, bytes, float | None], AsyncGenerator[bytes, None]]
-"""How to send one call: method path, request, timeout in seconds; the messages of the answer."""
+_CONTRACT: Final = Contract(__package__ or "", "contract.binpb")
+
+
+Dial = Callable[[str, bytes, float | None], Awaitable[bytes]]
+"""How to send one call: method path, request, timeout in seconds; the answer."""
 
 
 def unix_socket(path: str) -> Dial:
     """Over a socket, as on Linux."""
-
-    def dial(method: str, request: bytes, timeout_seconds: float | None) -> AsyncGenerator[bytes, None]:
-        return http2.call(path, method, request, timeout_seconds=timeout_seconds)
-
-    return dial
+    return _dial(Target(path))
 
 
 def named_pipe(path: str) -> Dial:
     """Over a pipe, as on Windows."""
+    return _dial(Target(path, connect=pipes.open_pipe))
 
-    def dial(method: str, request: bytes, timeout_seconds: float | None) -> AsyncGenerator[bytes, None]:
-        return http2.call(path, method, request, timeout_seconds=timeout_seconds, connect=pipes.open_pipe)
+
+def _dial(target: Target) -> Dial:
+    def dial(method: str, request: bytes, timeout_seconds: float | None) -> Awaitable[bytes]:
+        return client.unary(target, method, request, timeout_seconds=timeout_seconds)
 
     return dial
 
@@ -108,36 +109,18 @@ class CriCalls:
         from google.protobuf.message import DecodeError
 
         allowed = waits_seconds + _ANSWER_SECONDS
-        answers: list[bytes] = []
+        path = f"/{_SERVICE}/{method}"
         try:
-            messages = self._dial(f"/{_SERVICE}/{method}", request.SerializeToString(), allowed)
-            async with contextlib.aclosing(messages), self._clock.timeout(allowed):
-                async for data in messages:
-                    answers.append(data)  # noqa: PERF401 - a comprehension would hide that the call may be cut short
-            return _message(answer).FromString(answers[0])
+            async with self._clock.timeout(allowed):
+                data = await self._dial(path, request.SerializeToString(), allowed)
+            return _message(answer).FromString(data)
         except TimeoutError as error:
             raise RuntimeFailed(f"{method}: no answer for {allowed:g} s") from error
-        except DriverError as error:
+        except RpcError as error:
             raise RuntimeFailed(f"{method}: {error}") from error
-        except (DecodeError, IndexError) as error:
+        except DecodeError as error:
             raise RuntimeFailed(f"{method}: the runtime's answer makes no sense") from error
 
 
-@functools.cache
 def _message(name: str) -> Any:
-    from google.protobuf import message_factory
-
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
-
-
-@functools.cache
-def _pool() -> Any:
-    # A pool of its own, so that somebody's generated code for the same messages does not clash with it.
-    from google.protobuf import descriptor_pb2, descriptor_pool
-
-    files = descriptor_pb2.FileDescriptorSet()
-    files.ParseFromString(importlib.resources.files(__package__).joinpath("contract.binpb").read_bytes())
-    pool = descriptor_pool.DescriptorPool()
-    for file in files.file:
-        pool.Add(file)
-    return pool
+    return _CONTRACT.message(f"{_PACKAGE}.{name}")

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import functools
-import importlib.resources
 import ssl
 from typing import Any, Final
 
 from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.rpc import client
+from kube_fairlead.base.rpc.contract import Contract
+from kube_fairlead.base.rpc.errors import ProtocolError, RpcError, StatusError
+from kube_fairlead.base.rpc.status import Code
 from kube_fairlead.cloud.errors import CloudError, CloudRefused, CloudUnavailable, ProviderFault
 from kube_fairlead.cloud.providers.external.config import ExternalConfig, TlsFiles
 from kube_fairlead.cloud.requests import before_request
-from kube_fairlead.driverapi import http2
-from kube_fairlead.driverapi.errors import DriverError, DriverMisbehaved
 
 __all__ = ["PACKAGE", "ExternalChannel", "message"]
 
@@ -22,31 +21,27 @@ PACKAGE: Final = "fairlead.cloud.v1alpha1"
 _SERVICE: Final = f"{PACKAGE}.CloudProvider"
 _ANSWER_SECONDS: Final = 30.0
 _MESSAGE_BYTES_MAX: Final = 8 << 20
-# INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED, FAILED_PRECONDITION, OUT_OF_RANGE, UNIMPLEMENTED and
-# UNAUTHENTICATED, as the contract has it.
-_REFUSALS: Final = frozenset({3, 5, 6, 7, 9, 11, 12, 16})
+# As the contract has it.
+_REFUSALS: Final = frozenset(
+    {
+        Code.INVALID_ARGUMENT,
+        Code.NOT_FOUND,
+        Code.ALREADY_EXISTS,
+        Code.PERMISSION_DENIED,
+        Code.FAILED_PRECONDITION,
+        Code.OUT_OF_RANGE,
+        Code.UNIMPLEMENTED,
+        Code.UNAUTHENTICATED,
+    }
+)
+_CONTRACT: Final = Contract(__package__ or "", "contract.binpb")
 
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-@functools.cache
-def _pool() -> Any:
-    from google.protobuf import descriptor_pb2, descriptor_pool
-
-    files = descriptor_pb2.FileDescriptorSet()
-    files.ParseFromString(importlib.resources.files(__package__).joinpath("contract.binpb").read_bytes())
-    pool = descriptor_pool.DescriptorPool()
-    for file in files.file:
-        pool.Add(file)
-    return pool
-
-
-@functools.cache
 def message(name: str) -> Any:
     """The class of a message of the contract."""
-    from google.protobuf import message_factory
-
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{PACKAGE}.{name}"))
+    return _CONTRACT.message(f"{PACKAGE}.{name}")
 
 
 class ExternalChannel:
@@ -72,28 +67,21 @@ class ExternalChannel:
                 data = await self._exchange(f"/{_SERVICE}/{method}", request.SerializeToString())
         except TimeoutError as error:
             raise CloudUnavailable(f"{self._config.address}: no answer to {method} in {_ANSWER_SECONDS:g} s") from error
-        except DriverError as error:
+        except RpcError as error:
             raise _meaning(error, f"{self._config.address}: {method}") from error
         return _parsed(message(f"{method}Response"), data, method)
 
     async def _exchange(self, path: str, request: bytes) -> bytes:
         config = self._config
-        target = http2.Target(
+        more: dict[str, Any] = {} if config.socket else {"connect": self._connect}
+        target = client.Target(
+            config.address,
             scheme="https" if config.tls else "http",
             authority=config.address if config.tls else "localhost",
             message_bytes_max=_MESSAGE_BYTES_MAX,
+            **more,
         )
-        more: dict[str, Any] = {} if config.socket else {"connect": self._connect}
-        messages = http2.call(config.address, path, request, timeout_seconds=_ANSWER_SECONDS, target=target, **more)
-        answers: list[bytes] = []
-        async with contextlib.aclosing(messages):
-            async for data in messages:
-                answers.append(data)
-                if len(answers) > 1:
-                    break
-        if len(answers) != 1:
-            raise DriverMisbehaved("the server did not answer with one message")
-        return answers[0]
+        return await client.unary(target, path, request, timeout_seconds=_ANSWER_SECONDS)
 
     async def _connect(self, _address: str) -> _Streams:
         tls = self._config.tls
@@ -115,14 +103,11 @@ class ExternalChannel:
         return self._context
 
 
-def _meaning(error: DriverError, what: str) -> CloudError:
-    # Words of the layer below are about drivers, which have the same protocol underneath.
-    words = f"{what}: {str(error).replace('the driver', 'the server')}"
-    if error.code in _REFUSALS:
+def _meaning(error: RpcError, what: str) -> CloudError:
+    words = f"{what}: {error}"
+    if isinstance(error, StatusError) and error.code in _REFUSALS:
         return CloudRefused(words)
-    if isinstance(error, DriverMisbehaved):
-        return ProviderFault(words)
-    return CloudUnavailable(words)
+    return ProviderFault(words) if isinstance(error, ProtocolError) else CloudUnavailable(words)
 
 
 def _parsed(kind: Any, data: bytes, method: str) -> Any:

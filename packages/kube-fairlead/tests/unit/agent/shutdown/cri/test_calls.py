@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
 
 from kube_fairlead.agent.shutdown.cri import calls
 from kube_fairlead.base.clock import RealClock
@@ -21,10 +20,10 @@ assert "google.protobuf.message" in sys.modules
 async def test_every_call_is_made_ready_before_it_is_needed() -> None:
     asked: list[str] = []
 
-    async def dial(method: str, request: bytes, timeout_seconds: float | None) -> AsyncGenerator[bytes, None]:
+    async def dial(method: str, request: bytes, timeout_seconds: float | None) -> bytes:
         del request, timeout_seconds
         asked.append(method.rpartition("/")[2])
-        yield b""
+        return b""
 
     runtime = calls.CriCalls(dial, RealClock())
     await runtime.running_containers()

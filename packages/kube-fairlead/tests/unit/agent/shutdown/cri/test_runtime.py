@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import grpclib.server
@@ -213,9 +213,9 @@ async def test_every_call_has_a_time_of_its_own(
     """A runtime that takes calls and never answers."""
     clock = VirtualClock()
 
-    async def hang(_method: str, _request: bytes, _timeout_seconds: float | None) -> AsyncGenerator[bytes, None]:
+    async def hang(_method: str, _request: bytes, _timeout_seconds: float | None) -> bytes:
         await asyncio.Event().wait()
-        yield b""
+        return b""
 
     waiting = asyncio.ensure_future(call(CriCalls(hang, clock)))
     await clock.advance(seconds - 0.1)

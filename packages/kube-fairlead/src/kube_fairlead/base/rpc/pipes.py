@@ -9,10 +9,10 @@ __all__ = ["open_pipe"]
 
 
 async def open_pipe(path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to whoever serves a pipe. Windows' own event loop can; there is no other way to.
+    """Connect to the server of a pipe. Only the event loop of Windows can.
 
     Raises:
-        OSError: nobody serves it.
+        OSError: no process serves it.
     """
     loop: Any = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
