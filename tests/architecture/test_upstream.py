@@ -87,7 +87,6 @@ OUR_OWN = frozenset(
         "kube_fairlead_apiserver.flowcontrol.turns",
         "kube_fairlead_apiserver.controllers.loop",
         "kube_fairlead_apiserver.observability.deletion_metrics",
-        "kube_fairlead_apiserver.observability.series",
         "kube_fairlead_apiserver.openapi.descriptions",
         "kube_fairlead_apiserver.openapi.endpoints",
         "kube_fairlead_apiserver.operations.core",

@@ -122,6 +122,7 @@ async def flood(plane: EmbeddedControlPlane, admin: RawApi, held: Hook) -> Async
         await until(admin, RUNNING, RUN)
         made.grow(WAIT)
         await until(admin, QUEUED, WAIT)
+        await held.wait_asked(RUN)  # a request has its seat before it is at the webhook
         assert len(held.reviews) == RUN
         try:
             yield made

@@ -27,6 +27,7 @@ class Hook:
 
     def __init__(self) -> None:
         self.reviews: list[Json] = []
+        self._asked = asyncio.Event()
         self.answer: Callable[[Json], Json] = lambda _: {"allowed": True}
         self.broken = False
         self.open = asyncio.Event()  # answers are held back until it is set
@@ -37,6 +38,7 @@ class Hook:
     async def handle(self, request: web.Request) -> web.Response:
         review = await request.json()
         self.reviews.append(review["request"])
+        self._asked.set()
         await self.open.wait()
         if self.broken:
             failed = web.Response(status=500)
@@ -46,6 +48,12 @@ class Hook:
         answer = web.json_response({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response})
         answer.force_close()  # so that no connection is left when the test ends
         return answer
+
+    async def wait_asked(self, times: int) -> None:
+        """Wait until it was asked that often."""
+        while len(self.reviews) < times:
+            self._asked.clear()
+            await self._asked.wait()
 
 
 @pytest.fixture

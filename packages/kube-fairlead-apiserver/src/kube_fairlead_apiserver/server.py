@@ -97,7 +97,7 @@ class ApiServer:
         )
         self._access = access(self.core)
         self._webhooks = HttpSender()
-        self._admission_metrics = AdmissionMetrics(world.clock)
+        admission_metrics = AdmissionMetrics(world.clock, world.metrics)
         chain = default_chain(
             self.store,
             self.catalog,
@@ -105,9 +105,9 @@ class ApiServer:
             ids=world.ids,
             authorize=self._access.authorize,
             sender=self._webhooks,
-            metrics=self._admission_metrics,
+            metrics=admission_metrics,
         )
-        self.core.admission = Chain([*chain.plugins, *self._access.plugins], self._admission_metrics)
+        self.core.admission = Chain([*chain.plugins, *self._access.plugins], admission_metrics)
         self._watch_timers = WatchTimers(self.store, world.clock, world.randomness)
         self._definitions = DefinitionController(self.core, self._reindex)
         self._compaction_seconds = compaction_seconds
@@ -117,9 +117,9 @@ class ApiServer:
             if controller is self._definitions or controllers(controller.name)
         ]
         self._ready = asyncio.Event()
-        self._requests = RequestMetrics(world.clock, self.catalog)
-        self.flow = FlowControl(budgets or Budgets(), world.clock)
-        self._observers = (self._requests, *observers)
+        requests = RequestMetrics(world.clock, self.catalog, world.metrics)
+        self.flow = FlowControl(budgets or Budgets(), world.clock, world.metrics)
+        self._observers = (requests, *observers)
         self.handle = self._application().handle
         self.app = AsgiApp(self.handle)  # for clients in this process
 
@@ -168,9 +168,7 @@ class ApiServer:
         return self.store.shortage if self._ready.is_set() else "starting or stopping"
 
     async def _metrics(self, _request: Request, _user: UserInfo) -> Response:
-        ours = self._requests.exposition() + self._admission_metrics.exposition() + self.flow.exposition()
-        text = ours + self.world.metrics.exposition()
-        return Response(200, text, CONTENT_TYPE)
+        return Response(200, self.world.metrics.exposition(), CONTENT_TYPE)
 
     def open(self) -> None:
         """Read the stored objects. Raises when the storage is damaged."""

@@ -33,9 +33,9 @@ SERVER_LIBRARIES = frozenset({"apsw", "cryptography", "httptools", "re2", "uvloo
 # Making a certificate is for every component that serves; the library is loaded when one is made, and only there.
 MAKES_CERTIFICATES = "kube_fairlead.base.certificates"
 # Libraries that cost so much to import that a module may only load them when it needs them.
-LAZY_LIBRARIES = frozenset({"prometheus_client", "rich"})
+LAZY_LIBRARIES = frozenset({"rich"})
 # Independent implementations that tests hold ours against: a distribution that imported one would not say so.
-ORACLES = frozenset({"grpclib"})
+ORACLES = frozenset({"grpclib", "prometheus_client"})
 # The driver protocol is for those who call drivers or are some. Others share only `base.rpc` with it.
 WITHOUT_DRIVERS = ("kube_fairlead.agent.shutdown", "kube_fairlead.cloud")
 
@@ -207,6 +207,6 @@ def test_certificates_are_made_in_one_place_and_their_library_is_loaded_late() -
 
 
 def test_lazy_library_rule_bites() -> None:
-    assert eager_libraries(snippet("import prometheus_client"))
+    assert eager_libraries(snippet("import rich"))
     assert eager_libraries(snippet("from rich.table import Table"))
     assert eager_libraries(snippet("def f():\n    from rich.table import Table")) == []

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.identity import Ids
+from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead_apiserver.admission.builtin.certificate_requester import CertificateRequester
 from kube_fairlead_apiserver.admission.builtin.certificates import (
     CertificateApproval,
@@ -69,7 +70,7 @@ def default_chain(
     ``authorize`` answers what expressions ask of `authorizer`; it is only called when one does.
     """
     objects = Objects(store, catalog)
-    metrics = metrics or AdmissionMetrics(clock)
+    metrics = metrics or AdmissionMetrics(clock, DiscardedMetrics())
     caller = Caller(sender, resolver or StoredServices(objects), clock, ids)
     return Chain(
         [

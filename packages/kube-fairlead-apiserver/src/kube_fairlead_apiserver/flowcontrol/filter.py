@@ -15,6 +15,7 @@ import msgspec
 
 from kube_fairlead.api import errors
 from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.metrics import Metrics
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.flowcontrol.metrics import FlowMetrics
 from kube_fairlead_apiserver.flowcontrol.pacer import Pacer, Step, UserShare
@@ -117,19 +118,15 @@ class FlowControl:
     a seat, room for its body, and its user's turn. A caller without valid credentials is `system:anonymous`.
     """
 
-    def __init__(self, budgets: Budgets, clock: Clock) -> None:
-        self._metrics = FlowMetrics()
+    def __init__(self, budgets: Budgets, clock: Clock, metrics: Metrics) -> None:
+        counted = FlowMetrics(metrics)
         self._clock = clock
         self._enforced = budgets.enforced
         self._pacer = Pacer(clock)
         seconds = budgets.queue_seconds
-        self._reading = _Level("readOnly", _limits(budgets.reading), self._metrics, clock, seconds)
-        self._mutating = _Level("mutating", _limits(budgets.mutating), self._metrics, clock, seconds)
-        self._probes = _Level("probes", _NO_LIMITS, self._metrics, clock, None)
-
-    def exposition(self) -> bytes:
-        """The metrics in Prometheus' text format."""
-        return self._metrics.exposition()
+        self._reading = _Level("readOnly", _limits(budgets.reading), counted, clock, seconds)
+        self._mutating = _Level("mutating", _limits(budgets.mutating), counted, clock, seconds)
+        self._probes = _Level("probes", _NO_LIMITS, counted, clock, None)
 
     @property
     def open_watches(self) -> int:
@@ -170,7 +167,7 @@ class FlowControl:
             level.metrics.refused(ticket.refusal)
             self._pacer.ran(share, 0.0, set_aside)
             raise errors.too_many_requests(_TOO_MANY, _RETRY_AFTER_SECONDS)
-        level.metrics.dispatched.value += 1
+        level.metrics.dispatched.inc()
         try:
             response: Response = await self._pacer.run(share, answer(), set_aside)
             body = response.body

@@ -6,8 +6,8 @@ Upstream: k8s.io/apiserver@v0.36.4/pkg/util/flowcontrol/metrics/metrics.go,
 
 from __future__ import annotations
 
+from kube_fairlead.base.metrics import Metrics
 from kube_fairlead_apiserver.flowcontrol.queues import Queues, Refusal
-from kube_fairlead_apiserver.observability.series import CounterSeries, Family, HistogramSeries
 
 __all__ = ["FlowMetrics", "LevelMetrics"]
 
@@ -22,13 +22,13 @@ class LevelMetrics:
 
     def __init__(self, owner: FlowMetrics, name: str, queues: Queues) -> None:
         self.queues = queues
-        self.dispatched = owner.dispatched.series(name, name)
-        self._refusals = {why: owner.rejected.series(name, name, why.value) for why in Refusal}
-        self._waited = {ran: owner.waited.series(name, name, ran) for ran in ("true", "false")}
+        self.dispatched = owner.dispatched.labels(name, name)
+        self._refusals = {why: owner.rejected.labels(name, name, why.value) for why in Refusal}
+        self._waited = {ran: owner.waited.labels(name, name, ran) for ran in ("true", "false")}
 
     def refused(self, why: Refusal) -> None:
         """Count a rejected request."""
-        self._refusals[why].value += 1
+        self._refusals[why].inc()
 
     def waited(self, seconds: float, *, ran: bool) -> None:
         """Count a request that left the queue."""
@@ -38,54 +38,41 @@ class LevelMetrics:
 class FlowMetrics:
     """`apiserver_flowcontrol_*`. A level here is a kind of request; its one flow schema has the same name."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: Metrics) -> None:
         prefix = "apiserver_flowcontrol"
-        self.dispatched = Family(
-            f"{prefix}_dispatched_requests_total", "counter", "Requests dispatched to a handler.", _LEVEL, CounterSeries
+        self.dispatched = metrics.counter(
+            f"{prefix}_dispatched_requests_total", "Requests dispatched to a handler.", _LEVEL
         )
-        self.rejected = Family(
-            f"{prefix}_rejected_requests_total",
-            "counter",
-            "Requests rejected with 429, by reason.",
-            (*_LEVEL, "reason"),
-            CounterSeries,
+        self.rejected = metrics.counter(
+            f"{prefix}_rejected_requests_total", "Requests rejected with 429, by reason.", (*_LEVEL, "reason")
         )
-        self.waited = Family(
+        self.waited = metrics.histogram(
             f"{prefix}_request_wait_duration_seconds",
-            "histogram",
             "Time that queued requests waited, by whether they were executed.",
             (*_LEVEL, "execute"),
-            lambda: HistogramSeries(_BUCKETS),
+            buckets=_BUCKETS,
         )
-        self._queued = Family(
-            f"{prefix}_current_inqueue_requests", "gauge", "Requests waiting in a queue.", _LEVEL, CounterSeries
-        )
-        self._running = Family(
+        self._queued = metrics.gauge(f"{prefix}_current_inqueue_requests", "Requests waiting in a queue.", _LEVEL)
+        self._running = metrics.gauge(
             f"{prefix}_current_executing_requests",
-            "gauge",
             "Requests being executed; a watch counts until it is established.",
             _LEVEL,
-            CounterSeries,
         )
-        self._bytes = Family(
+        self._bytes = metrics.gauge(
             "fairlead_apiserver_inflight_bytes",
-            "gauge",
             "Bytes of request bodies and of unsent responses.",
             _LEVEL,
-            CounterSeries,
         )
         self._levels: dict[str, Queues] = {}
+        metrics.before_exposition(self._refresh)
 
     def level(self, name: str, queues: Queues) -> LevelMetrics:
         """The counters of one level."""
         self._levels[name] = queues
         return LevelMetrics(self, name, queues)
 
-    def exposition(self) -> bytes:
-        """All series in Prometheus' text format."""
+    def _refresh(self) -> None:
         for name, queues in self._levels.items():
-            self._queued.series(name, name).value = queues.places.total
-            self._running.series(name, name).value = queues.seats.total
-            self._bytes.series(name, name).value = queues.bodies.total + queues.answers.total
-        families = (self.dispatched, self.rejected, self.waited, self._queued, self._running, self._bytes)
-        return "".join(family.exposition() for family in families).encode()
+            self._queued.labels(name, name).set(queues.places.total)
+            self._running.labels(name, name).set(queues.seats.total)
+            self._bytes.labels(name, name).set(queues.bodies.total + queues.answers.total)

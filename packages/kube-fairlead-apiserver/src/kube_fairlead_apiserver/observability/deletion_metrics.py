@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kube_fairlead.base.metrics import Counter, Metrics
+from kube_fairlead.base.metrics import Metrics
 from kube_fairlead_apiserver.registry.resource import Resource
 
 __all__ = ["GracefulDeletions"]
@@ -15,20 +15,12 @@ class GracefulDeletions:
     """
 
     def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        # Looking up a series by its labels costs more than an increment, and deletecollection increments thousands of
-        # times.
-        self._known: dict[tuple[str, str], Counter] = {}
+        self._total = metrics.counter(
+            "apiserver_crd_graceful_deletion_total",
+            """Count one delete.""",
+            ("group", "resource"),
+        )
 
     def count(self, resource: Resource) -> None:
-        """Count one delete."""
-        place = resource.group, resource.plural
-        series = self._known.get(place)
-        if series is None:
-            total = self._metrics.counter(
-                "apiserver_crd_graceful_deletion_total",
-                "Deletes of custom resources that recorded a grace period.",
-                ("group", "resource"),
-            )
-            series = self._known[place] = total.labels(group=resource.group, resource=resource.plural)
-        series.inc()
+        """Deletes of custom resources that recorded a grace period."""
+        self._total.labels(resource.group, resource.plural).inc()

@@ -8,9 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from kube_fairlead.base.clock import Clock
+from kube_fairlead.base.metrics import Gauge, Metrics
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.http.messages import Request, Response
-from kube_fairlead_apiserver.observability.series import CounterSeries, Family, HistogramSeries
 from kube_fairlead_apiserver.registry.catalog import Catalog
 from kube_fairlead_apiserver.routing import RequestInfo
 
@@ -38,45 +38,29 @@ class _Begun(msgspec.Struct):
     info: RequestInfo
     verb: str
     dry_run: str
-    gauge: CounterSeries
+    gauge: Gauge
 
 
 class RequestMetrics:
     """`apiserver_request_total`, `apiserver_request_duration_seconds` and the gauges beside them."""
 
-    def __init__(self, clock: Clock, catalog: Catalog) -> None:
+    def __init__(self, clock: Clock, catalog: Catalog, metrics: Metrics) -> None:
         self._clock = clock
         self._catalog = catalog
-        self._total = Family(
-            "apiserver_request_total",
-            "counter",
-            "Requests, by verb, resource and status code.",
-            (*_LABELS, "code"),
-            CounterSeries,
+        self._total = metrics.counter(
+            "apiserver_request_total", "Requests, by verb, resource and status code.", (*_LABELS, "code")
         )
-        self._seconds = Family(
+        self._seconds = metrics.histogram(
             "apiserver_request_duration_seconds",
-            "histogram",
             "Duration of requests, without watches.",
             _LABELS,
-            lambda: HistogramSeries(_BUCKETS),
+            buckets=_BUCKETS,
         )
-        self._in_flight = Family(
-            "apiserver_current_inflight_requests",
-            "gauge",
-            "Requests in flight.",
-            ("request_kind",),
-            CounterSeries,
-        )
-        self._watches = Family("apiserver_longrunning_requests", "gauge", "Open watches.", ("verb",), CounterSeries)
-        self._reading = self._in_flight.series("readOnly")
-        self._mutating = self._in_flight.series("mutating")
-        self._watching = self._watches.series("WATCH")
-
-    def exposition(self) -> bytes:
-        """All series in Prometheus' text format."""
-        families = (self._total, self._seconds, self._in_flight, self._watches)
-        return "".join(family.exposition() for family in families).encode()
+        in_flight = metrics.gauge("apiserver_current_inflight_requests", "Requests in flight.", ("request_kind",))
+        watches = metrics.gauge("apiserver_longrunning_requests", "Open watches.", ("verb",))
+        self._reading = in_flight.labels("readOnly")
+        self._mutating = in_flight.labels("mutating")
+        self._watching = watches.labels("WATCH")
 
     def begin(self, request: Request, info: RequestInfo) -> object:
         """A request has arrived."""
@@ -84,7 +68,7 @@ class RequestMetrics:
         if request.header("content-type").startswith("application/apply-patch"):
             verb = "APPLY"
         gauge = self._reading if request.method in _READING else self._mutating
-        gauge.value += 1
+        gauge.inc()
         return _Begun(self._clock.monotonic(), info, verb, "All" if request.query.get("dryRun") else "", gauge)
 
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
@@ -93,19 +77,19 @@ class RequestMetrics:
     def end(self, token: object, response: Response) -> Response:
         """The response is ready."""
         assert isinstance(token, _Begun)  # noqa: S101 - it is what `begin` returned
-        token.gauge.value -= 1
+        token.gauge.dec()
         place = self._place(token)
-        self._total.series(*place, str(response.status)).value += 1
+        self._total.labels(*place, str(response.status)).inc()
         if token.verb == "WATCH":
             if response.status == 200 and not isinstance(response.body, bytes | list):
-                self._watching.value += 1
+                self._watching.inc()
                 response.body.when_closed(self._watch_ended)
             return response
-        self._seconds.series(*place).observe(self._clock.monotonic() - token.at)
+        self._seconds.labels(*place).observe(self._clock.monotonic() - token.at)
         return response
 
     def _watch_ended(self) -> None:
-        self._watching.value -= 1
+        self._watching.dec()
 
     def _place(self, token: _Begun) -> tuple[str, ...]:
         info = token.info

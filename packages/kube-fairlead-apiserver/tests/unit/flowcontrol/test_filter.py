@@ -10,6 +10,7 @@ import pytest
 
 from kube_fairlead.api import errors
 from kube_fairlead.base.clock import VirtualClock
+from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.base.tasks import TaskSet
 from kube_fairlead_apiserver.attributes import ANONYMOUS, UserInfo
 from kube_fairlead_apiserver.flowcontrol.filter import Budgets, FlowControl
@@ -54,7 +55,8 @@ class Server:
 
     def __init__(self, budgets: Budgets) -> None:
         self.clock = VirtualClock()
-        self.flow = FlowControl(budgets, self.clock)
+        self.metrics = PrometheusMetrics()
+        self.flow = FlowControl(budgets, self.clock, self.metrics)
         self.gate = asyncio.Event()
         self.running: list[str] = []
         self.tasks = TaskSet("test", on_failure=lambda _error: None)  # a test looks at those it expects
@@ -83,7 +85,7 @@ class Server:
         await self.clock.advance(0.001)
 
     def sample(self, name: str, *labels: str) -> float:
-        for line in self.flow.exposition().decode().splitlines():
+        for line in self.metrics.exposition().decode().splitlines():
             if line.startswith(name) and all(label in line for label in labels):
                 return float(line.rpartition(" ")[2])
         return 0

@@ -104,10 +104,32 @@ def test_discarded_metrics_take_everything() -> None:
     assert metrics.exposition() == b""
 
 
-def test_the_library_is_loaded_by_the_first_metric_only() -> None:
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda metrics: metrics.gauge("h_bucket", "X."),
+            "metric h_bucket cannot be registered: it would",
+        ),
+        (lambda metrics: metrics.counter("h_total", "X."), "metric h_total cannot be registered"),
+        (lambda metrics: metrics.counter("x_total", "X.", ["a-b"]), "'a-b' cannot be a label"),
+        (lambda metrics: metrics.counter("x_total", "X.", ["__a"]), "'__a' cannot be a label"),
+        (lambda metrics: metrics.histogram("x", "X.", ["le"]), "'le' cannot be a label"),
+        (lambda metrics: metrics.histogram("x", "X.", buckets=(2, 1)), "do not ascend"),
+        (lambda metrics: metrics.histogram("x", "X.", buckets=(1, 1)), "do not ascend"),
+    ],
+)
+def test_what_scrapers_would_not_read(make: Callable[[Metrics], Any], message: str) -> None:
+    metrics = PrometheusMetrics()
+    metrics.histogram("h", "H.")
+    with pytest.raises(MetricConflict, match=message):
+        make(metrics)
+
+
+def test_no_library_is_loaded() -> None:
     script = (
-        "import sys; from kube_fairlead.base.metrics import *; m = PrometheusMetrics(); d = DiscardedMetrics();"
-        "d.counter('a', 'b').inc(); d.exposition(); assert 'prometheus_client' not in sys.modules;"
-        "m.counter('a', 'b'); assert 'prometheus_client' in sys.modules"
+        "import sys; from kube_fairlead.base.metrics import *; m = PrometheusMetrics(process_metrics=True);"
+        "m.counter('a', 'b').inc(); m.exposition(); DiscardedMetrics().counter('a', 'b').inc();"
+        "assert not {'prometheus_client', 'asyncio', 'logging'} & set(sys.modules), sorted(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
