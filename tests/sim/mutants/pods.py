@@ -82,7 +82,9 @@ def leaves_the_kubelet_running(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("10")
 def gives_each_pod_what_it_asks_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(shutdown_plan.Stage, "grace_left", lambda _self, pod, *_args: float(pod.grace_seconds or 30) * 2)
+    patch.setattr(
+        shutdown_plan.Environment, "grace_left", lambda _self, pod, *_args: float(pod.grace_seconds or 30) * 2
+    )
 
 
 @mutant("10")
@@ -107,8 +109,8 @@ def leaves_out_of_the_record_who_outlives_its_group(patch: pytest.MonkeyPatch) -
     """Half a second after the group's time a pod counts as abandoned, whatever becomes of it."""
     end_group = conducting.Conductor._end_group
 
-    async def impatient(self: Any, stage: Any, members: Any) -> None:
-        await end_group(self, stage, members)
+    async def impatient(self: Any, environment: Any, members: Any) -> None:
+        await end_group(self, environment, members)
         if late := [self._in_hand[pod.uid] for pod in members if not self._in_hand[pod.uid].done()]:
             with contextlib.suppress(TimeoutError):
                 async with self._clock.timeout(0.5):
@@ -130,9 +132,9 @@ def leaves_out_of_the_record_who_outlives_its_group(patch: pytest.MonkeyPatch) -
 def waits_for_the_api_in_the_time_of_the_pod(patch: pytest.MonkeyPatch) -> None:
     end_group = conducting.Conductor._end_group
 
-    async def patiently(self: Any, stage: Any, members: Any) -> None:
+    async def patiently(self: Any, environment: Any, members: Any) -> None:
         await self._clock.sleep(2.5)
-        await end_group(self, stage, members)
+        await end_group(self, environment, members)
 
     patch.setattr(conducting.Conductor, "_end_group", patiently)
 

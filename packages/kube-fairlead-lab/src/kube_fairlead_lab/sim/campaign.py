@@ -16,10 +16,10 @@ from collections.abc import Callable
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.base.randomness import SystemRandomness
 from kube_fairlead_lab.sim.apart import deaf_children, end_children, run_apart, warm_up
+from kube_fairlead_lab.sim.environment import Violation
 from kube_fairlead_lab.sim.plan import FAULTS
 from kube_fairlead_lab.sim.running import Outcome
 from kube_fairlead_lab.sim.scenario import Scenario
-from kube_fairlead_lab.sim.stage import Violation
 
 __all__ = ["Report", "fresh_seed", "play"]
 

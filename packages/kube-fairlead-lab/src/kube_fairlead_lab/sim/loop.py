@@ -80,7 +80,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._cancelled_timers = 0
         self._runnable: list[Process] = []
         self._ran_since_time_moved = 0
-        self.world = Process("world")
+        self.harness = Process("world")
         self.callbacks_run = 0
 
     # ---- what processes are told
@@ -167,7 +167,7 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.Task[_T]:
         """Start a task; its process remembers it."""
-        process = _current.get(self.world) if context is None else context.get(_current, self.world)
+        process = _current.get(self.harness) if context is None else context.get(_current, self.harness)
         make = process.task_factory or _numbered_task
         task: asyncio.Task[_T] = make(self, work, **({} if context is None else {"context": context}))
         if name is not None:
@@ -179,14 +179,14 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def set_task_factory(self, factory: Any) -> None:
         """Of the process that asks: one process's ledgers are no other's business."""
-        _current.get(self.world).task_factory = factory
+        _current.get(self.harness).task_factory = factory
 
     def get_task_factory(self) -> Any:
         """Of the process that asks."""
-        return _current.get(self.world).task_factory or _numbered_task
+        return _current.get(self.harness).task_factory or _numbered_task
 
     def _make_ready(self, handle: asyncio.Handle, context: contextvars.Context) -> None:
-        process = context.get(_current, self.world)
+        process = context.get(_current, self.harness)
         if not process.is_alive:
             return
         if not process.ready and not process.is_paused:
@@ -230,7 +230,7 @@ class SimLoop(asyncio.BaseEventLoop):
         process.steps_left = (process.steps_left or 0) - 1
         if process.steps_left <= 0:
             process.steps_left = None
-            self.world.context.copy().run(process.on_doom)
+            self.harness.context.copy().run(process.on_doom)
 
     def _move_time(self) -> None:
         while self._timers and self._timers[0][2].cancelled():

@@ -305,7 +305,7 @@ class _Exchange:
         # In order, however long each takes: as TCP delivers.
         loop = self._network.loop
         self._latest = max(self._latest, loop.time() + self._network.latency())
-        loop.call_at(self._latest, self._arrive, context=loop.world.context)
+        loop.call_at(self._latest, self._arrive, context=loop.harness.context)
 
     # ---- the wire
 

@@ -51,10 +51,10 @@ from kube_fairlead_lab.sim.checkers.shutdowns import Shutdowns
 from kube_fairlead_lab.sim.checkers.states import States
 from kube_fairlead_lab.sim.checkers.vanished import Vanished
 from kube_fairlead_lab.sim.commits import Commits
+from kube_fairlead_lab.sim.environment import Environment, Life, Violation
 from kube_fairlead_lab.sim.loop import LoopStarved, SimLoop
 from kube_fairlead_lab.sim.plan import Deed, plan
 from kube_fairlead_lab.sim.scenario import Scenario
-from kube_fairlead_lab.sim.stage import Life, Stage, Violation
 from kube_fairlead_lab.sim.telling.chronicle import Chronicle
 from kube_fairlead_lab.sim.telling.history import Entry, tell
 from kube_fairlead_lab.sim.weather import Weather
@@ -121,107 +121,117 @@ def run(
     with _undisturbed(graveyard, is_cleared=is_cleared):
         loop = SimLoop(SeededRandomness(seed ^ 0x5EED))
         loop.set_exception_handler(lambda _loop, _context: None)  # tasks that died unheard are judged by what follows
-        stage = Stage(loop, seed)
-        graveyard += [loop, stage]
+        environment = Environment(loop, seed)
+        graveyard += [loop, environment]
         try:
-            loop.run_until_complete(loop.start(loop.world, _play(stage, scenario, deeds), name="play"))
+            loop.run_until_complete(loop.start(loop.harness, _play(environment, scenario, deeds), name="play"))
         except LoopStarved as error:
-            stage.violate(Violation("liveness", str(error)))
+            environment.violate(Violation("liveness", str(error)))
         finally:
-            stage.kill_all()
+            environment.kill_all()
             loop.close()
-        outcome = _outcome(stage, is_told=is_told)
-        del loop, stage
+        outcome = _outcome(environment, is_told=is_told)
+        del loop, environment
     return outcome
 
 
-async def _play(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> None:
-    playing = stage.loop.start(stage.loop.world, _story(stage, scenario, deeds), name="story")
-    violated = stage.loop.start(stage.loop.world, stage.violated.wait(), name="violated")
+async def _play(environment: Environment, scenario: Scenario, deeds: Sequence[Deed]) -> None:
+    playing = environment.loop.start(environment.loop.harness, _story(environment, scenario, deeds), name="story")
+    violated = environment.loop.start(environment.loop.harness, environment.violated.wait(), name="violated")
     await asyncio.wait([playing, violated], return_when=asyncio.FIRST_COMPLETED)
     if playing.done() and (error := playing.exception()) is not None:
         if not isinstance(error, Violation):
             raise error
-        stage.violate(error)
+        environment.violate(error)
     for task in (playing, violated):
         task.cancel()
 
 
-def _outcome(stage: Stage, *, is_told: bool) -> Outcome:
+def _outcome(environment: Environment, *, is_told: bool) -> Outcome:
     return Outcome(
-        seed=stage.seed,
-        digest=stage.trace.digest,
+        seed=environment.seed,
+        digest=environment.trace.digest,
         # Anew, without the frames it came through: they would keep the whole world alive.
-        violation=None if stage.violation is None else Violation(stage.violation.rule, stage.violation.what),
-        virtual_seconds=stage.loop.time(),
-        counts=stage.counts,
-        faults=stage.network.injected,
-        history=tell(stage.trace.facts) if is_told or stage.violation is not None else (),
+        violation=None
+        if environment.violation is None
+        else Violation(environment.violation.rule, environment.violation.what),
+        virtual_seconds=environment.loop.time(),
+        counts=environment.counts,
+        faults=environment.network.injected,
+        history=tell(environment.trace.facts) if is_told or environment.violation is not None else (),
     )
 
 
-async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> None:
-    commits = Commits(stage.loop.time)
-    chronicle = Chronicle(stage.trace, commits)
-    _watch_disk(stage, commits)
-    liveness = Liveness(stage, commits)
+async def _story(environment: Environment, scenario: Scenario, deeds: Sequence[Deed]) -> None:
+    commits = Commits(environment.loop.time)
+    chronicle = Chronicle(environment.trace, commits)
+    _watch_disk(environment, commits)
+    liveness = Liveness(environment, commits)
     OneClaim(commits)
     Arrival(commits)
-    States(stage, commits)
-    finalizers = Finalizers(stage, commits)
-    deeds_done = Deeds(stage, commits)
-    in_time = InTime(stage, commits)
-    Evictions(stage, commits)
-    Recorded(stage, commits)
-    leaders = Leaders(stage, commits)
-    Graces(stage, commits)
-    shutdowns = Shutdowns(stage, commits)
-    acknowledged = Acknowledged(stage, commits)
-    Failures(stage)
-    history = History(stage, commits)
-    clouds = {platform: SimCloud(stage, platform) for platform in _PLATFORMS}
-    offers = Offers(stage, commits)
-    vanished = Vanished(stage, commits, clouds)
+    States(environment, commits)
+    finalizers = Finalizers(environment, commits)
+    deeds_done = Deeds(environment, commits)
+    in_time = InTime(environment, commits)
+    Evictions(environment, commits)
+    Recorded(environment, commits)
+    leaders = Leaders(environment, commits)
+    Graces(environment, commits)
+    shutdowns = Shutdowns(environment, commits)
+    acknowledged = Acknowledged(environment, commits)
+    Failures(environment)
+    history = History(environment, commits)
+    clouds = {platform: SimCloud(environment, platform) for platform in _PLATFORMS}
+    offers = Offers(environment, commits)
+    vanished = Vanished(environment, commits, clouds)
     judges_of_requests = (
-        OwnClaims(stage, commits),
-        Ownership(stage, commits),
-        Budgets(stage, commits),
+        OwnClaims(environment, commits),
+        Ownership(environment, commits),
+        Budgets(environment, commits),
         vanished,
         offers,
     )
-    stage.start(add_server(stage, acknowledged.opened, observers=(chronicle, *judges_of_requests)))
+    environment.start(add_server(environment, acknowledged.opened, observers=(chronicle, *judges_of_requests)))
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
-    machines = {name: SimMachine(stage, name, number, shutdowns) for number, name in enumerate(nodes)}
+    machines = {name: SimMachine(environment, name, number, shutdowns) for number, name in enumerate(nodes)}
     for machine in machines.values():
         shutdowns.watch(machine)
-    user = Life("user", 1, stage.loop.world, stage.clock, SeededRandomness(int(stage.chance.random() * 2**53)))
-    client = stage.client(user)
-    users = Users(stage, commits, client, clouds, {**nodes, _ISLAND: ""}, machines, Maintenance(stage, commits))
-    workloads = Workloads(stage, commits, client, list(machines), user.randomness)
-    await _until(lambda: stage.network.server() is not None, stage.clock)
+    user = Life(
+        "user",
+        1,
+        environment.loop.harness,
+        environment.clock,
+        SeededRandomness(int(environment.chance.random() * 2**53)),
+    )
+    client = environment.client(user)
+    users = Users(
+        environment, commits, client, clouds, {**nodes, _ISLAND: ""}, machines, Maintenance(environment, commits)
+    )
+    workloads = Workloads(environment, commits, client, list(machines), user.randomness)
+    await _until(lambda: environment.network.server() is not None, environment.clock)
     await users.set_up()
     await workloads.set_up()
-    judges = _DriverJudges(finalizers, deeds_done, DeadDrivers(stage, commits), offers)
+    judges = _DriverJudges(finalizers, deeds_done, DeadDrivers(environment, commits), offers)
     release = Release()
-    drivers = _populate_nodes(stage, commits, scenario, machines, judges, release)
-    drivers += _populate_managers(stage, scenario, leaders, clouds, judges)
-    stage.start(add_part_time_agent(stage, _ISLAND))
-    stage.loop.start(stage.loop.world, leaders.audit(), name="audit of leaders")
+    drivers = _populate_nodes(environment, commits, scenario, machines, judges, release)
+    drivers += _populate_managers(environment, scenario, leaders, clouds, judges)
+    environment.start(add_part_time_agent(environment, _ISLAND))
+    environment.loop.start(environment.loop.harness, leaders.audit(), name="audit of leaders")
     for what, checker in (("claims", in_time), ("drivers", judges.dead_drivers), ("transitions", offers)):
-        stage.loop.start(stage.loop.world, checker.audit(), name=f"audit of {what}")
-    stage.loop.start(stage.loop.world, workloads.run(), name="workloads")
-    weather = Weather(stage, users, leaders, clouds, drivers, machines, release)
+        environment.loop.start(environment.loop.harness, checker.audit(), name=f"audit of {what}")
+    environment.loop.start(environment.loop.harness, workloads.run(), name="workloads")
+    weather = Weather(environment, users, leaders, clouds, drivers, machines, release)
     await weather.rage(deeds, scenario.network, seconds=scenario.chaos_minutes * 60)
     weather.calm()
-    calm_since = stage.clock.monotonic()
+    calm_since = environment.clock.monotonic()
     end = calm_since + scenario.calm_minutes * 60
-    while not (liveness.is_over and shutdowns.is_over and offers.is_over) and stage.clock.monotonic() < end:
-        calm_seconds = stage.clock.monotonic() - calm_since
+    while not (liveness.is_over and shutdowns.is_over and offers.is_over) and environment.clock.monotonic() < end:
+        calm_seconds = environment.clock.monotonic() - calm_since
         if calm_seconds >= _ALONE_SECONDS:
             in_time.check_orphans()
             if not vanished.are_due(calm_seconds):
                 await users.mend_nodes()
-        await stage.clock.sleep(10.0)
+        await environment.clock.sleep(10.0)
     liveness.at_end()
     shutdowns.at_end()
     offers.at_end()
@@ -229,7 +239,7 @@ async def _story(stage: Stage, scenario: Scenario, deeds: Sequence[Deed]) -> Non
 
 
 def _populate_nodes(
-    stage: Stage,
+    environment: Environment,
     commits: Commits,
     scenario: Scenario,
     machines: dict[str, SimMachine],
@@ -240,60 +250,60 @@ def _populate_nodes(
     for node, machine in machines.items():
         hosts: dict[str, DriverHost] = {}
         for name, make in (("driver", worker(node, release)), ("drain", drainer(node))):
-            host = hosts[name] = _add_driver(stage, f"agent-{node}", f"{name}-{node}", make, judges)
+            host = hosts[name] = _add_driver(environment, f"agent-{node}", f"{name}-{node}", make, judges)
             drivers.append(host)
             judges.dead_drivers.watch(node, host)
             judges.offers.watch(host)
-        stage.start(add_kubelet(stage, commits, machine))
+        environment.start(add_kubelet(environment, commits, machine))
         wait = scenario.driver_wait_seconds
-        stage.start(add_agent(stage, node, hosts, driver_wait_seconds=wait, machine=machine))
+        environment.start(add_agent(environment, node, hosts, driver_wait_seconds=wait, machine=machine))
         if len(drivers) == 2:
             # Somebody started a second agent for the first node by mistake, on a machine of its own.
-            stage.start(add_agent(stage, node, hosts, driver_wait_seconds=wait, name=f"agent-{node}-twin"))
+            environment.start(add_agent(environment, node, hosts, driver_wait_seconds=wait, name=f"agent-{node}-twin"))
     return drivers
 
 
 def _add_driver(
-    stage: Stage,
+    environment: Environment,
     caller: str,
     name: str,
     make: Callable[[DriverHost, Life], Driver],
     judges: _DriverJudges,
 ) -> DriverHost:
-    host = DriverHost(stage, stage.line(f"{caller} ~ {name}"), make, judges.finalizers.called, judges.deeds)
-    stage.on_death.append(host.died)
-    stage.start(stage.add(name, host.main))
+    host = DriverHost(environment, environment.line(f"{caller} ~ {name}"), make, judges.finalizers.called, judges.deeds)
+    environment.on_death.append(host.died)
+    environment.start(environment.add(name, host.main))
     return host
 
 
 def _populate_managers(
-    stage: Stage, scenario: Scenario, leaders: Leaders, clouds: dict[str, SimCloud], judges: _DriverJudges
+    environment: Environment, scenario: Scenario, leaders: Leaders, clouds: dict[str, SimCloud], judges: _DriverJudges
 ) -> list[DriverHost]:
     drivers = []
     for number in range(scenario.managers):
         name = f"manager-{number}"
-        drivers.append(_add_driver(stage, name, f"driver-{name}", Central, judges))
-        stage.start(add_manager(stage, number, leaders, drivers[-1]))
+        drivers.append(_add_driver(environment, name, f"driver-{name}", Central, judges))
+        environment.start(add_manager(environment, number, leaders, drivers[-1]))
     for number in range(2):
         for cloud in clouds.values():
-            stage.start(add_cloud_manager(stage, cloud, number, leaders))
-        stage.start(add_operator(stage, number, leaders))
+            environment.start(add_cloud_manager(environment, cloud, number, leaders))
+        environment.start(add_operator(environment, number, leaders))
     return drivers
 
 
-def _watch_disk(stage: Stage, commits: Commits) -> None:
-    disk = stage.disk
+def _watch_disk(environment: Environment, commits: Commits) -> None:
+    disk = environment.disk
     disk.copy_from(fresh_disk())
     for row in disk.load()[1]:
         commits.take(row)
 
     def committed(row: Row) -> None:
-        stage.trace.seal(row.value or row.key.encode())
+        environment.trace.seal(row.value or row.key.encode())
         # The server must not see what the judges think of it.
         try:
             commits.take(row)
         except Violation as violation:
-            stage.violate(violation)
+            environment.violate(violation)
 
     disk.on_commit = committed
 

@@ -11,11 +11,11 @@ from kube_fairlead_lab.sim.cast.machines import SimMachine
 from kube_fairlead_lab.sim.cast.server import SERVER
 from kube_fairlead_lab.sim.cast.users import Users
 from kube_fairlead_lab.sim.checkers.leaders import Leaders
+from kube_fairlead_lab.sim.environment import Actor, Environment
 from kube_fairlead_lab.sim.lines import Line
 from kube_fairlead_lab.sim.network import Way
 from kube_fairlead_lab.sim.plan import FAULTS, Deed
 from kube_fairlead_lab.sim.scenario import NetworkFaults
-from kube_fairlead_lab.sim.stage import Actor, Stage
 from kube_fairlead_lab.sim.trace import LUCK, Trace
 
 __all__ = ["Weather"]
@@ -38,7 +38,7 @@ class Weather:
 
     def __init__(
         self,
-        stage: Stage,
+        environment: Environment,
         users: Users,
         leaders: Leaders,
         clouds: dict[str, SimCloud],
@@ -48,14 +48,14 @@ class Weather:
     ) -> None:
         self._release = release
         self._gone: set[str] = set()  # drivers that are away for a while, by their actors' names
-        self._stage = stage
+        self._environment = environment
         self._users = users
         self._leaders = leaders
         self._clouds = clouds
         self._drivers = drivers
         self._machines = machines
         self._acts: dict[str, Act] = {
-            "server_crash": lambda chance: stage.crash(stage.actors[SERVER], _steps(chance)),
+            "server_crash": lambda chance: environment.crash(environment.actors[SERVER], _steps(chance)),
             "disk_full": self._disk_full,
             "disk_slow": self._disk_slow,
             "agent_crash": lambda chance: self._kill("agent-", chance),
@@ -93,32 +93,34 @@ class Weather:
 
     async def rage(self, deeds: Sequence[Deed], network: NetworkFaults | None, *, seconds: float) -> None:
         """Let it all happen. It lasts as long as it was to last, however few the deeds are."""
-        stage = self._stage
-        stage.network.faults = network
-        began = stage.clock.monotonic()
+        environment = self._environment
+        environment.network.faults = network
+        began = environment.clock.monotonic()
         for deed in deeds:
-            await stage.clock.sleep(max(0.0, began + deed.at - stage.clock.monotonic()))
+            await environment.clock.sleep(max(0.0, began + deed.at - environment.clock.monotonic()))
             if deed.kind in FAULTS:
-                stage.network.injected[deed.kind] += 1
-            with stage.trace.stroke(deed):
-                stage.trace.add(LUCK, deed.kind)
+                environment.network.injected[deed.kind] += 1
+            with environment.trace.stroke(deed):
+                environment.trace.add(LUCK, deed.kind)
                 doing = self._acts[deed.kind](SeededRandomness(deed.seed))
             if doing is not None:
-                stage.loop.start(stage.loop.world, _finish(doing, stage.trace, deed), name=deed.kind)
-        await stage.clock.sleep(max(0.0, began + seconds - stage.clock.monotonic()))
+                environment.loop.start(
+                    environment.loop.harness, _finish(doing, environment.trace, deed), name=deed.kind
+                )
+        await environment.clock.sleep(max(0.0, began + seconds - environment.clock.monotonic()))
 
     def calm(self) -> None:
         """Everything is well from now on: processes run, disks have room, clouds answer."""
-        stage = self._stage
-        stage.trace.add("weather", "calms down")
-        stage.network.faults = None
-        stage.disk.is_full = False
-        stage.disk.slowness = 1.0
+        environment = self._environment
+        environment.trace.add("weather", "calms down")
+        environment.network.faults = None
+        environment.disk.is_full = False
+        environment.disk.slowness = 1.0
         for cloud in self._clouds.values():
             cloud.troubles.clear()
             cloud.forgotten.clear()
             cloud.said_off.clear()
-        for line in stage.lines.values():
+        for line in environment.lines.values():
             line.heal()
         for driver in self._drivers:
             driver.is_troubled = False
@@ -128,13 +130,13 @@ class Weather:
             self._bring_back(self._machines[name.partition("-")[2]], name)
         if self._release.number % 3 == 2:
             self._release.number += 1  # no transition of a user has the name of what this release offers
-        for actor in stage.actors.values():
-            stage.network.heal(actor.name)
+        for actor in environment.actors.values():
+            environment.network.heal(actor.name)
             if actor.process is not None and actor.process.is_paused:
-                stage.loop.resume(actor.process)
+                environment.loop.resume(actor.process)
             if actor.name.startswith(("driver-", "drain-")):
                 # Whatever hangs in one is let go of by a restart.
-                stage.kill(actor, "restarted")
+                environment.kill(actor, "restarted")
 
     async def _driver_gone(self, chance: Randomness) -> None:
         """A driver dies and stays away for long, best while its work has no deadline; its socket is left behind."""
@@ -143,57 +145,59 @@ class Weather:
         if busy := self._users.busy_without_a_deadline():
             machine = self._machines[chance.choice(busy)]
             name = f"driver-{machine.node_name}"
-        self._stage.halt(self._stage.actors[name])
+        self._environment.halt(self._environment.actors[name])
         self._gone.add(name)
-        await self._stage.clock.sleep(chance.uniform(40.0, 150.0))
+        await self._environment.clock.sleep(chance.uniform(40.0, 150.0))
         self._bring_back(machine, name)
 
     def _bring_back(self, machine: SimMachine, name: str) -> None:
         self._gone.discard(name)
         if machine.is_on:
-            self._stage.revive(self._stage.actors[name])
+            self._environment.revive(self._environment.actors[name])
 
     async def _driver_release(self, chance: Randomness) -> None:
         """A new version comes out, which offers something else; the drivers are restarted one after the other."""
         self._release.number += 1
-        self._stage.trace.add("user", f"rolls out release {self._release.number} of the drivers")
+        self._environment.trace.add("user", f"rolls out release {self._release.number} of the drivers")
         for node in sorted(self._machines):
-            await self._stage.clock.sleep(chance.uniform(0.0, 8.0))
-            self._stage.kill(self._stage.actors[f"driver-{node}"], "restarted")
+            await self._environment.clock.sleep(chance.uniform(0.0, 8.0))
+            self._environment.kill(self._environment.actors[f"driver-{node}"], "restarted")
 
     def _actor(self, prefix: str, chance: Randomness) -> Actor:
         leading = [name for name in self._leaders.leading() if name.startswith(prefix)]
         if prefix and leading and chance.random() < _AT_LEADERS:
-            return self._stage.actors[chance.choice(leading)]
-        return self._stage.actors[chance.choice([name for name in self._stage.actors if name.startswith(prefix)])]
+            return self._environment.actors[chance.choice(leading)]
+        return self._environment.actors[
+            chance.choice([name for name in self._environment.actors if name.startswith(prefix)])
+        ]
 
     def _kill(self, prefix: str, chance: Randomness) -> None:
-        self._stage.crash(self._actor(prefix, chance), _steps(chance))
+        self._environment.crash(self._actor(prefix, chance), _steps(chance))
 
     def _yield(self, chance: Randomness) -> None:
         name = self._actor(chance.choice(["manager-", "ccm-"]), chance).name
-        process = self._stage.actors[name].process
+        process = self._environment.actors[name].process
         if process is not None and process.is_alive:
-            self._stage.trace.add(name, "is asked to yield")
+            self._environment.trace.add(name, "is asked to yield")
             # In its own context, as a signal handler runs in its own process.
-            self._stage.loop.call_soon(self._leaders.managers[name].step_down, context=process.context.copy())
+            self._environment.loop.call_soon(self._leaders.managers[name].step_down, context=process.context.copy())
 
     def _pause(self, chance: Randomness) -> None:
-        self._stage.pause(self._actor(chance.choice(_KINDS), chance), chance.choice(_PAUSES))
+        self._environment.pause(self._actor(chance.choice(_KINDS), chance), chance.choice(_PAUSES))
 
     async def _partition(self, chance: Randomness) -> None:
-        stage = self._stage
+        environment = self._environment
         actor = self._actor(chance.choice(_ON_THE_NETWORK), chance)
         seconds = chance.choice(_CUTS)
         way = chance.choice(_WAYS)
-        stage.trace.add(actor.name, f"{_CUT_OFF[way]} for {seconds} s")
-        stage.network.cut(actor.name, way)
-        await stage.clock.sleep(seconds)
-        stage.network.heal(actor.name)
-        actor.disturbed_at = stage.loop.time()
+        environment.trace.add(actor.name, f"{_CUT_OFF[way]} for {seconds} s")
+        environment.network.cut(actor.name, way)
+        await environment.clock.sleep(seconds)
+        environment.network.heal(actor.name)
+        actor.disturbed_at = environment.loop.time()
 
     def _drivers_line(self, chance: Randomness) -> Line:
-        lines = self._stage.lines
+        lines = self._environment.lines
         return lines[chance.choice([name for name in lines if name.startswith(("agent-", "manager-"))])]
 
     async def _cloud_partition(self, chance: Randomness) -> None:
@@ -202,44 +206,44 @@ class Weather:
         line = cloud.lines[self._actor(f"ccm-{cloud.name}-", chance).name]
         if cloud.machines:
             await self._users.doubt_a_node(chance.choice(sorted(cloud.machines)))
-        await self._stage.clock.sleep(chance.uniform(0.0, 6.0))
+        await self._environment.clock.sleep(chance.uniform(0.0, 6.0))
         await self._cut_line(line, chance)
 
     async def _cut_line(self, line: Line, chance: Randomness) -> None:
-        stage = self._stage
+        environment = self._environment
         if line.is_cut:
             return
         seconds = chance.choice(_CUTS)
-        stage.trace.add(line.name, f"is cut for {seconds} s")
+        environment.trace.add(line.name, f"is cut for {seconds} s")
         line.cut()
-        await stage.clock.sleep(seconds)
+        await environment.clock.sleep(seconds)
         line.heal()
 
     async def _clock_jump(self, chance: Randomness) -> None:
         actor = self._actor("", chance)
         seconds = chance.choice(_JUMPS)
-        self._stage.trace.add(actor.name, f"clock jumps by {seconds} s")
+        self._environment.trace.add(actor.name, f"clock jumps by {seconds} s")
         actor.clock.jump(seconds)
-        await self._stage.clock.sleep(60.0)
+        await self._environment.clock.sleep(60.0)
         actor.clock.jump(-seconds)  # somebody has noticed
-        actor.disturbed_at = self._stage.loop.time()
+        actor.disturbed_at = self._environment.loop.time()
 
     async def _machine_shutdown(self, chance: Randomness) -> None:
         machine = self._machine(chance)
         machine.go_down()
         draw = chance.random()
-        await self._stage.clock.sleep(chance.uniform(0.0, 12.0))
+        await self._environment.clock.sleep(chance.uniform(0.0, 12.0))
         if draw < 0.25:
             machine.call_off()
         elif draw < 0.7 and machine.preparing:
-            self._stage.kill(self._stage.actors[f"agent-{machine.node_name}"])
+            self._environment.kill(self._environment.actors[f"agent-{machine.node_name}"])
 
     async def _machine_disk_full(self, chance: Randomness) -> None:
         machine = self._machine(chance)
         seconds = chance.uniform(1.0, 30.0)
-        self._stage.trace.add(machine.node_name, f"the machine's disk is full for {seconds:.1f} s")
+        self._environment.trace.add(machine.node_name, f"the machine's disk is full for {seconds:.1f} s")
         machine.is_disk_full = True
-        await self._stage.clock.sleep(seconds)
+        await self._environment.clock.sleep(seconds)
         machine.is_disk_full = False
 
     def _machine(self, chance: Randomness) -> SimMachine:
@@ -247,28 +251,28 @@ class Weather:
 
     async def _disk_full(self, chance: Randomness) -> None:
         seconds = chance.uniform(0.1, 5.0)
-        self._stage.trace.add("disk", f"is full for {seconds:.1f} s")
-        self._stage.disk.is_full = True
-        await self._stage.clock.sleep(seconds)
-        self._stage.disk.is_full = False
-        self._stage.disk.well_since = self._stage.loop.time()
+        self._environment.trace.add("disk", f"is full for {seconds:.1f} s")
+        self._environment.disk.is_full = True
+        await self._environment.clock.sleep(seconds)
+        self._environment.disk.is_full = False
+        self._environment.disk.well_since = self._environment.loop.time()
 
     async def _disk_slow(self, chance: Randomness) -> None:
         seconds = chance.uniform(1.0, 20.0)
-        self._stage.trace.add("disk", f"is slow for {seconds:.1f} s")
-        self._stage.disk.slowness = 300.0
-        await self._stage.clock.sleep(seconds)
-        self._stage.disk.slowness = 1.0
-        self._stage.disk.well_since = self._stage.loop.time()
+        self._environment.trace.add("disk", f"is slow for {seconds:.1f} s")
+        self._environment.disk.slowness = 300.0
+        await self._environment.clock.sleep(seconds)
+        self._environment.disk.slowness = 1.0
+        self._environment.disk.well_since = self._environment.loop.time()
 
     async def _cloud_trouble(
         self, trouble: Trouble, at_least_seconds: float, chance: Randomness, cloud: SimCloud | None = None
     ) -> None:
         cloud = cloud or self._cloud(chance)
         seconds = chance.uniform(at_least_seconds, 60.0)
-        self._stage.trace.add(f"cloud-{cloud.name}", f"{trouble.value} for {seconds:.1f} s")
+        self._environment.trace.add(f"cloud-{cloud.name}", f"{trouble.value} for {seconds:.1f} s")
         cloud.troubles.add(trouble)
-        await self._stage.clock.sleep(seconds)
+        await self._environment.clock.sleep(seconds)
         cloud.troubles.discard(trouble)
 
     async def _cloud_wrong(self, chance: Randomness) -> None:
@@ -278,10 +282,10 @@ class Weather:
             return
         name = chance.choice(sorted(cloud.machines))
         wrong = chance.choice([cloud.forgotten, cloud.said_off])
-        self._stage.trace.add(f"cloud-{cloud.name}", f"is wrong about {name}")
+        self._environment.trace.add(f"cloud-{cloud.name}", f"is wrong about {name}")
         wrong.add(name)
         await self._users.doubt_a_node(name)
-        await self._stage.clock.sleep(chance.uniform(5.0, 60.0))
+        await self._environment.clock.sleep(chance.uniform(5.0, 60.0))
         wrong.discard(name)
 
     async def _cloud_confused(self, chance: Randomness) -> None:

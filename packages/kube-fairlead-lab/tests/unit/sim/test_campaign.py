@@ -3,8 +3,8 @@ from __future__ import annotations
 import pickle
 
 from kube_fairlead_lab.sim import campaign
+from kube_fairlead_lab.sim.environment import Violation
 from kube_fairlead_lab.sim.scenario import Scenario
-from kube_fairlead_lab.sim.stage import Violation
 
 TINY = Scenario(nodes=1, managers=1, chaos_minutes=0.5, events_per_minute=10.0)
 

@@ -18,8 +18,8 @@ def test_a_crash_leaves_all_of_a_batch_or_nothing() -> None:
         loop, disk = SimLoop(SeededRandomness(1)), Disk(SeededRandomness(1))
         process = Process("server")
         loop.start(process, disk.open().append(BATCH), name="append")
-        loop.call_at(kill_after / 20_000, loop.kill, process, context=loop.world.context)
-        loop.run_until_complete(loop.start(loop.world, asyncio.sleep(1.0), name="play"))
+        loop.call_at(kill_after / 20_000, loop.kill, process, context=loop.harness.context)
+        loop.run_until_complete(loop.start(loop.harness, asyncio.sleep(1.0), name="play"))
         left.add(len(list(disk.load()[1])))
         loop.close()
     assert left == {0, 2}
@@ -29,7 +29,7 @@ def test_a_full_disk_takes_nothing() -> None:
     loop, disk = SimLoop(SeededRandomness(1)), Disk(SeededRandomness(1))
     disk.is_full = True
     with pytest.raises(DiskFull):
-        loop.run_until_complete(loop.start(loop.world, disk.open().append(BATCH), name="append"))
+        loop.run_until_complete(loop.start(loop.harness, disk.open().append(BATCH), name="append"))
     loop.close()
     assert list(disk.load()[1]) == []
 
@@ -37,7 +37,7 @@ def test_a_full_disk_takes_nothing() -> None:
 def test_compaction_drops_what_it_is_told() -> None:
     loop, disk = SimLoop(SeededRandomness(1)), Disk(SeededRandomness(1))
     disk.store(BATCH)
-    loop.run_until_complete(loop.start(loop.world, disk.open().compact(2, [1]), name="compact"))
+    loop.run_until_complete(loop.start(loop.harness, disk.open().compact(2, [1]), name="compact"))
     loop.close()
     compacted, rows = disk.load()
     assert (compacted, [row.revision for row in rows], disk.newest) == (2, [2], 2)

@@ -17,7 +17,7 @@ def loop() -> SimLoop:
 
 def play(loop: SimLoop, seconds: float) -> None:
     try:
-        loop.run_until_complete(loop.start(loop.world, asyncio.sleep(seconds), name="play"))
+        loop.run_until_complete(loop.start(loop.harness, asyncio.sleep(seconds), name="play"))
     finally:
         loop.close()
 
@@ -48,7 +48,7 @@ def test_a_killed_process_runs_no_further_line(loop: SimLoop) -> None:
                 lines.append("finally")
 
     task = loop.start(process, work(), name="work")
-    loop.call_at(0.5, loop.kill, process, context=loop.world.context)
+    loop.call_at(0.5, loop.kill, process, context=loop.harness.context)
     play(loop, 10.0)
     assert (lines, task.done()) == ([], False)
 
@@ -61,8 +61,8 @@ def test_a_paused_process_runs_when_it_wakes(loop: SimLoop) -> None:
         woke.append(loop.time())
 
     loop.start(process, work(), name="work")
-    loop.call_at(0.5, loop.pause, process, context=loop.world.context)
-    loop.call_at(7.0, loop.resume, process, context=loop.world.context)
+    loop.call_at(0.5, loop.pause, process, context=loop.harness.context)
+    loop.call_at(7.0, loop.resume, process, context=loop.harness.context)
     play(loop, 10.0)
     assert woke == [7.0]
 
@@ -119,7 +119,7 @@ def test_processes_have_task_factories_of_their_own(loop: SimLoop) -> None:
 
 def test_waiting_for_nothing_is_told(loop: SimLoop) -> None:
     with pytest.raises(LoopStarved, match="no timer"):
-        loop.run_until_complete(loop.start(loop.world, asyncio.Event().wait(), name="for ever"))
+        loop.run_until_complete(loop.start(loop.harness, asyncio.Event().wait(), name="for ever"))
     loop.close()
 
 
@@ -138,5 +138,5 @@ def test_clocks_differ_and_jump(loop: SimLoop) -> None:
                 await asyncio.sleep(60.0)
         assert loop.time() == 7.0
 
-    loop.run_until_complete(loop.start(loop.world, main(), name="main"))
+    loop.run_until_complete(loop.start(loop.harness, main(), name="main"))
     loop.close()

@@ -24,7 +24,7 @@ from kube_fairlead.lifecycle.facts import Settings
 from kube_fairlead_lab.sim.cast.drivers import DriverHost
 from kube_fairlead_lab.sim.cast.machines import SHUTDOWN, SimEar, SimMachine, SimMemory, SimPodCache, SimRuntime
 from kube_fairlead_lab.sim.cast.sockets import SimChannels, SimFolder
-from kube_fairlead_lab.sim.stage import Actor, Life, Stage
+from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 
 __all__ = ["DRIVER_LOST", "add_agent", "add_part_time_agent"]
 
@@ -44,7 +44,7 @@ class _NoSockets:
 
 
 def add_agent(
-    stage: Stage,
+    environment: Environment,
     node_name: str,
     drivers: Mapping[str, DriverHost],
     *,
@@ -60,9 +60,9 @@ def add_agent(
     settings = Settings(driver_wait=dt.timedelta(seconds=driver_wait_seconds), driver_lost=DRIVER_LOST)
 
     async def main(life: Life) -> None:
-        client = stage.client(life)
+        client = environment.client(life)
         options = AgentOptions(
-            node_name=node_name, identity=name, settings=settings, on_overrun=stage.exit_on_overrun(name)
+            node_name=node_name, identity=name, settings=settings, on_overrun=environment.exit_on_overrun(name)
         )
         agent = Agent(client, options, _NoSockets(), DiscardedMetrics())
         transitions = Informer(client.of(LifecycleTransition, keep=False))
@@ -84,22 +84,22 @@ def add_agent(
                 scope.start(_keep(client, machine, life, agent), name="shutdown")
             await agent.run()
 
-    return stage.add(name, main)
+    return environment.add(name, main)
 
 
-def add_part_time_agent(stage: Stage, node_name: str) -> Actor:
+def add_part_time_agent(environment: Environment, node_name: str) -> Actor:
     """An agent that is there for some seconds now and then, and has no drivers: it is only in others' way."""
     name = f"agent-{node_name}"
 
     async def main(life: Life) -> None:
         await life.clock.sleep(life.randomness.uniform(10.0, 60.0))
-        options = AgentOptions(node_name=node_name, identity=name, on_overrun=stage.exit_on_overrun(name))
-        agent = Agent(stage.client(life), options, _NoSockets(), DiscardedMetrics())
+        options = AgentOptions(node_name=node_name, identity=name, on_overrun=environment.exit_on_overrun(name))
+        agent = Agent(environment.client(life), options, _NoSockets(), DiscardedMetrics())
         with contextlib.suppress(TimeoutError):
             async with life.clock.timeout(life.randomness.uniform(5.0, 40.0)):
                 await agent.run()
 
-    return stage.add(name, main)
+    return environment.add(name, main)
 
 
 async def _keep(client: Client, machine: SimMachine, life: Life, agent: Agent) -> None:

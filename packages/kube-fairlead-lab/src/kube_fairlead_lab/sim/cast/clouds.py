@@ -12,9 +12,9 @@ from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.cloud.errors import CloudError, CloudUnavailable
 from kube_fairlead.cloud.provider import Instance, InstanceQuery, Route
 from kube_fairlead.cloud.providers.fake import FakeCloud
+from kube_fairlead_lab.sim.environment import Environment, Violation
 from kube_fairlead_lab.sim.lines import Line
 from kube_fairlead_lab.sim.loop import current_process
-from kube_fairlead_lab.sim.stage import Stage, Violation
 
 __all__ = ["ADMINISTRATORS", "POD_RANGE", "SimCloud", "Trouble"]
 
@@ -48,9 +48,9 @@ class Trouble(enum.Enum):
 class SimCloud(FakeCloud):
     """A cloud of one platform. It also notices who asks about machines that are not its own."""
 
-    def __init__(self, stage: Stage, platform: str) -> None:
+    def __init__(self, environment: Environment, platform: str) -> None:
         super().__init__(platform, name=platform)
-        self._stage = stage
+        self._environment = environment
         self._platform = platform
         self.lines: dict[str, Line] = {}  # by the name of the manager at the other end
         self.troubles: set[Trouble] = set()
@@ -60,14 +60,14 @@ class SimCloud(FakeCloud):
     def add(self, node_name: str, provider_id: str = "", **facts: object) -> Instance:
         """Start a machine."""
         if node_name not in self.machines:
-            self.back_at[node_name] = self._stage.loop.time()
+            self.back_at[node_name] = self._environment.loop.time()
         return super().add(node_name, provider_id, **facts)
 
     async def describe(self, queries: Sequence[InstanceQuery]) -> Mapping[InstanceQuery, Instance]:
         """Machines by id, unless it has a bad day."""
         self._judge(query.provider_id for query in queries)
         await self._reached()
-        if Trouble.CONFUSED in self.troubles and self._stage.chance.random() < _CONFUSED:
+        if Trouble.CONFUSED in self.troubles and self._environment.chance.random() < _CONFUSED:
             return self._nonsense(but={})  # type: ignore[no-any-return]  # that is the point
         found = {} if Trouble.EMPTY in self.troubles else await super().describe(queries)
         if self.said_off:
@@ -88,7 +88,7 @@ class SimCloud(FakeCloud):
         await self._reached()
         if not self._has_had(node):
             said = f"cloud {self.name} was asked to route {route.destination_cidr} to {node.name}, which is not its own"
-            self._stage.violate(Violation("8", said))
+            self._environment.violate(Violation("8", said))
         await super().create_route(cluster_name, name_hint, route, node)
 
     async def delete_route(self, cluster_name: str, route: Route) -> None:
@@ -96,7 +96,7 @@ class SimCloud(FakeCloud):
         await self._reached()
         if route.name == ADMINISTRATORS:
             said = f"cloud {self.name} was asked to remove the administrator's route for {route.destination_cidr}"
-            self._stage.violate(Violation("8", said))
+            self._environment.violate(Violation("8", said))
         await super().delete_route(cluster_name, route)
 
     def _has_had(self, node: Node) -> bool:
@@ -114,15 +114,15 @@ class SimCloud(FakeCloud):
         return found
 
     def _nonsense(self, *, but: object = ...) -> Any:
-        self._stage.counts["nonsense from clouds"] += 1
-        answer = self._stage.chance.choice([one for one in _NONSENSE if one != but])
+        self._environment.counts["nonsense from clouds"] += 1
+        answer = self._environment.chance.choice([one for one in _NONSENSE if one != but])
         if isinstance(answer, Exception):
             raise answer
         return answer
 
     async def _reached(self) -> None:
         """The question arrives."""
-        await self._stage.clock.sleep(self._stage.chance.uniform(0.01, 0.5))
+        await self._environment.clock.sleep(self._environment.chance.uniform(0.01, 0.5))
         try:
             await self._line().get_through()
         except TimeoutError as error:
@@ -134,10 +134,10 @@ class SimCloud(FakeCloud):
     async def _heard(self) -> None:
         """The answer arrives, which may be old by then; or never does."""
         takes = _LATE_SECONDS if Trouble.LATE in self.troubles else _SOON_SECONDS
-        await self._stage.clock.sleep(self._stage.chance.uniform(*takes))
+        await self._environment.clock.sleep(self._environment.chance.uniform(*takes))
         line = self._line()
-        if line.is_cut and self._stage.chance.random() < _LOST:
-            self._stage.counts["cloud answers lost"] += 1
+        if line.is_cut and self._environment.chance.random() < _LOST:
+            self._environment.counts["cloud answers lost"] += 1
             await asyncio.Event().wait()
         try:
             await line.get_through()
@@ -150,4 +150,4 @@ class SimCloud(FakeCloud):
     def _judge(self, provider_ids: Iterable[str]) -> None:
         for provider_id in provider_ids:
             if provider_id and not provider_id.startswith(f"{self._platform}://"):
-                self._stage.violate(Violation("8", f"cloud {self.name} was asked about {provider_id}"))
+                self._environment.violate(Violation("8", f"cloud {self.name} was asked about {provider_id}"))

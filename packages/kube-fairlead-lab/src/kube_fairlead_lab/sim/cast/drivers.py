@@ -14,9 +14,9 @@ from kube_fairlead.driverapi.messages import OfferedTransition, PluginInfo, Prog
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.drain.driver import DrainDriver
 from kube_fairlead.drivers.sdk.service import Service
+from kube_fairlead_lab.sim.environment import Environment, Life
 from kube_fairlead_lab.sim.lines import Line
 from kube_fairlead_lab.sim.loop import Process, current_process
-from kube_fairlead_lab.sim.stage import Life, Stage
 
 __all__ = [
     "CENTRAL",
@@ -115,7 +115,7 @@ class Worker(sdk.Driver):
         chance = self._life.randomness.random()
         troubled = self._host.is_troubled
         if troubled and chance < 0.05 and work.deadline is not None:
-            self._host.stage.counts["driver hangs"] += 1
+            self._host.environment.counts["driver hangs"] += 1
             await asyncio.Event().wait()
         for done in range(1, 4):
             await self._life.clock.sleep(self._life.randomness.uniform(0.0, 12.0))
@@ -147,7 +147,7 @@ def drainer(node_name: str) -> Callable[[DriverHost, Life], sdk.Driver]:
     """The real drain driver of a node. What it offers has an SLA here, or a drain might last as long as the world."""
 
     def make(host: DriverHost, life: Life) -> sdk.Driver:
-        made = DrainDriver(host.stage.client(life), node_name=node_name)
+        made = DrainDriver(host.environment.client(life), node_name=node_name)
         slas = zip(DrainDriver.transitions, ("2m", "1m"), strict=True)
         made.transitions = tuple(dataclasses.replace(offered, sla=sla) for offered, sla in slas)
         return made
@@ -169,13 +169,13 @@ class DriverHost:
 
     def __init__(
         self,
-        stage: Stage,
+        environment: Environment,
         line: Line,
         make: Callable[[DriverHost, Life], sdk.Driver],
         on_call: Callable[[Work], None],
         deeds: DriverJudge,
     ) -> None:
-        self.stage = stage
+        self.environment = environment
         self.line = line
         line.on_heal.append(self._line_healed)
         self._on_call = on_call
@@ -201,7 +201,7 @@ class DriverHost:
         self.name, self.offered = driver.name, driver.transitions
         self._service = Service(driver, life.clock)
         self._process = life.process
-        self.lives, self.began_at, self.died_at = life.number, self.stage.loop.time(), None
+        self.lives, self.began_at, self.died_at = life.number, self.environment.loop.time(), None
         for listener in self.on_socket.values():
             listener()
         await asyncio.Event().wait()
@@ -214,14 +214,14 @@ class DriverHost:
         if process is not self._process:
             return
         self._service = None
-        self.died_at = self.stage.loop.time()
+        self.died_at = self.environment.loop.time()
         for number in sorted(self._at_work):
             self._deeds.over(number)
         self._at_work.clear()
         self.line.say(self._break_all)
 
     def _line_healed(self) -> None:
-        if self.stage.chance.random() < _CONNECTIONS_LOST:
+        if self.environment.chance.random() < _CONNECTIONS_LOST:
             self._break_all()
 
     def _break_all(self) -> None:
@@ -268,7 +268,7 @@ class DriverHost:
     ) -> Reached:
         """Bring the node to the end state."""
         del timeout_seconds
-        loop, caller = self.stage.loop, current_process()
+        loop, caller = self.environment.loop, current_process()
         last: Progress | None = None
 
         def hear(progress: Progress) -> None:
@@ -306,8 +306,8 @@ class DriverHost:
             finally:
                 self._at_work.discard(number)
                 self._deeds.over(number, reached)
-            if self.is_troubled and self.stage.chance.random() < _LIES:
-                self.stage.counts["driver lies"] += 1
+            if self.is_troubled and self.environment.chance.random() < _LIES:
+                self.environment.counts["driver lies"] += 1
                 self._tell(f"lies about how it was: {step}")
                 return Reached(state="Nonsense", node_name=reached.node_name)
             return reached
@@ -316,17 +316,17 @@ class DriverHost:
 
     def _tell(self, what: str) -> None:
         if current_process().is_alive:
-            self.stage.trace.add(current_process().name, what)
+            self.environment.trace.add(current_process().name, what)
 
     async def _call(self, begin: Callable[[Service], Coroutine[Any, Any, _T]]) -> _T:
-        await asyncio.sleep(self.stage.chance.uniform(0.0, 0.001))
+        await asyncio.sleep(self.environment.chance.uniform(0.0, 0.001))
         try:
             await self.line.get_through()
         except TimeoutError as error:
             raise DriverGone("connection timed out") from error
         if self._service is None or self._process is None:
             raise DriverGone("connection refused")
-        loop = self.stage.loop
+        loop = self.environment.loop
         answer: asyncio.Future[_T] = loop.create_future()
         task = loop.start(self._process, self._answered(begin(self._service), answer), name="call")
         call = _Call(current_process(), answer, task)

@@ -14,7 +14,7 @@ from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead_lab.hollow.kubelet import Remove, Report, Wait
 from kube_fairlead_lab.sim.cast.machines import SimMachine
 from kube_fairlead_lab.sim.commits import NODES, Commits, is_ready
-from kube_fairlead_lab.sim.stage import Actor, Life, Stage
+from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 
 __all__ = ["add_kubelet"]
 
@@ -22,13 +22,13 @@ _LOOK_SECONDS: Final = 10.0
 _RETRY_SECONDS: Final = 1.0
 
 
-def add_kubelet(stage: Stage, commits: Commits, machine: SimMachine) -> Actor:
+def add_kubelet(environment: Environment, commits: Commits, machine: SimMachine) -> Actor:
     """The kubelet of a machine."""
 
     async def main(life: Life) -> None:
-        await _Kubelet(stage.client(life), commits, machine).run()
+        await _Kubelet(environment.client(life), commits, machine).run()
 
-    return stage.add(f"kubelet-{machine.node_name}", main)
+    return environment.add(f"kubelet-{machine.node_name}", main)
 
 
 class _Kubelet:
@@ -73,7 +73,7 @@ class _Kubelet:
 
     def _tidy(self, known: set[str]) -> None:
         """End what runs here and is in the API no more."""
-        runtime, now = self._machine.kubelet.runtime, self._machine.stage.clock.now()
+        runtime, now = self._machine.kubelet.runtime, self._machine.environment.clock.now()
         for sandbox in runtime:
             if sandbox.pod.uid not in known:
                 runtime.stop(sandbox.pod.uid, 0, now)
@@ -81,7 +81,7 @@ class _Kubelet:
 
     async def _see_to(self, pod: Pod) -> float:
         machine = self._machine
-        now = machine.stage.clock.now()
+        now = machine.environment.clock.now()
         before = machine.kubelet.runtime.get(pod.uid)
         move = machine.kubelet.next_move(pod, now)
         after = machine.kubelet.runtime.get(pod.uid)

@@ -21,7 +21,7 @@ from kube_fairlead.base.timeouts import timeout
 from kube_fairlead.lifecycle.shutdown_config import Period, ShutdownConfig
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
 from kube_fairlead_lab.hollow import Kubelet, NodePlan
-from kube_fairlead_lab.sim.stage import Stage
+from kube_fairlead_lab.sim.environment import Environment
 
 __all__ = ["PERIODS", "SHUTDOWN", "MachineJudge", "SimEar", "SimMachine", "SimMemory", "SimPodCache", "SimRuntime"]
 
@@ -61,10 +61,10 @@ class MachineJudge(Protocol):
 
 
 class SimMachine:
-    """One machine. Its processes are actors of the stage, named here so that they die and come back with it."""
+    """One machine. Its processes are actors of the environment, named here so that they die and come back with it."""
 
-    def __init__(self, stage: Stage, node_name: str, number: int, judge: MachineJudge) -> None:
-        self.stage = stage
+    def __init__(self, environment: Environment, node_name: str, number: int, judge: MachineJudge) -> None:
+        self.environment = environment
         self.node_name = node_name
         self.judge = judge
         self.files: dict[str, bytes] = {}
@@ -93,7 +93,7 @@ class SimMachine:
 
     def as_seen_by(self, clock: Clock) -> Machine:
         """The boot as a process of this machine reckons it."""
-        up = self.stage.loop.time() - self.booted_at
+        up = self.environment.loop.time() - self.booted_at
         return Machine(self.boot_id, clock.now() - dt.timedelta(seconds=up))
 
     def write(self, name: str, content: bytes) -> None:
@@ -108,19 +108,19 @@ class SimMachine:
         """Somebody presses the button."""
         if self.preparing or not self.is_on:
             return
-        self.stage.trace.add(self.node_name, "the machine goes down")
+        self.environment.trace.add(self.node_name, "the machine goes down")
         self.preparing = True
         self.called_off_at = None
-        self.down_since = self.stage.loop.time()
+        self.down_since = self.environment.loop.time()
         self._word.clear()
         self._say()
-        self.stage.loop.start(self.stage.loop.world, self._power(), name=f"power of {self.node_name}")
+        self.environment.loop.start(self.environment.loop.harness, self._power(), name=f"power of {self.node_name}")
 
     def call_off(self) -> None:
         """Somebody thinks better of it."""
         if self.preparing and self.is_on and self.is_held:
-            self.stage.trace.add(self.node_name, "the shutdown is called off")
-            self.called_off_at = self.stage.clock.now()
+            self.environment.trace.add(self.node_name, "the shutdown is called off")
+            self.called_off_at = self.environment.clock.now()
             self.preparing = False
             self._word.set()
             self._say()
@@ -149,7 +149,7 @@ class SimMachine:
 
     def tell(self, what: str) -> None:
         """Its agent does something to it."""
-        self.stage.trace.add(f"agent-{self.node_name}", what)
+        self.environment.trace.add(f"agent-{self.node_name}", what)
 
     def _say(self) -> None:
         if self.ear is not None:
@@ -157,44 +157,44 @@ class SimMachine:
 
     async def _power(self) -> None:
         """Wait for whoever holds the machine up, but not for ever; then off, and on again."""
-        stage, boot = self.stage, self.boots
+        environment, boot = self.environment, self.boots
         if self.is_held:
             with contextlib.suppress(TimeoutError):
                 async with timeout(self.needed_seconds):
                     await self._word.wait()
         if not self.preparing or self.boots != boot:
             return
-        stage.counts["machines shut down"] += 1
+        environment.counts["machines shut down"] += 1
         await self._restart("the machine is off")
 
     async def _restart(self, why: str) -> None:
         self._switch_off(why)
-        await self.stage.clock.sleep(self.stage.chance.uniform(*_OFF_SECONDS))
+        await self.environment.clock.sleep(self.environment.chance.uniform(*_OFF_SECONDS))
         if self.has_power and not self.is_on:
             self._boot()
 
     def _switch_off(self, why: str) -> None:
         self.is_on = self.preparing = self.is_held = False
-        self.stage.trace.add(self.node_name, why)
+        self.environment.trace.add(self.node_name, why)
         for name in self._processes():
-            self.stage.halt(self.stage.actors[name])
-        self.kubelet.power_off(self.stage.clock.now())
+            self.environment.halt(self.environment.actors[name])
+        self.kubelet.power_off(self.environment.clock.now())
 
     def _boot(self) -> None:
         self.boots += 1
-        self.booted_at = self.stage.loop.time()
+        self.booted_at = self.environment.loop.time()
         self.ear = None
         self.is_on = True
-        self.stage.trace.add(self.node_name, "the machine is up again")
+        self.environment.trace.add(self.node_name, "the machine is up again")
         for sandbox in self.kubelet.runtime:
             self.kubelet.runtime.forget(sandbox.pod.uid)
         self.kubelet.boot(self.boot_id)
         for name in self._processes():
-            self.stage.revive(self.stage.actors[name])
+            self.environment.revive(self.environment.actors[name])
 
     def _processes(self) -> list[str]:
         kinds = ("driver", "drain", "kubelet", "agent")
-        return [name for kind in kinds if (name := f"{kind}-{self.node_name}") in self.stage.actors]
+        return [name for kind in kinds if (name := f"{kind}-{self.node_name}") in self.environment.actors]
 
     # ---- the kubelet, as the agent can treat it
 
@@ -205,16 +205,16 @@ class SimMachine:
     async def stop(self) -> None:
         """End its process."""
         if self.kubelet.is_running:
-            self.stage.trace.add(self.node_name, "the kubelet is stopped")
+            self.environment.trace.add(self.node_name, "the kubelet is stopped")
             self.kubelet.stop()
-            self.stage.halt(self.stage.actors[f"kubelet-{self.node_name}"])
+            self.environment.halt(self.environment.actors[f"kubelet-{self.node_name}"])
 
     async def start(self) -> None:
         """Begin it anew."""
         if not self.kubelet.is_running:
-            self.stage.trace.add(self.node_name, "the kubelet is started")
+            self.environment.trace.add(self.node_name, "the kubelet is started")
             self.kubelet.start()
-            self.stage.revive(self.stage.actors[f"kubelet-{self.node_name}"])
+            self.environment.revive(self.environment.actors[f"kubelet-{self.node_name}"])
 
 
 class SimEar:
@@ -266,7 +266,7 @@ class SimRuntime:
     def __init__(self, machine: SimMachine, chance: Randomness) -> None:
         self._machine = machine
         self._chance = chance
-        self._clock = machine.stage.clock
+        self._clock = machine.environment.clock
 
     async def running(self) -> Sequence[RunningPod]:
         """Every pod with a container that runs."""

@@ -21,7 +21,7 @@ from kube_fairlead.client import errors
 from kube_fairlead.client.client import Client
 from kube_fairlead.lifecycle.drain import rollout
 from kube_fairlead_lab.sim.commits import EVENTS, Commits, claim_status
-from kube_fairlead_lab.sim.stage import Stage
+from kube_fairlead_lab.sim.environment import Environment
 
 __all__ = ["LIMITS", "Maintainer", "MaintenanceJudge"]
 
@@ -49,14 +49,14 @@ class Maintainer:
 
     def __init__(
         self,
-        stage: Stage,
+        environment: Environment,
         commits: Commits,
         client: Client,
         judge: MaintenanceJudge,
         disturb: Callable[[str], Awaitable[None]],
         number: int,
     ) -> None:
-        self._stage = stage
+        self._environment = environment
         self._commits = commits
         self._client = client
         self._judge = judge
@@ -66,8 +66,8 @@ class Maintainer:
 
     async def run(self, names: Sequence[str]) -> None:
         """Maintain these nodes; after a failure, or when it takes too long, no further one is begun."""
-        self._stage.trace.add("user", f"maintains {', '.join(names)}")
-        ends = self._stage.clock.monotonic() + _PATIENCE_SECONDS
+        self._environment.trace.add("user", f"maintains {', '.join(names)}")
+        ends = self._environment.clock.monotonic() + _PATIENCE_SECONDS
         waiting, active = list(names), list[str]()
         zones: dict[str, str] = {}
 
@@ -78,9 +78,9 @@ class Maintainer:
 
         async with tasks.TaskScope("maintenance") as scope:
             while (waiting and not self._failed) or active:
-                if self._stage.clock.monotonic() >= ends:
+                if self._environment.clock.monotonic() >= ends:
                     waiting.clear()
-                looked_at = self._stage.clock.monotonic()
+                looked_at = self._environment.clock.monotonic()
                 with contextlib.suppress(api_errors.ApiError, errors.ClientError):
                     found = {node.name: node for node in (await self._client.of(Node).list_all()).items}
                     if not zones:
@@ -92,7 +92,7 @@ class Maintainer:
                         waiting.remove(name)
                         active.append(name)
                         scope.start(of(name), name=name)
-                await self._stage.clock.sleep(_LOOK_SECONDS)
+                await self._environment.clock.sleep(_LOOK_SECONDS)
 
     async def _maintain(self, name: str, ends: float) -> bool:
         if not await self._carried_out(NODE_DRAIN.name, name, ends):
@@ -100,7 +100,7 @@ class Maintainer:
         await self._disturb(name)
         readiness = rollout.Readiness()
         while True:
-            looked_at = self._stage.clock.monotonic()
+            looked_at = self._environment.clock.monotonic()
             if looked_at >= ends:
                 return False
             with contextlib.suppress(api_errors.ApiError, errors.ClientError):
@@ -108,11 +108,11 @@ class Maintainer:
                     node: Node | None = await self._client.of(Node).get(name)
                 except api_errors.NotFound:
                     node = None
-                readiness = readiness.seen(node, self._stage.clock.now())
+                readiness = readiness.seen(node, self._environment.clock.now())
                 moment = readiness.fit_at(_MIN_READY)
-                if moment is not None and self._stage.clock.now() >= moment:
+                if moment is not None and self._environment.clock.now() >= moment:
                     break
-            await self._stage.clock.sleep(_LOOK_SECONDS)
+            await self._environment.clock.sleep(_LOOK_SECONDS)
         self._judge.returns(name, looked_at=looked_at)
         return await self._carried_out(NODE_UNCORDON.name, name, ends)
 
@@ -125,14 +125,14 @@ class Maintainer:
         except (api_errors.ApiError, errors.ClientError):
             return False
         last = ClaimStatus.PENDING
-        while self._stage.clock.monotonic() < ends:
+        while self._environment.clock.monotonic() < ends:
             event = self._commits.of(EVENTS).get(name)
             if event is None:
                 break
             last = claim_status(event)
             if last in TERMINAL:
                 break
-            await self._stage.clock.sleep(_LOOK_SECONDS / 4)
+            await self._environment.clock.sleep(_LOOK_SECONDS / 4)
         commits = [one.after for one in self._commits.of_object(EVENTS, name) if one.after is not None]
         return bool(commits) and claim_status(commits[-1]) is ClaimStatus.SUCCEEDED
 

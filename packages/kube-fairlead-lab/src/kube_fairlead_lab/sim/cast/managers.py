@@ -24,7 +24,7 @@ from kube_fairlead.manager import Context, Controller, GroupPlan, Manager, Manag
 from kube_fairlead_lab.sim.cast.clouds import POD_RANGE, SimCloud
 from kube_fairlead_lab.sim.cast.drivers import CENTRAL, REMOTE, DriverHost
 from kube_fairlead_lab.sim.checkers.leaders import Leaders
-from kube_fairlead_lab.sim.stage import Actor, Life, Stage
+from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 
 __all__ = ["MANAGER_LOCK", "add_cloud_manager", "add_manager"]
 
@@ -47,7 +47,7 @@ _OFFERED: Final = dt.timedelta(seconds=300)
 _PATIENCE: Final = Patience(pending=dt.timedelta(seconds=40), terminating=dt.timedelta(seconds=20))
 
 
-def add_manager(stage: Stage, number: int, leaders: Leaders, driver: DriverHost) -> Actor:
+def add_manager(environment: Environment, number: int, leaders: Leaders, driver: DriverHost) -> Actor:
     """One replica of the controller manager, with a driver for nodes whose agent is away or that have none."""
     registration = Registration(driver=CENTRAL, endpoint="", owner=0, channel=driver, transitions=REMOTE)
 
@@ -62,28 +62,28 @@ def add_manager(stage: Stage, number: int, leaders: Leaders, driver: DriverHost)
             claimer(ClaimerOptions(registry=None, directory=directory)),
         )
 
-    return _add(stage, f"manager-{number}", MANAGER_LOCK, controllers, leaders)
+    return _add(environment, f"manager-{number}", MANAGER_LOCK, controllers, leaders)
 
 
-def add_cloud_manager(stage: Stage, cloud: SimCloud, number: int, leaders: Leaders) -> Actor:
+def add_cloud_manager(environment: Environment, cloud: SimCloud, number: int, leaders: Leaders) -> Actor:
     """One replica of a cloud's manager."""
     platforms = cloud.supported_platforms()
     lock = Lock("kube-system", lease_name(identity_of(cloud, platforms), platforms))
     name = f"ccm-{cloud.name}-{number}"
-    cloud.lines[name] = stage.line(f"{name} ~ cloud-{cloud.name}")
+    cloud.lines[name] = environment.line(f"{name} ~ cloud-{cloud.name}")
 
     def controllers() -> tuple[Controller, ...]:
         return (CloudManager(cloud, platforms, _CLOUD).as_controller(instance=name),)
 
-    return _add(stage, name, lock, controllers, leaders)
+    return _add(environment, name, lock, controllers, leaders)
 
 
 def _add(
-    stage: Stage, name: str, lock: Lock, controllers: Callable[[], tuple[Controller, ...]], leaders: Leaders
+    environment: Environment, name: str, lock: Lock, controllers: Callable[[], tuple[Controller, ...]], leaders: Leaders
 ) -> Actor:
     async def main(life: Life) -> None:
         def connect() -> Client:
-            return stage.client(life)
+            return environment.client(life)
 
         watched = tuple(_watched(one, lock, life, leaders) for one in (*controllers(), _laggard(life)))
         plan = GroupPlan(lock=lock, controllers=watched, connect=connect)
@@ -94,12 +94,12 @@ def _add(
             clock=life.clock,
             randomness=life.randomness,
             metrics=DiscardedMetrics(),
-            on_overrun=stage.exit_on_overrun(name),
+            on_overrun=environment.exit_on_overrun(name),
         )
         leaders.managers[name] = manager
         await manager.run()
 
-    return stage.add(name, main, allowed=(LeadershipLost,))
+    return environment.add(name, main, allowed=(LeadershipLost,))
 
 
 def _laggard(life: Life) -> Controller:

@@ -6,7 +6,7 @@ from typing import Final
 
 from kube_fairlead.election import Candidate, Leadership, LeadershipLost, Lock, NotLeading, Term, Timing
 from kube_fairlead_lab.sim.checkers.leaders import Leaders
-from kube_fairlead_lab.sim.stage import Actor, Life, Stage
+from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 
 __all__ = ["add_operator"]
 
@@ -15,7 +15,7 @@ _TIMING: Final = Timing(lease_duration_seconds=30.0, renew_deadline_seconds=20.0
 _PACE_SECONDS: Final = 3.0
 
 
-def add_operator(stage: Stage, number: int, leaders: Leaders) -> Actor:
+def add_operator(environment: Environment, number: int, leaders: Leaders) -> Actor:
     """One replica of it."""
     name = f"operator-{number}"
 
@@ -28,9 +28,9 @@ def add_operator(stage: Stage, number: int, leaders: Leaders) -> Actor:
                     while await term.pause(_PACE_SECONDS):
                         leaders.acts(str(_LOCK), identity)
                 except NotLeading:
-                    stage.counts["pauses that ended a term"] += 1
+                    environment.counts["pauses that ended a term"] += 1
 
-        candidate = Candidate(stage.client(life), _LOCK, identity=identity, timing=_TIMING)
-        await Leadership(candidate, work, on_overrun=stage.exit_on_overrun(name)).run()
+        candidate = Candidate(environment.client(life), _LOCK, identity=identity, timing=_TIMING)
+        await Leadership(candidate, work, on_overrun=environment.exit_on_overrun(name)).run()
 
-    return stage.add(name, main, allowed=(LeadershipLost, NotLeading))
+    return environment.add(name, main, allowed=(LeadershipLost, NotLeading))

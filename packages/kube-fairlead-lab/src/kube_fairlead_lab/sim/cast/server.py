@@ -19,8 +19,8 @@ from kube_fairlead_apiserver.server import ApiServer, World
 from kube_fairlead_apiserver.storage.store import Store
 from kube_fairlead_lab.sim.clock import SimClock
 from kube_fairlead_lab.sim.disk import Disk, DiskHandle
+from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 from kube_fairlead_lab.sim.loop import SimLoop
-from kube_fairlead_lab.sim.stage import Actor, Life, Stage
 
 __all__ = ["SERVER", "add_server", "fresh_disk"]
 
@@ -56,7 +56,7 @@ def _make(
 
 
 def add_server(
-    stage: Stage,
+    environment: Environment,
     on_open: Callable[[Store], None],
     *,
     observers: Sequence[Observer] = (),
@@ -66,7 +66,7 @@ def add_server(
 
     async def main(life: Life) -> None:
         server = _make(
-            stage.disk.open(),
+            environment.disk.open(),
             life.clock,
             life.randomness,
             compaction_seconds=compaction_seconds,
@@ -77,16 +77,16 @@ def add_server(
         async with tasks.TaskScope("server") as scope:
             scope.start(server.run(), name="run")
             await server.wait_ready()
-            stage.network.listen(life.process, server.app)
-            stage.trace.add(SERVER, f"listens at revision {server.store.revision}")
+            environment.network.listen(life.process, server.app)
+            environment.trace.add(SERVER, f"listens at revision {server.store.revision}")
 
     def died(process: object) -> None:
-        serving = stage.network.server()
+        serving = environment.network.server()
         if serving is not None and serving[0] is process:
-            stage.network.server_died()
+            environment.network.server_died()
 
-    stage.on_death.append(died)
-    return stage.add(SERVER, main)
+    environment.on_death.append(died)
+    return environment.add(SERVER, main)
 
 
 @functools.cache

@@ -27,7 +27,7 @@ from kube_fairlead_lab.sim.cast.drivers import CENTRAL, DRIVER, REMOTE, SELF_TES
 from kube_fairlead_lab.sim.cast.machines import SimMachine
 from kube_fairlead_lab.sim.cast.maintainers import Maintainer, MaintenanceJudge
 from kube_fairlead_lab.sim.commits import EVENTS, NODES, THINGS, TRANSITIONS, Commits
-from kube_fairlead_lab.sim.stage import Stage
+from kube_fairlead_lab.sim.environment import Environment
 
 __all__ = ["Users"]
 
@@ -65,7 +65,7 @@ class Users:
 
     def __init__(
         self,
-        stage: Stage,
+        environment: Environment,
         commits: Commits,
         client: Client,
         clouds: dict[str, SimCloud],
@@ -74,7 +74,7 @@ class Users:
         maintenance: MaintenanceJudge,
     ) -> None:
         self._maintenance = maintenance
-        self._stage = stage
+        self._environment = environment
         self._commits = commits
         self._client = client
         self._clouds = clouds
@@ -121,7 +121,7 @@ class Users:
             # By their names they come in the other order.
             names = [f"{metadata['name']}-b", f"{metadata['name']}-a"]
         for name in names:
-            self._stage.trace.add("user", f"wants event {name}: {transition} of {node}")
+            self._environment.trace.add("user", f"wants event {name}: {transition} of {node}")
             made = {"kind": "LifecycleEvent", "metadata": {**metadata, "name": name}, "spec": spec}
             async with self._tolerant():
                 await self._client.of(_EVENTS).create({"apiVersion": _LIFECYCLE, **made})
@@ -129,7 +129,7 @@ class Users:
     async def delete_an_event(self, chance: Randomness) -> None:
         """A user changes their mind."""
         if (name := self._any(EVENTS, chance)) is not None:
-            self._stage.trace.add("user", f"wants event {name} deleted")
+            self._environment.trace.add("user", f"wants event {name} deleted")
             async with self._tolerant():
                 await self._client.of(_EVENTS).delete(name)
 
@@ -138,7 +138,7 @@ class Users:
         claimed = [name for name, event in self._commits.of(EVENTS).items() if event.get("status", {}).get("sla")]
         if claimed:
             name = chance.choice(sorted(claimed))
-            self._stage.trace.add("user", f"wants more time for event {name}")
+            self._environment.trace.add("user", f"wants more time for event {name}")
             async with self._tolerant():
                 patch = patches.MergePatch({"status": {"sla": "2027-01-01T00:00:00Z"}})
                 await self._client.of(_EVENTS).patch(name, patch, subresource="status")
@@ -146,8 +146,8 @@ class Users:
     async def remove_a_finalizer(self, chance: Randomness) -> None:
         """A user does what users must never do."""
         if (name := self._any(EVENTS, chance)) is not None:
-            self._stage.strangers[name] += 1
-            self._stage.trace.add("user", f"removes the finalizers of {name}")
+            self._environment.strangers[name] += 1
+            self._environment.trace.add("user", f"removes the finalizers of {name}")
             async with self._tolerant():
                 await self._client.of(_EVENTS).patch(name, _NO_FINALIZERS)
 
@@ -158,7 +158,7 @@ class Users:
         chosen = [*names[names.index(first) :], *names][:3]
         self._number += 1
         maintainer = Maintainer(
-            self._stage, self._commits, self._client, self._maintenance, self.doubt_a_node, self._number
+            self._environment, self._commits, self._client, self._maintenance, self.doubt_a_node, self._number
         )
         await maintainer.run(chosen)
 
@@ -177,7 +177,7 @@ class Users:
         ]
         if published:
             name = chance.choice(sorted(published))
-            self._stage.trace.add("user", f"deletes transition {name}")
+            self._environment.trace.add("user", f"deletes transition {name}")
             async with self._tolerant():
                 await self._client.of(_TRANSITIONS).delete(name)
 
@@ -191,15 +191,15 @@ class Users:
             if key is None or what < 0.4:
                 self._number += 1
                 metadata = {"name": f"t-{self._number}", "namespace": "default", "finalizers": [_HOLD]}
-                self._stage.trace.add("user", f"wants thing {metadata['name']}")
+                self._environment.trace.add("user", f"wants thing {metadata['name']}")
                 await things.create({"apiVersion": "sim.fairlead.dev/v1", "kind": "Thing", "metadata": metadata})
             elif what < 0.8:
                 grace = chance.choice([None, 0, 1, 5, 30, 30, 300])
                 within = "" if grace is None else f" within {grace} s"
-                self._stage.trace.add("user", f"wants thing {name} deleted{within}")
+                self._environment.trace.add("user", f"wants thing {name} deleted{within}")
                 await things.delete(name, namespace="default", grace_period_seconds=grace)
             else:
-                self._stage.trace.add("user", f"lets thing {name} go")
+                self._environment.trace.add("user", f"lets thing {name} go")
                 await things.patch(name, _NO_FINALIZERS, namespace="default")
 
     async def lose_a_machine(self, chance: Randomness) -> None:
@@ -212,11 +212,11 @@ class Users:
             if node not in cloud.machines:
                 return
             cloud.remove(node)
-        self._stage.trace.add("user", f"the machine of {node} is gone")
+        self._environment.trace.add("user", f"the machine of {node} is gone")
         self._machines[node].unplug()
         await self.doubt_a_node(node)
         if cloud is None:
-            await self._stage.clock.sleep(chance.uniform(30.0, 90.0))
+            await self._environment.clock.sleep(chance.uniform(30.0, 90.0))
             self._machines[node].plug_in()
 
     async def doubt_a_node(self, name: str) -> None:
@@ -227,7 +227,7 @@ class Users:
     async def recreate_a_node(self, chance: Randomness) -> None:
         """A node is deleted, or was, and comes back under the same name."""
         name = chance.choice(sorted(self._nodes))
-        self._stage.trace.add("user", f"recreates {name}")
+        self._environment.trace.add("user", f"recreates {name}")
         async with self._tolerant():
             await self._client.of(_NODES).delete(name)
         async with self._tolerant():
@@ -237,12 +237,12 @@ class Users:
         """A user says of a machine of none that it is a cloud's, and takes that back after a while."""
         name = chance.choice(sorted(name for name, platform in self._nodes.items() if not platform))
         platform = chance.choice(sorted(self._clouds))
-        self._stage.trace.add("user", f"says that {name} is a machine of {platform}")
+        self._environment.trace.add("user", f"says that {name} is a machine of {platform}")
         for said in (platform, None):
             async with self._tolerant():
                 patch = patches.MergePatch({"metadata": {"annotations": {ANNOTATION_PLATFORM: said}}})
                 await self._client.of(_NODES).patch(name, patch)
-            await self._stage.clock.sleep(chance.uniform(20.0, 90.0) if said else 0.0)
+            await self._environment.clock.sleep(chance.uniform(20.0, 90.0) if said else 0.0)
 
     async def mend_nodes(self) -> None:
         """Bring back every node that is missing, and open those that nobody works on: pods need a place to go."""
@@ -302,7 +302,7 @@ class Users:
         try:
             yield
         except (api_errors.ApiError, errors.ClientError) as error:
-            self._stage.counts[f"user told {type(error).__name__}"] += 1
+            self._environment.counts[f"user told {type(error).__name__}"] += 1
 
 
 def _ready(status: str) -> patches.Patch:

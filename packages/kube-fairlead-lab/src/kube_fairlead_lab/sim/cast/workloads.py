@@ -19,7 +19,7 @@ from kube_fairlead.lifecycle.drain.filters import MIRROR_ANNOTATION
 from kube_fairlead.lifecycle.shutdown_status import TAINT
 from kube_fairlead_lab.hollow import ANNOTATION_ENDS
 from kube_fairlead_lab.sim.commits import NODES, PODS, Commits
-from kube_fairlead_lab.sim.stage import Stage
+from kube_fairlead_lab.sim.environment import Environment
 
 __all__ = ["Workloads"]
 
@@ -34,8 +34,10 @@ _CRITICAL: Final = "system-cluster-critical"
 class Workloads:
     """Makes pods, places them, and replaces those that are gone."""
 
-    def __init__(self, stage: Stage, commits: Commits, client: Client, nodes: list[str], chance: Randomness) -> None:
-        self._stage = stage
+    def __init__(
+        self, environment: Environment, commits: Commits, client: Client, nodes: list[str], chance: Randomness
+    ) -> None:
+        self._environment = environment
         self._commits = commits
         self._client = client
         self._nodes = nodes
@@ -72,7 +74,7 @@ class Workloads:
                 if pod.get("status", {}).get("phase") in {"Failed", "Succeeded"}:
                     await self._remove(pod)
             await self._place_all()
-            await self._stage.clock.sleep(_LOOK_SECONDS)
+            await self._environment.clock.sleep(_LOOK_SECONDS)
 
     async def _place_all(self) -> None:
         pods = self._commits.of(PODS)

@@ -9,7 +9,7 @@ from kube_fairlead.client.transport import Request, Response
 from kube_fairlead_apiserver.storage.interface import Row
 from kube_fairlead_apiserver.storage.store import Store
 from kube_fairlead_lab.sim.commits import Commits
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Acknowledged"]
 
@@ -20,20 +20,20 @@ _WRITES: Final = frozenset({"POST", "PUT", "PATCH"})
 class Acknowledged:
     """Hears of every answer that reached a client, and of what each life of the server begins with."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
-        stage.network.on_answer.append(self._answered)
+        environment.network.on_answer.append(self._answered)
 
     def opened(self, store: Store) -> None:
         """A server begins with all that is durable, and with nothing else."""
-        newest: dict[tuple[str, str], Row] = {(row.table, row.key): row for row in self._stage.disk.load()[1]}
+        newest: dict[tuple[str, str], Row] = {(row.table, row.key): row for row in self._environment.disk.load()[1]}
         for (table, key), row in newest.items():
             entry = store.newest(table, key)
             if (row.value is None) != (entry is None) or (entry is not None and entry.revision != row.revision):
                 known = None if entry is None else entry.revision
                 what = f"the server begins with {table} {key} at {known}, and the disk has {row.revision}"
-                self._stage.violate(Violation("acknowledged", what))
+                self._environment.violate(Violation("acknowledged", what))
 
     def _answered(self, party: str, request: Request, response: Response, _seen: int) -> None:
         if request.method not in _WRITES or response.status >= 300:
@@ -41,4 +41,4 @@ class Acknowledged:
         found = _REVISION.search(response.body)
         if found is not None and int(found[1]) not in self._commits.revisions:
             what = f"{party} was told that {request} is stored at revision {found[1].decode()}, and no disk has it"
-            self._stage.violate(Violation("acknowledged", what))
+            self._environment.violate(Violation("acknowledged", what))

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
 from kube_fairlead_lab.sim.commits import PODS, Commit, Commits, is_ready
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Budgets"]
 
@@ -19,8 +19,8 @@ _BEHIND_SECONDS: Final = 15.0
 class Budgets(GrantedRequests[str]):
     """Knows which pods of `db` are healthy: of two, one may be missing."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
         self._lost_at: dict[str, float] = {}  # by the pod's name: since when it is not healthy
         commits.listeners.append(self._committed)
@@ -35,21 +35,23 @@ class Budgets(GrantedRequests[str]):
 
     def granted(self, what: str) -> None:
         """Another one must be healthy."""
-        self._stage.counts["evictions within a budget"] += 1
-        server, disk, now = self._stage.actors["apiserver"], self._stage.disk, self._stage.loop.time()
+        self._environment.counts["evictions within a budget"] += 1
+        server, disk, now = self._environment.actors["apiserver"], self._environment.disk, self._environment.loop.time()
         if disk.slowness > 1.0 or now - max(server.disturbed_at, disk.well_since) < _BEHIND_SECONDS:
             return
         others = [pod for pod in self._commits.of(PODS).values() if _is_covered(pod)]
         are_left = any(_is_healthy(pod) for pod in others if pod["metadata"]["name"] != what)
         known = [at for name, at in self._lost_at.items() if name != what]
         if not are_left and all(now - at > _FOLLOWS_SECONDS for at in known):
-            self._stage.violate(Violation("budgets", f"pod {what} is evicted, and no other of its budget is healthy"))
+            self._environment.violate(
+                Violation("budgets", f"pod {what} is evicted, and no other of its budget is healthy")
+            )
 
     def _committed(self, commit: Commit) -> None:
         if commit.table == PODS and commit.before is not None and _is_covered(commit.before):
             is_healthy = commit.after is not None and _is_healthy(commit.after)
             if _is_healthy(commit.before) and not is_healthy:
-                self._lost_at[commit.before["metadata"]["name"]] = self._stage.loop.time()
+                self._lost_at[commit.before["metadata"]["name"]] = self._environment.loop.time()
 
 
 def _is_covered(pod: dict[str, Any]) -> bool:

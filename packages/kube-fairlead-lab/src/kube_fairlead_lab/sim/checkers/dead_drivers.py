@@ -9,7 +9,7 @@ from kube_fairlead_lab.sim.cast.agents import DRIVER_LOST
 from kube_fairlead_lab.sim.cast.drivers import DriverHost
 from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["DeadDrivers"]
 
@@ -22,8 +22,8 @@ _SLACK_SECONDS: Final = 40.0  # for one that was registered a moment before, and
 class DeadDrivers:
     """Knows which drivers live. A socket that was left behind is none."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
         self._hosts: dict[str, list[DriverHost]] = {}
         commits.listeners.append(self._committed)
@@ -46,26 +46,26 @@ class DeadDrivers:
         """Look again and again: no claim without a deadline outlives its driver for long."""
         limit = DRIVER_LOST.total_seconds() + _SLACK_SECONDS
         while True:
-            await self._stage.clock.sleep(_LOOK_SECONDS)
+            await self._environment.clock.sleep(_LOOK_SECONDS)
             for key, event in self._commits.of(EVENTS).items():
                 if not _is_claimed(event) or "sla" in event["status"]:
                     continue
                 claimed = (parse_time(event["status"]["claimTime"]) - EPOCH).total_seconds()
-                waited = min(self._dead_for(event) or 0.0, self._stage.loop.time() - claimed)
+                waited = min(self._dead_for(event) or 0.0, self._environment.loop.time() - claimed)
                 if waited > limit:
                     what = f"event {key} has no deadline, and is still Claimed {waited:.0f} s after its driver died"
-                    self._stage.violate(Violation("drivers", what))
+                    self._environment.violate(Violation("drivers", what))
 
     def _dead_for(self, event: dict[str, Any]) -> float | None:
         """For how long the driver of a claim has been dead and its node's agents well; None: one of them is not so."""
-        node, now = event["spec"]["bindingNode"], self._stage.loop.time()
+        node, now = event["spec"]["bindingNode"], self._environment.loop.time()
         host = next((one for one in self._hosts.get(node, ()) if one.name == event["status"].get("driver")), None)
         if host is None or host.died_at is None:
             return None
-        agents = [name for name in (f"agent-{node}", f"agent-{node}-twin") if name in self._stage.actors]
+        agents = [name for name in (f"agent-{node}", f"agent-{node}-twin") if name in self._environment.actors]
         since = host.died_at
         for agent in agents:
-            well_since = self._stage.well_since(agent)
+            well_since = self._environment.well_since(agent)
             if well_since is None:
                 return None
             since = max(since, well_since)

@@ -9,9 +9,9 @@ from kube_fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus
 from kube_fairlead.api.reserved import NODE_SHUTDOWN
 from kube_fairlead.driverapi.messages import Progress, Reached, Work
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits, claim_status
+from kube_fairlead_lab.sim.environment import Environment, Violation
 from kube_fairlead_lab.sim.lines import Line
 from kube_fairlead_lab.sim.loop import Process, current_process
-from kube_fairlead_lab.sim.stage import Stage, Violation
 
 __all__ = ["Deeds"]
 
@@ -32,8 +32,8 @@ class _Call:
 class Deeds:
     """Hears from drivers what they were asked and what they did, and from the disk what is said of it."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._reached: dict[str, set[str]] = {}  # states by the event's uid, as the driver knows them
         self._running: dict[int, _Call] = {}
         self._ended_at: dict[str, float] = {}  # by the event's uid
@@ -63,7 +63,7 @@ class Deeds:
         """Nobody works any more for an event that is over, if whoever asked for it could know."""
         ended = self._ended_at[uid]
         for call in self._running.values():
-            well_since = self._stage.well_since(call.caller.name.partition("#")[0])
+            well_since = self._environment.well_since(call.caller.name.partition("#")[0])
             is_well = call.caller.is_alive and well_since is not None and well_since <= ended
             is_heard = not call.line.is_cut and call.line.well_since <= ended
             if call.work.event_uid == uid and is_well and is_heard and not call.driver.is_paused:
@@ -93,9 +93,9 @@ class Deeds:
 
     def _over(self, uid: str) -> None:
         if uid not in self._ended_at:
-            loop = self._stage.loop
+            loop = self._environment.loop
             self._ended_at[uid] = loop.time()
-            loop.call_later(_GONE_SECONDS, self._look, uid, context=loop.world.context)
+            loop.call_later(_GONE_SECONDS, self._look, uid, context=loop.harness.context)
 
     def _break(self, what: str) -> None:
-        self._stage.violate(Violation("deeds", what))
+        self._environment.violate(Violation("deeds", what))

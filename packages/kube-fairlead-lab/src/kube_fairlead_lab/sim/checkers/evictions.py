@@ -14,7 +14,7 @@ import msgspec
 from kube_fairlead.api.reserved import DRIVER_DRAIN
 from kube_fairlead.client.transport import Request
 from kube_fairlead_lab.sim.commits import EVENTS, PODS, Commits
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Evictions"]
 
@@ -25,10 +25,10 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 class Evictions:
     """Sees every request that asks for the end of a pod as it is sent, whether it arrives or not."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
-        stage.network.on_request.append(self._sent)
+        environment.network.on_request.append(self._sent)
 
     def _sent(self, party: str, request: Request) -> None:
         if request.method not in {"DELETE", "POST"} or party == "user":
@@ -41,12 +41,14 @@ class Evictions:
         uid = options.get("preconditions", {}).get("uid")
         key = f"{found[1]}/{found[2]}"
         if not uid:
-            self._stage.violate(Violation("6", f"{party} asks for the end of pod {key}, whichever that is by now"))
+            self._environment.violate(
+                Violation("6", f"{party} asks for the end of pod {key}, whichever that is by now")
+            )
             return
         if party.startswith("drain-") and not found[3]:
-            self._stage.violate(Violation("6", f"{party} deletes pod {key}, past every budget"))
+            self._environment.violate(Violation("6", f"{party} deletes pod {key}, past every budget"))
         if party.startswith("drain-"):
-            self._stage.counts["evictions"] += 1
+            self._environment.counts["evictions"] += 1
             self._judge(party.removeprefix("drain-"), key, uid)
 
     def _judge(self, node: str, key: str, uid: str) -> None:
@@ -54,10 +56,10 @@ class Evictions:
         if pod is None or pod["metadata"]["uid"] != uid:
             return  # it is gone, and its name may be another's: the uid keeps that one safe
         if pod["spec"].get("nodeName") != node:
-            self._stage.violate(Violation("6", f"the drain of {node} evicts {key}, which is on another node"))
+            self._environment.violate(Violation("6", f"the drain of {node} evicts {key}, which is on another node"))
         refused = _refused(pod, self._options(node))
         if refused:
-            self._stage.violate(Violation("6", f"the drain of {node} evicts {key}, {refused}"))
+            self._environment.violate(Violation("6", f"the drain of {node} evicts {key}, {refused}"))
 
     def _options(self, node: str) -> dict[str, str]:
         for event in self._commits.of(EVENTS).values():

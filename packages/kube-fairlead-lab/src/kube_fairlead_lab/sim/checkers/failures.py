@@ -1,11 +1,11 @@
-"""The server never fails at a request by itself. Processes that end by themselves are seen by the stage."""
+"""The server never fails at a request by itself. Processes that end by themselves are seen by the environment."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from kube_fairlead.client.transport import Request
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Failures"]
 
@@ -15,11 +15,11 @@ _DISK_FULL: Final = "database space exceeded"
 class Failures:
     """Hears of every request that the server could not answer but with an error of its own."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        stage.network.on_failure.append(self._failed)
+    def __init__(self, environment: Environment) -> None:
+        self._environment = environment
+        environment.network.on_failure.append(self._failed)
 
     def _failed(self, request: Request, why: str) -> None:
         # One without room on its disk has no bug.
         if _DISK_FULL not in why:
-            self._stage.violate(Violation("no crash", f"the server failed at {request}: {why}"))
+            self._environment.violate(Violation("no crash", f"the server failed at {request}: {why}"))

@@ -8,7 +8,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import TERMINAL, ClaimStatus
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.driverapi.messages import Work
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits, claim_status
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Finalizers"]
 
@@ -16,8 +16,8 @@ __all__ = ["Finalizers"]
 class Finalizers:
     """Sees every change of an event, and every call of a driver."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
         commits.listeners.append(self._committed)
 
@@ -28,9 +28,9 @@ class Finalizers:
             return  # taken away by force meanwhile; the claimant could not know
         status = event.get("status", {})
         if "claimTime" not in status:
-            self._stage.violate(Violation("3", f"driver called for {work.event_name} before it was claimed"))
-        elif not _is_held(event) and "startTime" not in status and work.event_name not in self._stage.strangers:
-            self._stage.violate(Violation("3", f"driver called for {work.event_name} before its finalizer"))
+            self._environment.violate(Violation("3", f"driver called for {work.event_name} before it was claimed"))
+        elif not _is_held(event) and "startTime" not in status and work.event_name not in self._environment.strangers:
+            self._environment.violate(Violation("3", f"driver called for {work.event_name} before its finalizer"))
 
     def _committed(self, commit: Commit) -> None:
         if commit.table != EVENTS or commit.before is None:
@@ -38,10 +38,10 @@ class Finalizers:
         was = claim_status(commit.before)
         is_gone = _is_held(commit.before) and not (commit.after is not None and _is_held(commit.after))
         is_unclaimed = was == ClaimStatus.PENDING and "deletionTimestamp" in commit.before["metadata"]
-        if is_gone and was not in TERMINAL and not is_unclaimed and commit.key not in self._stage.strangers:
+        if is_gone and was not in TERMINAL and not is_unclaimed and commit.key not in self._environment.strangers:
             raise Violation("3", f"event {commit.key} lost its finalizer while {was}")
         if commit.after is None:
-            self._stage.strangers.pop(commit.key, None)
+            self._environment.strangers.pop(commit.key, None)
 
 
 def _is_held(event: dict[str, Any]) -> bool:

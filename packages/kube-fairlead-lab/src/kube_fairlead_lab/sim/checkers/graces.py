@@ -10,7 +10,7 @@ import msgspec
 from kube_fairlead.api.time import parse_time
 from kube_fairlead.client.transport import Request, Response
 from kube_fairlead_lab.sim.commits import THINGS, Commit, Commits
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Graces"]
 
@@ -20,14 +20,14 @@ _SLACK_SECONDS: Final = 2.0
 class Graces:
     """Watches custom resources that are deleted with grace."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._plain: set[str] = (
             set()
         )  # what somebody wanted deleted without a word on grace: a later word changes nothing
         commits.listeners.append(self._committed)
-        stage.network.on_request.append(self._sent)
-        stage.network.on_answer.append(self._answered)
+        environment.network.on_request.append(self._sent)
+        environment.network.on_answer.append(self._answered)
 
     def _sent(self, _party: str, request: Request) -> None:
         if request.method == "DELETE" and _asked(request) is None:
@@ -41,12 +41,12 @@ class Graces:
         metadata = msgspec.json.decode(response.body).get("metadata", {})
         if asked is None or "deletionTimestamp" not in metadata:
             return
-        given, clock = metadata.get("deletionGracePeriodSeconds"), self._stage.actors["apiserver"].clock
+        given, clock = metadata.get("deletionGracePeriodSeconds"), self._environment.actors["apiserver"].clock
         latest = clock.now() + dt.timedelta(seconds=asked + _SLACK_SECONDS)
         is_late = given is not None and clock.is_about_right and parse_time(metadata["deletionTimestamp"]) > latest
         if is_late or (given is None and request.path not in self._plain):
             what = f"{party} asked for the end of {metadata['name']} within {asked} s, and it has {given} s"
-            self._stage.violate(Violation("9", what))
+            self._environment.violate(Violation("9", what))
 
     def _committed(self, commit: Commit) -> None:
         if commit.after is None and commit.before is not None:
@@ -62,7 +62,7 @@ class Graces:
         if after is not None and not commit.after["metadata"].get("finalizers"):
             raise Violation("9", f"{commit.key} has no finalizer left and is still there")
         if after is not None and before is None:
-            self._stage.counts["graceful deletions"] += 1
+            self._environment.counts["graceful deletions"] += 1
 
 
 def _asked(request: Request) -> int | None:

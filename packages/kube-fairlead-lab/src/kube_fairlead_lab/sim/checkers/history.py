@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from kube_fairlead.client.transport import Request, Response
 from kube_fairlead_lab.sim.commits import Commit, Commits
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["History"]
 
@@ -36,16 +36,16 @@ _TELLING_SECONDS: Final = 5.0
 class History:
     """Hears of every answer and of every event of a watch as they reach a client."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
-        stage.network.on_answer.append(self._answered)
-        stage.network.on_watch.append(self._told)
+        environment.network.on_answer.append(self._answered)
+        environment.network.on_watch.append(self._told)
 
     def at_end(self) -> None:
         """No watch that is still open has stopped telling."""
-        before = self._stage.loop.time() - _TELLING_SECONDS
-        for request, judged in self._stage.network.open_watches():
+        before = self._environment.loop.time() - _TELLING_SECONDS
+        for request, judged in self._environment.network.open_watches():
             watch = judged if isinstance(judged, _Watch) else _Watch(self._commits, request)
             if missed := watch.missed(before):
                 raise Violation("history", f"the watch {request} never told of {missed.revision} of {missed.key}")
@@ -63,7 +63,7 @@ class History:
             if found is None:
                 return
             revision = int(found[1])
-            self._stage.network.newest_seen = max(self._stage.network.newest_seen, revision)
+            self._environment.network.newest_seen = max(self._environment.network.newest_seen, revision)
             if not key:
                 if revision < seen or (revision == seen and request.method == "POST"):
                     self._break(f"{party} was answered {request} at {revision}, and {seen} was known")
@@ -91,11 +91,11 @@ class History:
             problem = watch.judge(line)
             if problem:
                 self._break(f"the watch {request} {problem}")
-        self._stage.network.newest_seen = max(self._stage.network.newest_seen, watch.last)
+        self._environment.network.newest_seen = max(self._environment.network.newest_seen, watch.last)
         return watch
 
     def _break(self, what: str) -> None:
-        self._stage.violate(Violation("history", what))
+        self._environment.violate(Violation("history", what))
 
 
 class _Watch:

@@ -10,7 +10,7 @@ from kube_fairlead.api.time import parse_duration, parse_time
 from kube_fairlead_lab.sim.cast.drivers import CENTRAL
 from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import EVENTS, NODES, TRANSITIONS, Commit, Commits
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["InTime"]
 
@@ -25,8 +25,8 @@ _LEASE: Final = dt.timedelta(seconds=90)  # where somebody else may have held th
 class InTime:
     """Watches how long claims take, under way and in the calm."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
         commits.listeners.append(self._committed)
 
@@ -51,7 +51,7 @@ class InTime:
 
     def check_orphans(self) -> None:
         """In the calm nothing stays claimed on a node that is long gone: whoever collects has seen to it."""
-        now = self._stage.loop.time()
+        now = self._environment.loop.time()
         for key, event in self._commits.of(EVENTS).items():
             node = event["spec"]["bindingNode"]
             commits = self._commits.of_object(NODES, node)
@@ -64,7 +64,7 @@ class InTime:
     async def audit(self) -> None:
         """Look again and again: no claim outlives its deadline by more than the slack, where its claimant is well."""
         while True:
-            await self._stage.clock.sleep(_LOOK_SECONDS)
+            await self._environment.clock.sleep(_LOOK_SECONDS)
             for key, event in self._commits.of(EVENTS).items():
                 status = event.get("status", {})
                 # The end of a shutdown is seen by a manager, from elsewhere.
@@ -75,17 +75,17 @@ class InTime:
     def _claimants(self, event: dict[str, Any]) -> list[str]:
         """Whoever may go on with a claim: a node's agent, one of two agents, or one of several managers."""
         if event["status"].get("driver") == CENTRAL:
-            return [name for name in self._stage.actors if name.startswith("manager-")]
+            return [name for name in self._environment.actors if name.startswith("manager-")]
         agent = f"agent-{event['spec']['bindingNode']}"
-        return [name for name in (agent, f"{agent}-twin") if name in self._stage.actors]
+        return [name for name in (agent, f"{agent}-twin") if name in self._environment.actors]
 
     def _check_in_time(self, key: str, claimants: list[str], deadline: str) -> None:
         # Whoever claims by a clock that is an hour slow sets a deadline that has long passed, so all must be well.
-        well = [self._stage.well_since(name) for name in claimants]
+        well = [self._environment.well_since(name) for name in claimants]
         well_since = [since for since in well if since is not None]
         if len(well_since) < len(well):
             return
         slack = _SLACK if len(claimants) == 1 else _SLACK + _LEASE
         limit = max(parse_time(deadline), EPOCH + dt.timedelta(seconds=max(well_since))) + slack
-        if self._stage.clock.now() > limit:
-            self._stage.violate(Violation("4", f"event {key} is still Claimed, and its deadline was {deadline}"))
+        if self._environment.clock.now() > limit:
+            self._environment.violate(Violation("4", f"event {key} is still Claimed, and its deadline was {deadline}"))

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from kube_fairlead.manager import Manager
 from kube_fairlead_lab.sim.commits import LEASES, Commit, Commits
+from kube_fairlead_lab.sim.environment import Environment, Violation
 from kube_fairlead_lab.sim.loop import Process
-from kube_fairlead_lab.sim.stage import Stage, Violation
 
 __all__ = ["Leaders"]
 
@@ -20,13 +20,13 @@ _NOTICE_SECONDS: Final = 3.0  # for one that was frozen to see that its lease is
 class Leaders:
     """Sees controllers begin and end, and Leases change hands."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
         self._at_work: dict[str, dict[Process, int]] = {}
         self.managers: dict[str, Manager] = {}
         commits.listeners.append(self._committed)
-        stage.on_death.append(self._died)
+        environment.on_death.append(self._died)
 
     @contextlib.contextmanager
     def at_work(self, lock: str, process: Process) -> Iterator[None]:
@@ -34,9 +34,11 @@ class Leaders:
         working = self._at_work.setdefault(lock, {})
         working[process] = working.get(process, 0) + 1
         others = [other for other in working if other is not process and self._is_awake(other)]
-        self._stage.trace.add(process.name, f"controllers of {lock} run")
+        self._environment.trace.add(process.name, f"controllers of {lock} run")
         if others:
-            self._stage.violate(Violation("7", f"{process.name} and {others[0].name} both run controllers of {lock}"))
+            self._environment.violate(
+                Violation("7", f"{process.name} and {others[0].name} both run controllers of {lock}")
+            )
         try:
             yield
         finally:
@@ -44,14 +46,14 @@ class Leaders:
                 working[process] -= 1
                 if not working[process]:
                     del working[process]
-                self._stage.trace.add(process.name, f"controllers of {lock} ended")
+                self._environment.trace.add(process.name, f"controllers of {lock} ended")
 
     def acts(self, lock: str, identity: str) -> None:
         """A leader does something, in the very moment in which it was said to be one."""
-        self._stage.counts["acts of leaders"] += 1
+        self._environment.counts["acts of leaders"] += 1
         holder = _holder(self._commits.of(LEASES).get(lock))
         if holder and holder != identity:
-            self._stage.violate(Violation("7", f"{identity} acts as the leader of {lock}, which {holder} holds"))
+            self._environment.violate(Violation("7", f"{identity} acts as the leader of {lock}, which {holder} holds"))
 
     def leading(self) -> list[str]:
         """The names of those whose controllers run now."""
@@ -60,15 +62,15 @@ class Leaders:
     async def audit(self) -> None:
         """Look again and again: of two that run, one may have been asleep, but then it has a moment to notice."""
         while True:
-            await self._stage.clock.sleep(_AUDIT_SECONDS)
+            await self._environment.clock.sleep(_AUDIT_SECONDS)
             for lock, working in self._at_work.items():
                 awake = [process for process in working if self._is_awake(process)]
                 if len(awake) > 1:
                     what = f"{awake[0].name} and {awake[1].name} both run controllers of {lock}"
-                    self._stage.violate(Violation("7", what))
+                    self._environment.violate(Violation("7", what))
 
     def _is_awake(self, process: Process) -> bool:
-        slept = self._stage.loop.time() - process.woke_at < _NOTICE_SECONDS
+        slept = self._environment.loop.time() - process.woke_at < _NOTICE_SECONDS
         return process.is_alive and not process.is_paused and not slept
 
     def _died(self, process: Process) -> None:
@@ -81,7 +83,7 @@ class Leaders:
         was, now = _holder(commit.before), _holder(commit.after)
         if was == now:
             return
-        self._stage.counts["handovers"] += 1
+        self._environment.counts["handovers"] += 1
         if was and not now:
             # Released by its holder: nobody else may.
             for process in self._at_work.get(commit.key, {}):

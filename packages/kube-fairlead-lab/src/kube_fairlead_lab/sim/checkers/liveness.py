@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kube_fairlead.api.lifecycle_v1alpha1 import TERMINAL
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits, claim_status
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Liveness"]
 
@@ -12,8 +12,8 @@ __all__ = ["Liveness"]
 class Liveness:
     """Follows events from their first day to their last."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
         commits.listeners.append(self._committed)
 
@@ -23,9 +23,9 @@ class Liveness:
         was = None if commit.before is None else claim_status(commit.before)
         now = None if commit.after is None else claim_status(commit.after)
         if was is not now:
-            self._stage.counts[f"{was or 'new'} -> {now or 'gone'}"] += 1
+            self._environment.counts[f"{was or 'new'} -> {now or 'gone'}"] += 1
         if now in TERMINAL and was not in TERMINAL:
-            self._stage.counts["finished events"] += 1
+            self._environment.counts["finished events"] += 1
 
     @property
     def is_over(self) -> bool:

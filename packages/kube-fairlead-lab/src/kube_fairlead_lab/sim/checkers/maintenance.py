@@ -7,7 +7,7 @@ from typing import Any
 
 from kube_fairlead_lab.sim.cast.maintainers import LIMITS
 from kube_fairlead_lab.sim.commits import NODES, Commits, is_ready
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Maintenance"]
 
@@ -15,13 +15,13 @@ __all__ = ["Maintenance"]
 class Maintenance:
     """Knows which nodes are in service, and since when."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
 
     def begins(self, node: str, active: Sequence[str], zones: dict[str, str], *, looked_at: float) -> None:
         """The node, those that are worked on and those that are out of service anyway are within both limits."""
-        self._stage.counts["nodes maintained"] += 1
+        self._environment.counts["nodes maintained"] += 1
         if not all(map(_is_in_service, self._since(node, looked_at))):
             return  # it takes nothing away
         out = {other for other in zones if not any(map(_is_in_service, self._since(other, looked_at)))} | set(active)
@@ -29,12 +29,12 @@ class Maintenance:
         in_zone = {other for other in out if zones[other] == zones[node]}
         if len(out) >= LIMITS.max_unavailable or len(in_zone) >= LIMITS.per_zone:
             what = f"{node} is taken out of service beside {sorted(out)}, {sorted(in_zone)} of them in its zone"
-            self._stage.violate(Violation("maintenance", what))
+            self._environment.violate(Violation("maintenance", what))
 
     def returns(self, node: str, *, looked_at: float) -> None:
         """It is Ready, as far as can be known."""
         if not any(map(is_ready, self._since(node, looked_at))):
-            self._stage.violate(Violation("maintenance", f"{node} is put back into service, and is not Ready"))
+            self._environment.violate(Violation("maintenance", f"{node} is put back into service, and is not Ready"))
 
     def _since(self, name: str, moment: float) -> list[dict[str, Any] | None]:
         """What a node was at a moment, and all that it has been since: any of it may have been seen."""

@@ -13,8 +13,8 @@ from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.cast.drivers import DriverHost
 from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
 from kube_fairlead_lab.sim.commits import EVENTS, TRANSITIONS, Commit, Commits
+from kube_fairlead_lab.sim.environment import Environment, Violation
 from kube_fairlead_lab.sim.loop import Process
-from kube_fairlead_lab.sim.stage import Stage, Violation
 
 __all__ = ["Offers"]
 
@@ -28,8 +28,8 @@ _NEW_SECONDS: Final = 10.0  # an event that is younger may not have been seen by
 class Offers(GrantedRequests[str]):
     """Knows what the drivers that are registered offer, and who made which transition."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
         self._hosts: list[DriverHost] = []
         self._used_at: dict[str, float] = {}  # by transition: when an event that names it was last seen
@@ -43,7 +43,7 @@ class Offers(GrantedRequests[str]):
         """What an agent or a manager is about to take away from an event."""
         if info.resource != _RESOURCE or info.verb != "delete" or who == "user":
             return None
-        now = self._stage.loop.time()
+        now = self._environment.loop.time()
         for key, event in self._commits.of(EVENTS).items():
             is_old = self._commits.of_object(EVENTS, key)[0].at < now - _NEW_SECONDS
             if event["spec"]["transitionName"] == info.name and is_old and "completionTime" not in event["status"]:
@@ -52,7 +52,7 @@ class Offers(GrantedRequests[str]):
 
     def granted(self, what: str) -> None:
         """It never may be."""
-        self._stage.violate(Violation("offers", what))
+        self._environment.violate(Violation("offers", what))
 
     def _committed(self, commit: Commit) -> None:
         if commit.table == EVENTS:
@@ -66,21 +66,23 @@ class Offers(GrantedRequests[str]):
     async def audit(self) -> None:
         """Look again and again: what is offered is there, or was a moment ago."""
         while True:
-            await self._stage.clock.sleep(_LOOK_SECONDS)
+            await self._environment.clock.sleep(_LOOK_SECONDS)
             for name in sorted(self._surely_offered()):
                 if name in self._commits.of(TRANSITIONS):
                     continue
                 commits = self._commits.of_object(TRANSITIONS, name)
-                if commits and self._stage.loop.time() - commits[-1].at > _KEPT_SECONDS:
-                    self._stage.violate(Violation("offers", f"transition {name} is offered, and does not come back"))
+                if commits and self._environment.loop.time() - commits[-1].at > _KEPT_SECONDS:
+                    self._environment.violate(
+                        Violation("offers", f"transition {name} is offered, and does not come back")
+                    )
             self._check_replaced()
 
     def _check_replaced(self) -> None:
         """What a driver offers otherwise than before is replaced soon after the last event that uses it has ended."""
-        since = self._stage.loop.time() - _REPLACED_SECONDS
+        since = self._environment.loop.time() - _REPLACED_SECONDS
         used = {event["spec"]["transitionName"] for event in self._commits.of(EVENTS).values()}
-        agents = [name for name in self._stage.actors if name.startswith("agent-node-")]
-        well_since = [self._stage.well_since(name) for name in agents]
+        agents = [name for name in self._environment.actors if name.startswith("agent-node-")]
+        well_since = [self._environment.well_since(name) for name in agents]
         if not all(well is not None and well < since for well in well_since):
             return
         for host in self._hosts:
@@ -91,11 +93,11 @@ class Offers(GrantedRequests[str]):
                     continue
                 if stored["spec"] != wire.to_dict(as_spec(offered, host.name)):
                     what = f"transition {offered.name} is not what its driver offers, and no event uses it"
-                    self._stage.violate(Violation("offers", what))
+                    self._environment.violate(Violation("offers", what))
 
     def _surely_offered(self) -> set[str]:
         """By drivers that are registered with an agent which has had the time to keep them."""
-        since = self._stage.loop.time() - _KEPT_SECONDS
+        since = self._environment.loop.time() - _KEPT_SECONDS
         found: set[str] = set()
         for host in self._hosts:
             if host.died_at is None and host.began_at < since:
@@ -105,7 +107,7 @@ class Offers(GrantedRequests[str]):
         return found
 
     def _is_well(self, process: Process, since: float) -> bool:
-        well_since = self._stage.well_since(process.name.partition("#")[0])
+        well_since = self._environment.well_since(process.name.partition("#")[0])
         return process.is_alive and well_since is not None and well_since < since
 
     @property
@@ -126,7 +128,7 @@ class Offers(GrantedRequests[str]):
                 return f"transition {name} is offered, and is not there"
             if stored[name]["spec"] != wire.to_dict(spec):
                 return f"transition {name} is {stored[name]['spec']}, and offered is {wire.to_dict(spec)}"
-        now = self._stage.clock.now()
+        now = self._environment.clock.now()
         left = [name for name, one in stored.items() if name not in wanted and _is_published(one, until=now)]
         return f"transition {left[0]} is there, and no driver offers it" if left else ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits
-from kube_fairlead_lab.sim.stage import Violation
+from kube_fairlead_lab.sim.environment import Violation
 
 __all__ = ["OneClaim"]
 

@@ -9,7 +9,7 @@ from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.cast.drivers import CENTRAL
 from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["OwnClaims"]
 
@@ -22,8 +22,8 @@ _WRITES: Final = frozenset({"update", "patch", "delete"})
 class OwnClaims(GrantedRequests[str]):
     """Watches who claims, that what a claim has frozen stays, and that no agent writes to a claim of somebody else."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
         commits.listeners.append(self._committed)
 
@@ -40,7 +40,7 @@ class OwnClaims(GrantedRequests[str]):
 
     def granted(self, what: str) -> None:
         """It never may be."""
-        self._stage.violate(Violation("5", what))
+        self._environment.violate(Violation("5", what))
 
     def _committed(self, commit: Commit) -> None:
         if commit.table != EVENTS or commit.after is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
 from kube_fairlead_lab.sim.commits import NODES, Commits
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Ownership"]
 
@@ -15,8 +15,8 @@ _WRITES = frozenset({"create", "update", "patch", "delete"})
 class Ownership(GrantedRequests[tuple[str, RequestInfo, str]]):
     """Knows whose each node is."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
 
     def asked(self, who: str, info: RequestInfo) -> tuple[str, RequestInfo, str] | None:
@@ -31,4 +31,4 @@ class Ownership(GrantedRequests[tuple[str, RequestInfo, str]]):
         cloud, info, provider_id = what
         if not provider_id.startswith(f"{cloud}://"):
             said = f"the manager of {cloud} may {info.verb} node {info.name}, which is {provider_id or 'nobody'}'s"
-            self._stage.violate(Violation("8", said))
+            self._environment.violate(Violation("8", said))

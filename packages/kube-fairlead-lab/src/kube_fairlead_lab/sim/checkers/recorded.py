@@ -7,7 +7,7 @@ from typing import Any
 from kube_fairlead.api.lifecycle_v1alpha1 import TERMINAL
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead_lab.sim.commits import EVENTS, RECORDS, Commit, Commits, claim_status
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Recorded"]
 
@@ -15,8 +15,8 @@ __all__ = ["Recorded"]
 class Recorded:
     """Sees every event that is released, and every record."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
         commits.listeners.append(self._committed)
 
@@ -26,14 +26,14 @@ class Recorded:
         if commit.table != EVENTS or commit.before is None or claim_status(commit.before) not in TERMINAL:
             return
         is_released = _is_held(commit.before) and not (commit.after is not None and _is_held(commit.after))
-        if not is_released or commit.key in self._stage.strangers:
+        if not is_released or commit.key in self._environment.strangers:
             return
         uid, node = commit.before["metadata"]["uid"], commit.before["spec"]["bindingNode"]
         record = self._commits.of(RECORDS).get(node, {})
         # Of a node with so many events that old entries had to go, nothing can be said here.
         if uid not in _uids(record) and not record.get("droppedEntries"):
             raise Violation("records", f"event {commit.key} is released, and the record of {node} does not have it")
-        self._stage.counts["recorded events"] += 1
+        self._environment.counts["recorded events"] += 1
 
     def _check(self, record: dict[str, Any] | None) -> None:
         uids = _uids(record or {})

@@ -13,7 +13,7 @@ from kube_fairlead.lifecycle.shutdown_status import TAINT
 from kube_fairlead_lab.hollow.runtime import Sandbox
 from kube_fairlead_lab.sim.cast.machines import PERIODS, SimMachine, SimMemory
 from kube_fairlead_lab.sim.commits import NODES, PODS, Commit, Commits, is_ready
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Shutdowns"]
 
@@ -56,8 +56,8 @@ class _Shutdown:
 class Shutdowns:
     """Hears from the machines what agents do to them, and from the disk what nodes say."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._commits = commits
         self._machines: dict[str, SimMachine] = {}
         self._current: dict[str, _Shutdown] = {}
@@ -77,14 +77,14 @@ class Shutdowns:
             return
         node = self._commits.of(NODES).get(machine.node_name)
         uid = "" if node is None else node["metadata"]["uid"]
-        self._current[machine.node_name] = _Shutdown(self._stage.loop.time(), uid)
+        self._current[machine.node_name] = _Shutdown(self._environment.loop.time(), uid)
 
     def asked(self, machine: SimMachine, pod: RunningPod, grace_seconds: float, known: CachedPod | None) -> None:
         """An agent ends a pod."""
         shutdown = self._of(machine)
         if shutdown is None:
             return  # called off this very moment
-        now = self._stage.loop.time()
+        now = self._environment.loop.time()
         elapsed = now - shutdown.heard_at
         if elapsed + grace_seconds > _BUDGET_SECONDS + _SLACK_SECONDS:
             what = f"{grace_seconds:.1f} s after {elapsed:.1f} s, and all have {_BUDGET_SECONDS} s"
@@ -103,7 +103,7 @@ class Shutdowns:
         if grace_seconds < in_time - _FIRST_SECONDS:
             self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s of {in_time:.1f}")
         needs_all = allowed == PERIODS[group].seconds
-        well_since = self._stage.well_since(f"agent-{machine.node_name}")
+        well_since = self._environment.well_since(f"agent-{machine.node_name}")
         is_well = well_since is not None and well_since <= shutdown.heard_at
         if needs_all and is_well and not shutdown.asked and not group and elapsed > _FIRST_SECONDS:
             self._break(f"pod {pod.name} of {machine.node_name} is asked to end after {elapsed:.1f} s of its time")
@@ -111,7 +111,7 @@ class Shutdowns:
         sandbox = machine.kubelet.runtime.get(pod.uid)
         if sandbox is None:
             return
-        ran_for = (self._stage.clock.now() - sandbox.started).total_seconds()
+        ran_for = (self._environment.clock.now() - sandbox.started).total_seconds()
         for other in shutdown.asked.values():
             if other.group > group and now - ran_for < other.at < now - _ORDER_SECONDS:
                 self._break(f"pod {pod.name} of {machine.node_name} is ended after one of higher priority")
@@ -127,7 +127,7 @@ class Shutdowns:
         shutdown = self._of(machine)
         if shutdown is None:
             return
-        self._stage.counts["machines let go"] += 1
+        self._environment.counts["machines let go"] += 1
         self._check_duties(machine, shutdown)
         state = SimMemory(machine).load()
         if state is None or machine.is_disk_full:
@@ -136,7 +136,7 @@ class Shutdowns:
         for uid in shutdown.asked:
             sandbox = machine.kubelet.runtime.get(uid)
             if sandbox is not None and uid not in on_disk and not self._is_accounted_for(uid):
-                how = "ended" if sandbox.has_ended(self._stage.clock.now()) else "is"
+                how = "ended" if sandbox.has_ended(self._environment.clock.now()) else "is"
                 self._break(
                     f"{machine.node_name} is let go, and neither API nor disk knows how {sandbox.pod.name} {how}"
                 )
@@ -149,7 +149,7 @@ class Shutdowns:
             return
         for uid in shutdown.asked:
             sandbox = machine.kubelet.runtime.get(uid)
-            runs_again = sandbox is not None and not sandbox.has_ended(self._stage.clock.now())
+            runs_again = sandbox is not None and not sandbox.has_ended(self._environment.clock.now())
             if not runs_again and not _is_for_the_kubelet(machine, sandbox) and not self._is_accounted_for(uid):
                 self._break(f"the shutdown of {machine.node_name} is over, and the API never knew how {uid} ended")
 
@@ -160,14 +160,14 @@ class Shutdowns:
 
     def _check_duties(self, machine: SimMachine, shutdown: _Shutdown) -> None:
         """No machine is let go early with pods that run; and by then its node says so, if its agent could tell."""
-        now, elapsed = self._stage.clock.now(), self._stage.loop.time() - shutdown.heard_at
+        now, elapsed = self._environment.clock.now(), self._environment.loop.time() - shutdown.heard_at
         left = sorted(sandbox.pod.name for sandbox in machine.kubelet.runtime if not sandbox.has_ended(now))
         if left and elapsed < _BUDGET_SECONDS - _SLACK_SECONDS:
             self._break(f"{machine.node_name} is let go after {elapsed:.1f} s, and {left} run")
-        well_since = self._stage.well_since(f"agent-{machine.node_name}")
+        well_since = self._environment.well_since(f"agent-{machine.node_name}")
         node = self._commits.of(NODES).get(machine.node_name)
         is_known = node is not None and node["metadata"]["uid"] == shutdown.first_uid
-        now_seconds = self._stage.loop.time()
+        now_seconds = self._environment.loop.time()
         could_tell = well_since is not None and now_seconds - max(well_since, shutdown.heard_at) >= _TELLING_SECONDS
         if node is not None and is_known and could_tell and not (_reason(node) in _STATES and _is_tainted(node)):
             self._break(f"{machine.node_name} is let go after {elapsed:.1f} s, and its node never said so")
@@ -227,7 +227,7 @@ class Shutdowns:
     def _check_ready(self, machine: SimMachine, shutdown: _Shutdown, commit: Commit) -> None:
         if machine.kubelet.is_running:
             return
-        now = self._stage.loop.time()
+        now = self._environment.loop.time()
         if shutdown.kubelet_stopped_at is None:
             shutdown.kubelet_stopped_at = now
         is_news = is_ready(commit.after) and not is_ready(commit.before)
@@ -235,7 +235,7 @@ class Shutdowns:
             raise Violation("10", f"node {commit.key} says that it is ready, and is going down")
 
     def _break(self, what: str) -> None:
-        self._stage.violate(Violation("10", what))
+        self._environment.violate(Violation("10", what))
 
 
 def _is_for_the_kubelet(machine: SimMachine, sandbox: Sandbox | None) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from kube_fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES, ClaimStatus
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from kube_fairlead_lab.sim.commits import EVENTS, NODES, Commit, Commits, claim_status
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["States"]
 
@@ -20,8 +20,8 @@ _MEDDLED_SECONDS: Final = 60.0
 class States:
     """Holds each move of an event against the legal ones, and each of a condition against the claim on its node."""
 
-    def __init__(self, stage: Stage, commits: Commits) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits) -> None:
+        self._environment = environment
         self._claimed: dict[str, dict[str, Any]] = {}  # node -> event
         self._ended: set[str] = set()  # uids of events whose end was published
         self._meddled: dict[str, float] = {}  # node -> when
@@ -52,7 +52,7 @@ class States:
         elif node in self._claimed and self._claimed[node]["metadata"]["uid"] == event["metadata"]["uid"]:
             del self._claimed[node]
             if commit.after is None:
-                self._meddled[node] = self._stage.loop.time()
+                self._meddled[node] = self._environment.loop.time()
 
     def _check_said(self, name: str, event: dict[str, Any]) -> None:
         """Who has succeeded has said so on its node."""
@@ -61,7 +61,7 @@ class States:
             raise Violation("2", f"event {name} has succeeded, and node {node} never said its end")
 
     def _is_meddled(self, node: str) -> bool:
-        return self._stage.loop.time() - self._meddled.get(node, -_MEDDLED_SECONDS) < _MEDDLED_SECONDS
+        return self._environment.loop.time() - self._meddled.get(node, -_MEDDLED_SECONDS) < _MEDDLED_SECONDS
 
     def _judge(self, node: str, before: str, after: str) -> None:
         if self._is_meddled(node):
@@ -70,7 +70,7 @@ class States:
         if event is None:
             raise Violation("2", f"node {node} says {after!r} after {before!r}, and nothing is claimed")
         frozen, uid, name = event["status"]["transition"], event["metadata"]["uid"], event["metadata"]["name"]
-        self._stage.counts["condition moves"] += 1
+        self._environment.counts["condition moves"] += 1
         if after == frozen["start"] and uid not in self._ended:
             return
         if after == frozen["end"] and before == frozen["start"] and uid not in self._ended:

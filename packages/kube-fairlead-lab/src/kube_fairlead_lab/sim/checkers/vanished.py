@@ -11,7 +11,7 @@ from kube_fairlead_lab.sim.cast.clouds import SimCloud
 from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
 from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import NODES, Commits, is_ready
-from kube_fairlead_lab.sim.stage import Stage, Violation
+from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Vanished"]
 
@@ -23,8 +23,8 @@ _PATIENCE_SECONDS: Final = 330.0
 class Vanished(GrantedRequests[tuple[str, dict[str, Any]]]):
     """Knows which machines there really are."""
 
-    def __init__(self, stage: Stage, commits: Commits, clouds: Mapping[str, SimCloud]) -> None:
-        self._stage = stage
+    def __init__(self, environment: Environment, commits: Commits, clouds: Mapping[str, SimCloud]) -> None:
+        self._environment = environment
         self._commits = commits
         self._clouds = clouds
         self._taken_at: dict[str, float] = {}  # by cloud: when its manager last deleted a node
@@ -39,14 +39,14 @@ class Vanished(GrantedRequests[tuple[str, dict[str, Any]]]):
     def granted(self, what: tuple[str, dict[str, Any]]) -> None:
         """Its machine must be gone."""
         platform, node = what
-        self._stage.counts["nodes taken away"] += 1
-        self._taken_at[platform] = self._stage.loop.time()
+        self._environment.counts["nodes taken away"] += 1
+        self._taken_at[platform] = self._environment.loop.time()
         cloud, name = self._clouds[platform], node["metadata"]["name"]
         # One that was brought back may still seem gone to whoever asked before that; the same node is there again.
         born = (parse_time(node["metadata"]["creationTimestamp"]) - EPOCH).total_seconds()
         if name in cloud.machines and cloud.back_at[name] <= born + 1.0:
             said = f"the manager of {platform} takes node {name} away, and its machine is there"
-            self._stage.violate(Violation("vanished", said))
+            self._environment.violate(Violation("vanished", said))
 
     def are_due(self, calm_seconds: float) -> bool:
         """In the calm: whether nodes whose machines are gone are still to be taken away. Not for ever."""
@@ -65,6 +65,6 @@ class Vanished(GrantedRequests[tuple[str, dict[str, Any]]]):
         ]
         missing = [node for node in own if node["metadata"]["name"] not in cloud.machines]
         taken_at = self._taken_at.get(platform, -_AT_ONCE_SECONDS)
-        if len(missing) != 1 or len(own) < 2 or self._stage.loop.time() - taken_at < _AT_ONCE_SECONDS:
+        if len(missing) != 1 or len(own) < 2 or self._environment.loop.time() - taken_at < _AT_ONCE_SECONDS:
             return []
         return [] if is_ready(missing[0]) else [missing[0]["metadata"]["name"]]

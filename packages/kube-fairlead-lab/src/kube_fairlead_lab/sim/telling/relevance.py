@@ -7,8 +7,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from kube_fairlead_lab.sim.environment import Violation
 from kube_fairlead_lab.sim.plan import FAULTS
-from kube_fairlead_lab.sim.stage import Violation
 from kube_fairlead_lab.sim.telling.history import Entry, names_in
 from kube_fairlead_lab.sim.trace import LUCK
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from kube_fairlead_lab.sim.environment import Violation
 from kube_fairlead_lab.sim.plan import Deed
-from kube_fairlead_lab.sim.stage import Violation
 from kube_fairlead_lab.sim.telling.history import Entry, names_in
 from kube_fairlead_lab.sim.telling.relevance import what_matters
 

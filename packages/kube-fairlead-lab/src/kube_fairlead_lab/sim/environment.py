@@ -1,4 +1,4 @@
-"""The stage: processes that live, die and come back, and the record of what they did."""
+"""The environment: processes that live, die and come back, and the record of what they did."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kube_fairlead_lab.sim.loop import Process, SimLoop
 from kube_fairlead_lab.sim.network import Network, SimTransport
 from kube_fairlead_lab.sim.trace import Trace
 
-__all__ = ["Actor", "Life", "Stage", "Violation"]
+__all__ = ["Actor", "Environment", "Life", "Violation"]
 
 _log = logs.get_logger(__name__)
 
@@ -70,7 +70,7 @@ class Actor:
         self.disturbed_at = 0.0  # when it last was other than well
 
 
-class Stage:
+class Environment:
     """Everything there is in one simulated world."""
 
     def __init__(self, loop: SimLoop, seed: int) -> None:
@@ -110,7 +110,7 @@ class Stage:
         life = Life(actor.name, actor.lives, process, actor.clock, chance)
         self.trace.add(actor.name, f"starts, life {actor.lives}")
         main = self.loop.start(process, actor.main(life), name=actor.name)
-        main.add_done_callback(lambda task: self._ended(actor, process, task), context=self.loop.world.context)
+        main.add_done_callback(lambda task: self._ended(actor, process, task), context=self.loop.harness.context)
 
     def kill(self, actor: Actor, why: str = "killed") -> None:
         """As kill -9. It comes back a little later."""
@@ -128,7 +128,7 @@ class Stage:
             return
         self.trace.add(actor.name, f"is to be killed after {steps} steps, or soon")
         self.loop.doom(process, steps, lambda: self.kill(actor))
-        self.loop.call_later(_IDLE_SECONDS, self._finish_off, actor, process, context=self.loop.world.context)
+        self.loop.call_later(_IDLE_SECONDS, self._finish_off, actor, process, context=self.loop.harness.context)
 
     def _finish_off(self, actor: Actor, process: Process) -> None:
         if actor.process is process:
@@ -147,7 +147,7 @@ class Stage:
 
     def kill_all(self) -> None:
         """The simulation is over."""
-        for process in (*self.processes, self.loop.world):
+        for process in (*self.processes, self.loop.harness):
             self.loop.kill(process)
 
     def _ended(self, actor: Actor, process: Process, task: asyncio.Task[None]) -> None:
@@ -166,7 +166,7 @@ class Stage:
             listener(process)
         if actor.is_wanted:
             delay = self.chance.uniform(0.1, 10.0)
-            self.loop.call_later(delay, self._restart, actor, process, context=self.loop.world.context)
+            self.loop.call_later(delay, self._restart, actor, process, context=self.loop.harness.context)
 
     def _restart(self, actor: Actor, former: Process) -> None:
         if actor.process is former and actor.is_wanted:
@@ -179,7 +179,7 @@ class Stage:
             return
         self.trace.add(actor.name, f"freezes for {seconds:.1f} s")
         self.loop.pause(process)
-        self.loop.call_later(seconds, self._resume, actor, process, context=self.loop.world.context)
+        self.loop.call_later(seconds, self._resume, actor, process, context=self.loop.harness.context)
 
     def _resume(self, actor: Actor, process: Process) -> None:
         if process.is_alive:
