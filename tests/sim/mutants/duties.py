@@ -19,7 +19,7 @@ from kube_fairlead.lifecycle import conditions, decisions, deletion, steps
 from kube_fairlead_apiserver import dispatch
 from kube_fairlead_apiserver.storage import store, watchers
 from kube_fairlead_apiserver.storage.interface import Row
-from kube_fairlead_lab.sim.cast import managers
+from kube_fairlead_lab.sim.actors import managers
 from tests.sim.mutants.registry import mutant
 
 

@@ -22,7 +22,7 @@ from kube_fairlead.drivers.sdk import service
 from kube_fairlead.election import lease
 from kube_fairlead.lifecycle import claiming, collecting, conditions, deadlines, decisions, invariants, steps
 from kube_fairlead.lifecycle.facts import Facts
-from kube_fairlead_lab.sim.cast import agents, drivers
+from kube_fairlead_lab.sim.actors import agents, drivers
 from tests.sim.mutants.registry import mutant
 
 # ---- invariant 1

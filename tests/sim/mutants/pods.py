@@ -14,7 +14,7 @@ from kube_fairlead.agent.shutdown import accounts, conducting, keeper, podwritin
 from kube_fairlead.client import subresources
 from kube_fairlead.lifecycle import shutdown_plan, shutdown_recovery
 from kube_fairlead.lifecycle.drain import filters, options
-from kube_fairlead_lab.sim.cast import machines
+from kube_fairlead_lab.sim.actors import machines
 from tests.sim.mutants.registry import mutant
 
 # ---- invariant 6

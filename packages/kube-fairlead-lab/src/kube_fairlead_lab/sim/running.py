@@ -18,16 +18,16 @@ from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead.drivers.sdk import Driver
 from kube_fairlead_apiserver.storage.interface import Row
-from kube_fairlead_lab.sim.cast.agents import add_agent, add_part_time_agent
-from kube_fairlead_lab.sim.cast.clouds import SimCloud
-from kube_fairlead_lab.sim.cast.drivers import Central, DriverHost, Release, drainer, worker
-from kube_fairlead_lab.sim.cast.kubelets import add_kubelet
-from kube_fairlead_lab.sim.cast.machines import SimMachine
-from kube_fairlead_lab.sim.cast.managers import add_cloud_manager, add_manager
-from kube_fairlead_lab.sim.cast.operators import add_operator
-from kube_fairlead_lab.sim.cast.server import add_server, fresh_disk
-from kube_fairlead_lab.sim.cast.users import Users
-from kube_fairlead_lab.sim.cast.workloads import Workloads
+from kube_fairlead_lab.sim.actors.agents import add_agent, add_part_time_agent
+from kube_fairlead_lab.sim.actors.clouds import SimCloud
+from kube_fairlead_lab.sim.actors.drivers import Central, DriverHost, Release, drainer, worker
+from kube_fairlead_lab.sim.actors.kubelets import add_kubelet
+from kube_fairlead_lab.sim.actors.machines import SimMachine
+from kube_fairlead_lab.sim.actors.managers import add_cloud_manager, add_manager
+from kube_fairlead_lab.sim.actors.operators import add_operator
+from kube_fairlead_lab.sim.actors.server import add_server, fresh_disk
+from kube_fairlead_lab.sim.actors.users import Users
+from kube_fairlead_lab.sim.actors.workloads import Workloads
 from kube_fairlead_lab.sim.checkers.acknowledged import Acknowledged
 from kube_fairlead_lab.sim.checkers.arrival import Arrival
 from kube_fairlead_lab.sim.checkers.budgets import Budgets

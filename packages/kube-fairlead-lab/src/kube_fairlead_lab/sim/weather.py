@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from kube_fairlead.base.randomness import Randomness, SeededRandomness
-from kube_fairlead_lab.sim.cast.clouds import SimCloud, Trouble
-from kube_fairlead_lab.sim.cast.drivers import DriverHost, Release
-from kube_fairlead_lab.sim.cast.machines import SimMachine
-from kube_fairlead_lab.sim.cast.server import SERVER
-from kube_fairlead_lab.sim.cast.users import Users
+from kube_fairlead_lab.sim.actors.clouds import SimCloud, Trouble
+from kube_fairlead_lab.sim.actors.drivers import DriverHost, Release
+from kube_fairlead_lab.sim.actors.machines import SimMachine
+from kube_fairlead_lab.sim.actors.server import SERVER
+from kube_fairlead_lab.sim.actors.users import Users
 from kube_fairlead_lab.sim.checkers.leaders import Leaders
 from kube_fairlead_lab.sim.environment import Actor, Environment
 from kube_fairlead_lab.sim.lines import Line

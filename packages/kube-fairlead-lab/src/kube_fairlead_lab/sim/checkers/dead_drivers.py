@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kube_fairlead.api.time import parse_time
-from kube_fairlead_lab.sim.cast.agents import DRIVER_LOST
-from kube_fairlead_lab.sim.cast.drivers import DriverHost
+from kube_fairlead_lab.sim.actors.agents import DRIVER_LOST
+from kube_fairlead_lab.sim.actors.drivers import DriverHost
 from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kube_fairlead.api.reserved import NODE_SHUTDOWN
 from kube_fairlead.api.time import parse_duration, parse_time
-from kube_fairlead_lab.sim.cast.drivers import CENTRAL
+from kube_fairlead_lab.sim.actors.drivers import CENTRAL
 from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import EVENTS, NODES, TRANSITIONS, Commit, Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kube_fairlead_lab.sim.cast.maintainers import LIMITS
+from kube_fairlead_lab.sim.actors.maintainers import LIMITS
 from kube_fairlead_lab.sim.commits import NODES, Commits, is_ready
 from kube_fairlead_lab.sim.environment import Environment, Violation
 

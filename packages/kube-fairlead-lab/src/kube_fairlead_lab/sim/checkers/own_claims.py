@@ -6,7 +6,7 @@ from typing import Final
 
 from kube_fairlead.lifecycle.claiming import central_claimant, node_claimant
 from kube_fairlead_apiserver.routing import RequestInfo
-from kube_fairlead_lab.sim.cast.drivers import CENTRAL
+from kube_fairlead_lab.sim.actors.drivers import CENTRAL
 from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation

@@ -11,7 +11,7 @@ from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUT
 from kube_fairlead.lifecycle.shutdown_plan import group_of, latest_end
 from kube_fairlead.lifecycle.shutdown_status import TAINT
 from kube_fairlead_lab.hollow.runtime import Sandbox
-from kube_fairlead_lab.sim.cast.machines import PERIODS, SimMachine, SimMemory
+from kube_fairlead_lab.sim.actors.machines import PERIODS, SimMachine, SimMemory
 from kube_fairlead_lab.sim.commits import NODES, PODS, Commit, Commits, is_ready
 from kube_fairlead_lab.sim.environment import Environment, Violation
 

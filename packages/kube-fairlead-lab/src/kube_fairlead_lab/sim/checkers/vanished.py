@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kube_fairlead.api.time import parse_time
 from kube_fairlead_apiserver.routing import RequestInfo
-from kube_fairlead_lab.sim.cast.clouds import SimCloud
+from kube_fairlead_lab.sim.actors.clouds import SimCloud
 from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
 from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import NODES, Commits, is_ready

@@ -12,7 +12,7 @@ from kube_fairlead.client import errors, patches
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead_lab.hollow.kubelet import Remove, Report, Wait
-from kube_fairlead_lab.sim.cast.machines import SimMachine
+from kube_fairlead_lab.sim.actors.machines import SimMachine
 from kube_fairlead_lab.sim.commits import NODES, Commits, is_ready
 from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 

@@ -21,8 +21,8 @@ from kube_fairlead.election import LeadershipLost, Lock, Timing
 from kube_fairlead.lifecycle.collecting import Retention
 from kube_fairlead.lifecycle.stalling import Patience
 from kube_fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
-from kube_fairlead_lab.sim.cast.clouds import POD_RANGE, SimCloud
-from kube_fairlead_lab.sim.cast.drivers import CENTRAL, REMOTE, DriverHost
+from kube_fairlead_lab.sim.actors.clouds import POD_RANGE, SimCloud
+from kube_fairlead_lab.sim.actors.drivers import CENTRAL, REMOTE, DriverHost
 from kube_fairlead_lab.sim.checkers.leaders import Leaders
 from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 

@@ -22,10 +22,10 @@ from kube_fairlead.client import errors, patches
 from kube_fairlead.client.client import Client
 from kube_fairlead.cloud.provider import Route
 from kube_fairlead.lifecycle.drain.rollout import ZONE_LABEL
-from kube_fairlead_lab.sim.cast.clouds import ADMINISTRATORS, SimCloud
-from kube_fairlead_lab.sim.cast.drivers import CENTRAL, DRIVER, REMOTE, SELF_TEST
-from kube_fairlead_lab.sim.cast.machines import SimMachine
-from kube_fairlead_lab.sim.cast.maintainers import Maintainer, MaintenanceJudge
+from kube_fairlead_lab.sim.actors.clouds import ADMINISTRATORS, SimCloud
+from kube_fairlead_lab.sim.actors.drivers import CENTRAL, DRIVER, REMOTE, SELF_TEST
+from kube_fairlead_lab.sim.actors.machines import SimMachine
+from kube_fairlead_lab.sim.actors.maintainers import Maintainer, MaintenanceJudge
 from kube_fairlead_lab.sim.commits import EVENTS, NODES, THINGS, TRANSITIONS, Commits
 from kube_fairlead_lab.sim.environment import Environment
 

@@ -21,9 +21,9 @@ from kube_fairlead.client.informer import Informer
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.driverapi.channel import DriverChannel, RegistrationChannel
 from kube_fairlead.lifecycle.facts import Settings
-from kube_fairlead_lab.sim.cast.drivers import DriverHost
-from kube_fairlead_lab.sim.cast.machines import SHUTDOWN, SimEar, SimMachine, SimMemory, SimPodCache, SimRuntime
-from kube_fairlead_lab.sim.cast.sockets import SimChannels, SimFolder
+from kube_fairlead_lab.sim.actors.drivers import DriverHost
+from kube_fairlead_lab.sim.actors.machines import SHUTDOWN, SimEar, SimMachine, SimMemory, SimPodCache, SimRuntime
+from kube_fairlead_lab.sim.actors.sockets import SimChannels, SimFolder
 from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 
 __all__ = ["DRIVER_LOST", "add_agent", "add_part_time_agent"]
