@@ -52,12 +52,12 @@ from kube_fairlead_lab.sim.checkers.states import States
 from kube_fairlead_lab.sim.checkers.vanished import Vanished
 from kube_fairlead_lab.sim.commits import Commits
 from kube_fairlead_lab.sim.environment import Environment, Life, Violation
+from kube_fairlead_lab.sim.fault_injector import FaultInjector
 from kube_fairlead_lab.sim.loop import LoopStarved, SimLoop
 from kube_fairlead_lab.sim.plan import Deed, plan
 from kube_fairlead_lab.sim.scenario import Scenario
 from kube_fairlead_lab.sim.telling.chronicle import Chronicle
 from kube_fairlead_lab.sim.telling.history import Entry, tell
-from kube_fairlead_lab.sim.weather import Weather
 
 __all__ = ["Outcome", "run"]
 
@@ -220,9 +220,9 @@ async def _story(environment: Environment, scenario: Scenario, deeds: Sequence[D
     for what, checker in (("claims", in_time), ("drivers", judges.dead_drivers), ("transitions", offers)):
         environment.loop.start(environment.loop.harness, checker.audit(), name=f"audit of {what}")
     environment.loop.start(environment.loop.harness, workloads.run(), name="workloads")
-    weather = Weather(environment, users, leaders, clouds, drivers, machines, release)
-    await weather.rage(deeds, scenario.network, seconds=scenario.chaos_minutes * 60)
-    weather.calm()
+    injector = FaultInjector(environment, users, leaders, clouds, drivers, machines, release)
+    await injector.carry_out(deeds, scenario.network, seconds=scenario.chaos_minutes * 60)
+    injector.restore()
     calm_since = environment.clock.monotonic()
     end = calm_since + scenario.calm_minutes * 60
     while not (liveness.is_over and shutdowns.is_over and offers.is_over) and environment.clock.monotonic() < end:

@@ -18,7 +18,7 @@ from kube_fairlead_lab.sim.plan import FAULTS, Deed
 from kube_fairlead_lab.sim.scenario import NetworkFaults
 from kube_fairlead_lab.sim.trace import LUCK, Trace
 
-__all__ = ["Weather"]
+__all__ = ["FaultInjector"]
 
 Act = Callable[[Randomness], Awaitable[None] | None]
 
@@ -33,7 +33,7 @@ _CUT_OFF = {Way.BOTH: "is cut off", Way.IN: "hears nothing", Way.OUT: "is not he
 _JUMPS = (-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)
 
 
-class Weather:
+class FaultInjector:
     """How each planned thing is done."""
 
     def __init__(
@@ -91,7 +91,7 @@ class Weather:
             "maintenance_wanted": users.maintain_nodes,
         }
 
-    async def rage(self, deeds: Sequence[Deed], network: NetworkFaults | None, *, seconds: float) -> None:
+    async def carry_out(self, deeds: Sequence[Deed], network: NetworkFaults | None, *, seconds: float) -> None:
         """Let it all happen. It lasts as long as it was to last, however few the deeds are."""
         environment = self._environment
         environment.network.faults = network
@@ -109,7 +109,7 @@ class Weather:
                 )
         await environment.clock.sleep(max(0.0, began + seconds - environment.clock.monotonic()))
 
-    def calm(self) -> None:
+    def restore(self) -> None:
         """Everything is well from now on: processes run, disks have room, clouds answer."""
         environment = self._environment
         environment.trace.add("weather", "calms down")
