@@ -160,7 +160,7 @@ class Judge:
 
 def played(mutant: Mutant) -> int:
     """In a child: whether a few seeds notice."""
-    from kube_fairlead_lab.sim.running import run
+    from kube_fairlead_lab.sim.runner import run
     from kube_fairlead_lab.sim.scenario import Scenario
 
     if not apply(mutant):
@@ -225,7 +225,7 @@ def main() -> int:
     for target, mutants in groups.items():
         if any(str(mutant) not in record.outcomes for mutant in mutants):
             pytest.main([*ARGUMENTS, *TARGETS[target]], plugins=[Judge(mutants, record, until)])
-    importlib.import_module("kube_fairlead_lab.sim.running")  # once, for all children
+    importlib.import_module("kube_fairlead_lab.sim.runner")  # once, for all children
     for mutant in (one for mutants in groups.values() for one in mutants):
         if record.outcomes.get(str(mutant)) == UNNOTICED and time.monotonic() < until:
             outcome = forked(functools.partial(played, mutant), SEEDS_SECONDS)

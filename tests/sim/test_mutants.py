@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from kube_fairlead_lab.sim.running import run
+from kube_fairlead_lab.sim.runner import run
 from kube_fairlead_lab.sim.scenario import Scenario
 from tests.sim.mutants.registry import MUTANTS, Mutant
 

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kube_fairlead_lab.sim.plan import FAULTS, plan
-from kube_fairlead_lab.sim.running import Outcome, run
+from kube_fairlead_lab.sim.runner import Outcome, run
 from kube_fairlead_lab.sim.scenario import Scenario, read_scenario
 
 # Short, so that a few of them fit into every test run; `make sim` plays the long ones.

@@ -18,9 +18,9 @@ from click.testing import CliRunner
 from kube_fairlead_lab.commands.sim import command
 from kube_fairlead_lab.sim import campaign
 from kube_fairlead_lab.sim.plan import plan
-from kube_fairlead_lab.sim.running import run
+from kube_fairlead_lab.sim.runner import run
 from kube_fairlead_lab.sim.scenario import Scenario
-from kube_fairlead_lab.sim.shrinking import is_same_kind, shrink
+from kube_fairlead_lab.sim.shrinker import is_same_kind, shrink
 from tests.sim.mutants.registry import MUTANTS
 
 importlib.import_module("tests.sim.mutants.lifecycle")

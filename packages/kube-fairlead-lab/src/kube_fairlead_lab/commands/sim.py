@@ -14,9 +14,9 @@ from kube_fairlead.cli import options, values
 if TYPE_CHECKING:
     from kube_fairlead_lab.sim.campaign import Report
     from kube_fairlead_lab.sim.plan import Deed
-    from kube_fairlead_lab.sim.running import Outcome
+    from kube_fairlead_lab.sim.runner import Outcome
     from kube_fairlead_lab.sim.scenario import Scenario
-    from kube_fairlead_lab.sim.shrinking import Shrunk
+    from kube_fairlead_lab.sim.shrinker import Shrunk
 
 __all__ = ["command"]
 
@@ -145,10 +145,10 @@ def _deeds(seed: int, scenario: Scenario, steps: int | None, only: frozenset[int
 
 
 def _one(seed: int, deeds: list[Deed], asked: _Asked) -> int:
-    from kube_fairlead_lab.sim.apart import run_apart
+    from kube_fairlead_lab.sim.child_process import run_in_child
 
     try:
-        outcome = run_apart(seed, asked.scenario, deeds, is_told=asked.is_told)
+        outcome = run_in_child(seed, asked.scenario, deeds, is_told=asked.is_told)
     except BaseException:
         click.echo(f"seed {seed} did not come to its end", err=True)
         raise
@@ -190,8 +190,8 @@ def _what_matters(outcome: Outcome) -> None:
 
 
 def _shrink(outcome: Outcome, deeds: Sequence[Deed], asked: _Asked) -> int:
-    from kube_fairlead_lab.sim.apart import run_apart
-    from kube_fairlead_lab.sim.shrinking import shrink
+    from kube_fairlead_lab.sim.child_process import run_in_child
+    from kube_fairlead_lab.sim.shrinker import shrink
 
     told = len(deeds)
 
@@ -201,7 +201,7 @@ def _shrink(outcome: Outcome, deeds: Sequence[Deed], asked: _Asked) -> int:
             click.echo(f"shrinking: after {runs} runs {left} of {len(deeds)} strokes are left", err=True)
         told = left
 
-    shrunk = shrink(outcome, asked.scenario, deeds, play=run_apart, on_run=tell)
+    shrunk = shrink(outcome, asked.scenario, deeds, play=run_in_child, on_run=tell)
     _tell_shrunk(shrunk, len(deeds), asked)
     return _INTERRUPTED if shrunk.is_interrupted else _BROKEN
 

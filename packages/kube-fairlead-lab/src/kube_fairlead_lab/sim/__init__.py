@@ -6,6 +6,6 @@ the managers, the cloud controllers, their clients, elections, caches and queues
 clouds (`lines`), the disk under the server (`disk`), drivers' machines and clouds (`actors`). Nothing in the components
 knows.
 
-One seed is one history. `checkers` hold it against the design's invariants while it happens; `running.run` plays a seed
+One seed is one history. `checkers` hold it against the design's invariants while it happens; `runner.run` plays a seed
 and says how it ended; `telling` makes words of what led to it.
 """

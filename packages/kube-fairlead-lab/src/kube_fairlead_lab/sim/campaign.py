@@ -15,10 +15,10 @@ from collections.abc import Callable
 
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.base.randomness import SystemRandomness
-from kube_fairlead_lab.sim.apart import deaf_children, end_children, run_apart, warm_up
+from kube_fairlead_lab.sim.child_process import interrupts_blocked, kill_children, run_in_child, warm_up
 from kube_fairlead_lab.sim.environment import Violation
 from kube_fairlead_lab.sim.plan import FAULTS
-from kube_fairlead_lab.sim.running import Outcome
+from kube_fairlead_lab.sim.runner import Outcome
 from kube_fairlead_lab.sim.scenario import Scenario
 
 __all__ = ["Report", "fresh_seed", "play"]
@@ -118,8 +118,8 @@ def play(
             while True:
                 over = seconds is not None and clock.monotonic() - began >= seconds
                 while len(running) < jobs and not over and (seeds is None or begun < seeds):
-                    with deaf_children():
-                        first, *others = [pool.submit(run_apart, first_seed + begun, scenario) for pool in pools]
+                    with interrupts_blocked():
+                        first, *others = [pool.submit(run_in_child, first_seed + begun, scenario) for pool in pools]
                     running[first] = others
                     begun += 1
                 if not running:
@@ -154,7 +154,7 @@ def _compared(first: Outcome, others: list[Outcome]) -> Outcome:
 
 def _leave(_signal: int, _frame: types.FrameType | None) -> None:
     # Told to by its parent, and not by a pool that would wait for what is under way.
-    end_children()
+    kill_children()
     os._exit(1)
 
 

@@ -76,7 +76,7 @@ class Environment:
     def __init__(self, loop: SimLoop, seed: int) -> None:
         self.loop = loop
         self.seed = seed
-        self.processes: list[Process] = []  # all that ever lived: see `running`
+        self.processes: list[Process] = []  # all that ever lived: see `runner`
         self.trace = Trace(loop)
         self.chance = SeededRandomness(seed)
         self.network = Network(loop, SeededRandomness(seed + 1), self.trace)

@@ -18,10 +18,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
 from kube_fairlead_lab.sim.plan import Deed
-from kube_fairlead_lab.sim.running import Outcome, run
+from kube_fairlead_lab.sim.runner import Outcome, run
 from kube_fairlead_lab.sim.scenario import Scenario
 
-__all__ = ["deaf_children", "end_children", "run_apart", "warm_up"]
+__all__ = ["interrupts_blocked", "kill_children", "run_in_child", "warm_up"]
 
 _CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
 _WARMING = Scenario(nodes=2, managers=1, chaos_minutes=0.5)
@@ -37,7 +37,9 @@ def warm_up() -> None:
         run(0, _WARMING)
 
 
-def run_apart(seed: int, scenario: Scenario, deeds: Sequence[Deed] | None = None, *, is_told: bool = False) -> Outcome:
+def run_in_child(
+    seed: int, scenario: Scenario, deeds: Sequence[Deed] | None = None, *, is_told: bool = False
+) -> Outcome:
     """As `run`. Who interrupts it can rely on that: within a world an interrupt may be taken for one of its own.
 
     A child that ends without an outcome is a failure, too; what it died of is on its standard error.
@@ -48,7 +50,7 @@ def run_apart(seed: int, scenario: Scenario, deeds: Sequence[Deed] | None = None
     ours, theirs = context.Pipe(duplex=False)
     work = functools.partial(_play, seed, scenario, deeds, theirs, is_told=is_told)
     child = context.Process(target=work, name=f"seed {seed}")
-    with deaf_children():
+    with interrupts_blocked():
         child.start()
     _children.append(child)
     theirs.close()
@@ -66,7 +68,7 @@ def run_apart(seed: int, scenario: Scenario, deeds: Sequence[Deed] | None = None
 
 
 @contextlib.contextmanager
-def deaf_children() -> Iterator[None]:
+def interrupts_blocked() -> Iterator[None]:
     """Whoever is born meanwhile never hears of Ctrl-C: it is their parent who decides what becomes of them."""
     if sys.platform == "win32":
         yield
@@ -78,7 +80,7 @@ def deaf_children() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def end_children() -> None:
+def kill_children() -> None:
     """Let nobody play on whom this process has started."""
     for child in _children:
         child.kill()

@@ -12,7 +12,7 @@ import msgspec
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead_lab.sim.environment import Violation
 from kube_fairlead_lab.sim.plan import Deed
-from kube_fairlead_lab.sim.running import Outcome, run
+from kube_fairlead_lab.sim.runner import Outcome, run
 from kube_fairlead_lab.sim.scenario import Scenario
 
 __all__ = ["Shrunk", "is_same_kind", "shrink"]

@@ -7,9 +7,9 @@ import pytest
 
 from kube_fairlead_lab.sim.environment import Violation
 from kube_fairlead_lab.sim.plan import Deed
-from kube_fairlead_lab.sim.running import Outcome
+from kube_fairlead_lab.sim.runner import Outcome
 from kube_fairlead_lab.sim.scenario import Scenario
-from kube_fairlead_lab.sim.shrinking import is_same_kind, shrink
+from kube_fairlead_lab.sim.shrinker import is_same_kind, shrink
 
 DEEDS = [Deed(float(number), "pause", number, number) for number in range(1, 41)]
 FAILURE = Violation("1", "node node-4 has two Claimed events, e-11 and e-12")
