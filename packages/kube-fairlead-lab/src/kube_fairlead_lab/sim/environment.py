@@ -16,7 +16,7 @@ from kube_fairlead.election import TermOverrun
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_lab.sim.clock import SimClock
 from kube_fairlead_lab.sim.disk import Disk
-from kube_fairlead_lab.sim.lines import Line
+from kube_fairlead_lab.sim.links import Link
 from kube_fairlead_lab.sim.loop import Process, SimLoop
 from kube_fairlead_lab.sim.network import Network, SimTransport
 from kube_fairlead_lab.sim.trace import Trace
@@ -83,7 +83,7 @@ class Environment:
         self.disk = Disk(SeededRandomness(seed + 2))
         self.clock = SimClock(loop)
         self.actors: dict[str, Actor] = {}
-        self.lines: dict[str, Line] = {}
+        self.links: dict[str, Link] = {}
         self.violation: Violation | None = None
         self.violated = asyncio.Event()
         self.counts: collections.Counter[str] = collections.Counter()
@@ -209,10 +209,10 @@ class Environment:
 
     # ---- what processes need
 
-    def line(self, name: str) -> Line:
-        """A new line between two parties."""
-        line = self.lines[name] = Line(name, self.loop.time)
-        return line
+    def link(self, name: str) -> Link:
+        """A new link between two parties."""
+        link = self.links[name] = Link(name, self.loop.time)
+        return link
 
     def client(self, life: Life, *, party: str = "") -> Client:
         """A client of the simulated API server."""

@@ -12,7 +12,7 @@ from kube_fairlead_lab.sim.actors.server import SERVER
 from kube_fairlead_lab.sim.actors.users import Users
 from kube_fairlead_lab.sim.checkers.leaders import Leaders
 from kube_fairlead_lab.sim.environment import Actor, Environment
-from kube_fairlead_lab.sim.lines import Line
+from kube_fairlead_lab.sim.links import Link
 from kube_fairlead_lab.sim.network import Way
 from kube_fairlead_lab.sim.plan import FAULTS, Deed
 from kube_fairlead_lab.sim.scenario import NetworkFaults
@@ -71,7 +71,7 @@ class FaultInjector:
             "machine_disk_full": self._machine_disk_full,
             "pause": self._pause,
             "partition": self._partition,
-            "driver_partition": lambda chance: self._cut_line(self._drivers_line(chance), chance),
+            "driver_partition": lambda chance: self._cut_link(self._drivers_link(chance), chance),
             "cloud_partition": self._cloud_partition,
             "clock_jump": self._clock_jump,
             "cloud_silence": lambda chance: self._cloud_trouble(Trouble.SILENT, 1.0, chance),
@@ -120,8 +120,8 @@ class FaultInjector:
             cloud.troubles.clear()
             cloud.forgotten.clear()
             cloud.said_off.clear()
-        for line in environment.lines.values():
-            line.heal()
+        for link in environment.links.values():
+            link.heal()
         for driver in self._drivers:
             driver.is_troubled = False
         for machine in self._machines.values():
@@ -196,28 +196,28 @@ class FaultInjector:
         environment.network.heal(actor.name)
         actor.disturbed_at = environment.loop.time()
 
-    def _drivers_line(self, chance: Randomness) -> Line:
-        lines = self._environment.lines
-        return lines[chance.choice([name for name in lines if name.startswith(("agent-", "manager-"))])]
+    def _drivers_link(self, chance: Randomness) -> Link:
+        links = self._environment.links
+        return links[chance.choice([name for name in links if name.startswith(("agent-", "manager-"))])]
 
     async def _cloud_partition(self, chance: Randomness) -> None:
         """A manager loses its cloud just when it has something to ask: one of its nodes is not heard of."""
         cloud = self._cloud(chance)
-        line = cloud.lines[self._actor(f"ccm-{cloud.name}-", chance).name]
+        link = cloud.links[self._actor(f"ccm-{cloud.name}-", chance).name]
         if cloud.machines:
             await self._users.doubt_a_node(chance.choice(sorted(cloud.machines)))
         await self._environment.clock.sleep(chance.uniform(0.0, 6.0))
-        await self._cut_line(line, chance)
+        await self._cut_link(link, chance)
 
-    async def _cut_line(self, line: Line, chance: Randomness) -> None:
+    async def _cut_link(self, link: Link, chance: Randomness) -> None:
         environment = self._environment
-        if line.is_cut:
+        if link.is_cut:
             return
         seconds = chance.choice(_CUTS)
-        environment.trace.add(line.name, f"is cut for {seconds} s")
-        line.cut()
+        environment.trace.add(link.name, f"is cut for {seconds} s")
+        link.cut()
         await environment.clock.sleep(seconds)
-        line.heal()
+        link.heal()
 
     async def _clock_jump(self, chance: Randomness) -> None:
         actor = self._actor("", chance)

@@ -270,7 +270,7 @@ def _add_driver(
     make: Callable[[DriverHost, Life], Driver],
     judges: _DriverJudges,
 ) -> DriverHost:
-    host = DriverHost(environment, environment.line(f"{caller} ~ {name}"), make, judges.finalizers.called, judges.deeds)
+    host = DriverHost(environment, environment.link(f"{caller} ~ {name}"), make, judges.finalizers.called, judges.deeds)
     environment.on_death.append(host.died)
     environment.start(environment.add(name, host.main))
     return host
@@ -341,7 +341,7 @@ def _clear(graveyard: list[object]) -> None:
     hook, sys.unraisablehook = sys.unraisablehook, lambda _what: None
     with warnings.catch_warnings(action="ignore"):
         graveyard.clear()
-        # Last lines that ran leave something behind in their turn.
+        # Last links that ran leave something behind in their turn.
         while gc.collect():
             pass
     sys.unraisablehook = hook

@@ -13,7 +13,7 @@ from kube_fairlead.cloud.errors import CloudError, CloudUnavailable
 from kube_fairlead.cloud.provider import Instance, InstanceQuery, Route
 from kube_fairlead.cloud.providers.fake import FakeCloud
 from kube_fairlead_lab.sim.environment import Environment, Violation
-from kube_fairlead_lab.sim.lines import Line
+from kube_fairlead_lab.sim.links import Link
 from kube_fairlead_lab.sim.loop import current_process
 
 __all__ = ["ADMINISTRATORS", "POD_RANGE", "SimCloud", "Trouble"]
@@ -52,7 +52,7 @@ class SimCloud(FakeCloud):
         super().__init__(platform, name=platform)
         self._environment = environment
         self._platform = platform
-        self.lines: dict[str, Line] = {}  # by the name of the manager at the other end
+        self.links: dict[str, Link] = {}  # by the name of the manager at the other end
         self.troubles: set[Trouble] = set()
         self.said_off: set[str] = set()  # names of machines that it calls shut down, and are not
         self.back_at: dict[str, float] = {}  # by name: when a machine that was gone was there again
@@ -124,7 +124,7 @@ class SimCloud(FakeCloud):
         """The question arrives."""
         await self._environment.clock.sleep(self._environment.chance.uniform(0.01, 0.5))
         try:
-            await self._line().get_through()
+            await self._link().wait_connected()
         except TimeoutError as error:
             raise CloudUnavailable("connection timed out") from error
         self.calls.clear()  # nobody reads them here
@@ -135,17 +135,17 @@ class SimCloud(FakeCloud):
         """The answer arrives, which may be old by then; or never does."""
         takes = _LATE_SECONDS if Trouble.LATE in self.troubles else _SOON_SECONDS
         await self._environment.clock.sleep(self._environment.chance.uniform(*takes))
-        line = self._line()
-        if line.is_cut and self._environment.chance.random() < _LOST:
+        link = self._link()
+        if link.is_cut and self._environment.chance.random() < _LOST:
             self._environment.counts["cloud answers lost"] += 1
             await asyncio.Event().wait()
         try:
-            await line.get_through()
+            await link.wait_connected()
         except TimeoutError as error:
             raise CloudUnavailable("connection timed out") from error
 
-    def _line(self) -> Line:
-        return self.lines[current_process().name.partition("#")[0]]
+    def _link(self) -> Link:
+        return self.links[current_process().name.partition("#")[0]]
 
     def _judge(self, provider_ids: Iterable[str]) -> None:
         for provider_id in provider_ids:

@@ -15,7 +15,7 @@ from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.drain.driver import DrainDriver
 from kube_fairlead.drivers.sdk.service import Service
 from kube_fairlead_lab.sim.environment import Environment, Life
-from kube_fairlead_lab.sim.lines import Line
+from kube_fairlead_lab.sim.links import Link
 from kube_fairlead_lab.sim.loop import Process, current_process
 
 __all__ = [
@@ -73,7 +73,7 @@ _CONNECTIONS_LOST: Final = 0.5  # how often they do not survive a cut
 class DriverJudge(Protocol):
     """Who wants to know what drivers are asked and what they do."""
 
-    def begun(self, work: Work, *, is_end: bool, caller: Process, line: Line) -> int:
+    def begun(self, work: Work, *, is_end: bool, caller: Process, link: Link) -> int:
         """A driver begins; the number of the call."""
         ...
 
@@ -165,19 +165,19 @@ class _Call:
 
 
 class DriverHost:
-    """A driver's process as its agent reaches it. Calls run there; only answers come back, over a line."""
+    """A driver's process as its agent reaches it. Calls run there; only answers come back, over a link."""
 
     def __init__(
         self,
         environment: Environment,
-        line: Line,
+        link: Link,
         make: Callable[[DriverHost, Life], sdk.Driver],
         on_call: Callable[[Work], None],
         deeds: DriverJudge,
     ) -> None:
         self.environment = environment
-        self.line = line
-        line.on_heal.append(self._line_healed)
+        self.link = link
+        link.on_heal.append(self._link_healed)
         self._on_call = on_call
         self._deeds = deeds
         self.marks = _Marks()
@@ -210,7 +210,7 @@ class DriverHost:
         """A process is gone: the driver, or somebody who called it. The kernel tells the other end."""
         for call in [call for call in self._calls if call.caller is process]:
             del self._calls[call]
-            self.line.say(functools.partial(_cancel, call.task))
+            self.link.send(functools.partial(_cancel, call.task))
         if process is not self._process:
             return
         self._service = None
@@ -218,9 +218,9 @@ class DriverHost:
         for number in sorted(self._at_work):
             self._deeds.over(number)
         self._at_work.clear()
-        self.line.say(self._break_all)
+        self.link.send(self._break_all)
 
-    def _line_healed(self) -> None:
+    def _link_healed(self) -> None:
         if self.environment.chance.random() < _CONNECTIONS_LOST:
             self._break_all()
 
@@ -277,7 +277,7 @@ class DriverHost:
             on_progress(progress)
 
         def relay(progress: Progress) -> None:
-            self.line.say(lambda: _ignore(loop.call_soon(hear, progress, context=caller.context.copy())))
+            self.link.send(lambda: _ignore(loop.call_soon(hear, progress, context=caller.context.copy())))
 
         reached = await self._work(lambda service: service.end(work, relay), work, is_end=True)
         self._deeds.told(work, last)
@@ -292,7 +292,7 @@ class DriverHost:
             step = f"{'end' if is_end else 'start'} {work.event_name}"
             self._tell(f"is asked by {caller.name} to {step}")
             self._on_call(work)
-            number, reached = self._deeds.begun(work, is_end=is_end, caller=caller, line=self.line), None
+            number, reached = self._deeds.begun(work, is_end=is_end, caller=caller, link=self.link), None
             self._at_work.add(number)
             try:
                 reached = await begin(service)
@@ -321,7 +321,7 @@ class DriverHost:
     async def _call(self, begin: Callable[[Service], Coroutine[Any, Any, _T]]) -> _T:
         await asyncio.sleep(self.environment.chance.uniform(0.0, 0.001))
         try:
-            await self.line.get_through()
+            await self.link.wait_connected()
         except TimeoutError as error:
             raise DriverGone("connection timed out") from error
         if self._service is None or self._process is None:
@@ -335,17 +335,17 @@ class DriverHost:
             return await answer
         finally:
             self._calls.pop(call, None)
-            self.line.say(functools.partial(_cancel, task))
+            self.link.send(functools.partial(_cancel, task))
 
     async def _answered(self, work: Coroutine[Any, Any, _T], answer: asyncio.Future[_T]) -> None:
         try:
             result = await work
         except DriverError as error:
-            self.line.say(functools.partial(_fail, answer, error))
+            self.link.send(functools.partial(_fail, answer, error))
         except Exception as error:  # noqa: BLE001 - over a socket, too, an exception is an answer
-            self.line.say(functools.partial(_fail, answer, DriverRefused(f"{type(error).__name__}: {error}")))
+            self.link.send(functools.partial(_fail, answer, DriverRefused(f"{type(error).__name__}: {error}")))
         else:
-            self.line.say(functools.partial(_settle, answer, result))
+            self.link.send(functools.partial(_settle, answer, result))
 
 
 def _settle(answer: asyncio.Future[_T], result: _T) -> None:

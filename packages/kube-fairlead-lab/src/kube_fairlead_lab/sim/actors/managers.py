@@ -70,7 +70,7 @@ def add_cloud_manager(environment: Environment, cloud: SimCloud, number: int, le
     platforms = cloud.supported_platforms()
     lock = Lock("kube-system", lease_name(identity_of(cloud, platforms), platforms))
     name = f"ccm-{cloud.name}-{number}"
-    cloud.lines[name] = environment.line(f"{name} ~ cloud-{cloud.name}")
+    cloud.links[name] = environment.link(f"{name} ~ cloud-{cloud.name}")
 
     def controllers() -> tuple[Controller, ...]:
         return (CloudManager(cloud, platforms, _CLOUD).as_controller(instance=name),)

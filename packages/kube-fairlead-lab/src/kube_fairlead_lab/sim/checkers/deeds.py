@@ -10,7 +10,7 @@ from kube_fairlead.api.reserved import NODE_SHUTDOWN
 from kube_fairlead.driverapi.messages import Progress, Reached, Work
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits, claim_status
 from kube_fairlead_lab.sim.environment import Environment, Violation
-from kube_fairlead_lab.sim.lines import Line
+from kube_fairlead_lab.sim.links import Link
 from kube_fairlead_lab.sim.loop import Process, current_process
 
 __all__ = ["Deeds"]
@@ -26,7 +26,7 @@ class _Call:
     is_end: bool
     caller: Process
     driver: Process
-    line: Line
+    link: Link
 
 
 class Deeds:
@@ -41,12 +41,12 @@ class Deeds:
         self._told: dict[str, Progress | None] = {}  # by the event's uid: the last progress before the end
         commits.listeners.append(self._committed)
 
-    def begun(self, work: Work, *, is_end: bool, caller: Process, line: Line) -> int:
+    def begun(self, work: Work, *, is_end: bool, caller: Process, link: Link) -> int:
         """A driver begins, in the process that it is; the number of the call."""
         if is_end and work.start not in self._reached.get(work.event_uid, ()):
             self._break(f"the driver is to end {work.event_name}, and has not started it")
         self._number += 1
-        self._running[self._number] = _Call(work, is_end, caller, current_process(), line)
+        self._running[self._number] = _Call(work, is_end, caller, current_process(), link)
         return self._number
 
     def over(self, number: int, reached: object = None) -> None:
@@ -65,7 +65,7 @@ class Deeds:
         for call in self._running.values():
             well_since = self._environment.well_since(call.caller.name.partition("#")[0])
             is_well = call.caller.is_alive and well_since is not None and well_since <= ended
-            is_heard = not call.line.is_cut and call.line.well_since <= ended
+            is_heard = not call.link.is_cut and call.link.well_since <= ended
             if call.work.event_uid == uid and is_well and is_heard and not call.driver.is_paused:
                 self._break(f"a driver still works on {call.work.event_name}, which ended at {ended:.1f} s")
 

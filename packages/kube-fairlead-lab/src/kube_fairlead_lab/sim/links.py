@@ -1,6 +1,6 @@
-"""Lines between parties that talk to each other past the API server: an agent and its driver, a manager and its cloud.
+"""Links between parties that talk to each other past the API server: an agent and its driver, a manager and its cloud.
 
-Such a line is cut now and then. What is said meanwhile is heard when the line is whole again, in order, unless the
+Such a link is cut now and then. What is said meanwhile is heard when the link is whole again, in order, unless the
 connection has not survived; who cannot even get through gives up after a while, as a kernel does.
 """
 
@@ -12,52 +12,52 @@ from typing import Final
 
 from kube_fairlead.base.timeouts import timeout
 
-__all__ = ["Line"]
+__all__ = ["Link"]
 
 _PATIENCE_SECONDS: Final = 20.0  # of a kernel whose packets are never answered
 
 
-class Line:
+class Link:
     """One of them. `time` is the true time."""
 
     def __init__(self, name: str, time: Callable[[], float]) -> None:
         self.name = name
         self.well_since = 0.0
         self._time = time
-        self._whole = asyncio.Event()
-        self._whole.set()
+        self._connected = asyncio.Event()
+        self._connected.set()
         self._held: list[Callable[[], None]] = []
         self.on_heal: list[Callable[[], None]] = []
 
     @property
     def is_cut(self) -> bool:
         """Whether nothing gets through."""
-        return not self._whole.is_set()
+        return not self._connected.is_set()
 
     def cut(self) -> None:
         """From now on nothing does."""
-        self._whole.clear()
+        self._connected.clear()
 
     def heal(self) -> None:
         """It is whole again. First whoever decides what has survived is told, then what was held back arrives."""
         if not self.is_cut:
             return
         self.well_since = self._time()
-        self._whole.set()
+        self._connected.set()
         for listener in self.on_heal:
             listener()
         held, self._held = self._held, []
         for word in held:
             word()
 
-    def say(self, word: Callable[[], None]) -> None:
+    def send(self, word: Callable[[], None]) -> None:
         """Let the other end hear something, now or when it can."""
         if self.is_cut:
             self._held.append(word)
         else:
             word()
 
-    async def get_through(self) -> None:
+    async def wait_connected(self) -> None:
         """Reach the other end.
 
         Raises:
@@ -65,4 +65,4 @@ class Line:
         """
         if self.is_cut:
             async with timeout(_PATIENCE_SECONDS):
-                await self._whole.wait()
+                await self._connected.wait()
