@@ -34,17 +34,17 @@ def _without_calling(step_left_out: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(execution.Execution, "_call_once", lie)
 
 
-@mutant("deeds")
+@mutant("driver work")
 def never_calls_the_driver_to_start(patch: pytest.MonkeyPatch) -> None:
     _without_calling("start", patch)
 
 
-@mutant("deeds")
+@mutant("driver work")
 def never_calls_the_driver_to_end(patch: pytest.MonkeyPatch) -> None:
     _without_calling("end", patch)
 
 
-@mutant("deeds")
+@mutant("driver work")
 def leaves_a_driver_at_work_when_its_event_is_over(patch: pytest.MonkeyPatch) -> None:
     async def forget(self: Any, uid: str) -> None:
         self._calls.pop(uid, None)

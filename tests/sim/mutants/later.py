@@ -25,7 +25,7 @@ def orders_the_events_of_one_second_by_name(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(claiming, "sequence", lambda _event: 0)
 
 
-@mutant("deeds")
+@mutant("driver work")
 def forgets_the_last_progress(patch: pytest.MonkeyPatch) -> None:
     finish = decisions._finish
 

@@ -32,7 +32,7 @@ from kube_fairlead_lab.sim.checkers.acknowledged import Acknowledged
 from kube_fairlead_lab.sim.checkers.arrival import Arrival
 from kube_fairlead_lab.sim.checkers.budgets import Budgets
 from kube_fairlead_lab.sim.checkers.dead_drivers import DeadDrivers
-from kube_fairlead_lab.sim.checkers.deeds import Deeds
+from kube_fairlead_lab.sim.checkers.driver_work import DriverWork
 from kube_fairlead_lab.sim.checkers.evictions import Evictions
 from kube_fairlead_lab.sim.checkers.failures import Failures
 from kube_fairlead_lab.sim.checkers.finalizers import Finalizers
@@ -71,7 +71,7 @@ class _DriverJudges:
     """Who wants to know what drivers are asked and what they do."""
 
     finalizers: Finalizers
-    deeds: Deeds
+    driver_work: DriverWork
     dead_drivers: DeadDrivers
     offers: Offers
 
@@ -171,7 +171,7 @@ async def _story(environment: Environment, scenario: Scenario, deeds: Sequence[D
     Arrival(commits)
     States(environment, commits)
     finalizers = Finalizers(environment, commits)
-    deeds_done = Deeds(environment, commits)
+    driver_work = DriverWork(environment, commits)
     in_time = InTime(environment, commits)
     Evictions(environment, commits)
     Recorded(environment, commits)
@@ -211,7 +211,7 @@ async def _story(environment: Environment, scenario: Scenario, deeds: Sequence[D
     await _until(lambda: environment.network.server() is not None, environment.clock)
     await users.set_up()
     await workloads.set_up()
-    judges = _DriverJudges(finalizers, deeds_done, DeadDrivers(environment, commits), offers)
+    judges = _DriverJudges(finalizers, driver_work, DeadDrivers(environment, commits), offers)
     release = Release()
     drivers = _populate_nodes(environment, commits, scenario, machines, judges, release)
     drivers += _populate_managers(environment, scenario, leaders, clouds, judges)
@@ -270,7 +270,9 @@ def _add_driver(
     make: Callable[[DriverHost, Life], Driver],
     judges: _DriverJudges,
 ) -> DriverHost:
-    host = DriverHost(environment, environment.link(f"{caller} ~ {name}"), make, judges.finalizers.called, judges.deeds)
+    host = DriverHost(
+        environment, environment.link(f"{caller} ~ {name}"), make, judges.finalizers.called, judges.driver_work
+    )
     environment.on_death.append(host.died)
     environment.start(environment.add(name, host.main))
     return host
@@ -341,7 +343,7 @@ def _clear(graveyard: list[object]) -> None:
     hook, sys.unraisablehook = sys.unraisablehook, lambda _what: None
     with warnings.catch_warnings(action="ignore"):
         graveyard.clear()
-        # Last links that ran leave something behind in their turn.
+        # Last lines that ran leave something behind in their turn.
         while gc.collect():
             pass
     sys.unraisablehook = hook

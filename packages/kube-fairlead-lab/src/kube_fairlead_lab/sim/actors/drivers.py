@@ -173,13 +173,13 @@ class DriverHost:
         link: Link,
         make: Callable[[DriverHost, Life], sdk.Driver],
         on_call: Callable[[Work], None],
-        deeds: DriverJudge,
+        checker: DriverJudge,
     ) -> None:
         self.environment = environment
         self.link = link
         link.on_heal.append(self._link_healed)
         self._on_call = on_call
-        self._deeds = deeds
+        self._checker = checker
         self.marks = _Marks()
         self._make = make
         self.is_troubled = True
@@ -216,7 +216,7 @@ class DriverHost:
         self._service = None
         self.died_at = self.environment.loop.time()
         for number in sorted(self._at_work):
-            self._deeds.over(number)
+            self._checker.over(number)
         self._at_work.clear()
         self.link.send(self._break_all)
 
@@ -280,7 +280,7 @@ class DriverHost:
             self.link.send(lambda: _ignore(loop.call_soon(hear, progress, context=caller.context.copy())))
 
         reached = await self._work(lambda service: service.end(work, relay), work, is_end=True)
-        self._deeds.told(work, last)
+        self._checker.told(work, last)
         return reached
 
     async def _work(
@@ -292,7 +292,7 @@ class DriverHost:
             step = f"{'end' if is_end else 'start'} {work.event_name}"
             self._tell(f"is asked by {caller.name} to {step}")
             self._on_call(work)
-            number, reached = self._deeds.begun(work, is_end=is_end, caller=caller, link=self.link), None
+            number, reached = self._checker.begun(work, is_end=is_end, caller=caller, link=self.link), None
             self._at_work.add(number)
             try:
                 reached = await begin(service)
@@ -305,7 +305,7 @@ class DriverHost:
                 raise
             finally:
                 self._at_work.discard(number)
-                self._deeds.over(number, reached)
+                self._checker.over(number, reached)
             if self.is_troubled and self.environment.chance.random() < _LIES:
                 self.environment.counts["driver lies"] += 1
                 self._tell(f"lies about how it was: {step}")

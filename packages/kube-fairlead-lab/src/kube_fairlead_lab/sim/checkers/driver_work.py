@@ -13,7 +13,7 @@ from kube_fairlead_lab.sim.environment import Environment, Violation
 from kube_fairlead_lab.sim.links import Link
 from kube_fairlead_lab.sim.loop import Process, current_process
 
-__all__ = ["Deeds"]
+__all__ = ["DriverWork"]
 
 _GONE_SECONDS: Final = 5.0  # a call that was cancelled has ended by then
 
@@ -29,7 +29,7 @@ class _Call:
     link: Link
 
 
-class Deeds:
+class DriverWork:
     """Hears from drivers what they were asked and what they did, and from the disk what is said of it."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
@@ -82,14 +82,16 @@ class Deeds:
             frozen = event["status"]["transition"]
             missing = {frozen["start"], frozen["end"]} - self._reached.get(uid, set())
             if missing:
-                raise Violation("deeds", f"{commit.key} succeeded, and its driver never reached {sorted(missing)}")
+                raise Violation(
+                    "driver work", f"{commit.key} succeeded, and its driver never reached {sorted(missing)}"
+                )
             self._check_progress(commit.key, event)
 
     def _check_progress(self, name: str, event: dict[str, Any]) -> None:
         """The last that a driver said of its progress is what stays for people to read."""
         told, stored = self._told.get(event["metadata"]["uid"]), event["status"].get("progress", {})
         if told is not None and (told.done, told.total) != (stored.get("done", 0), stored.get("total", 0)):
-            raise Violation("deeds", f"{name} succeeded at {told.done} of {told.total}, and says {stored}")
+            raise Violation("driver work", f"{name} succeeded at {told.done} of {told.total}, and says {stored}")
 
     def _over(self, uid: str) -> None:
         if uid not in self._ended_at:
@@ -98,4 +100,4 @@ class Deeds:
             loop.call_later(_GONE_SECONDS, self._look, uid, context=loop.harness.context)
 
     def _break(self, what: str) -> None:
-        self._environment.violate(Violation("deeds", what))
+        self._environment.violate(Violation("driver work", what))
