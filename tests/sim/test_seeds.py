@@ -21,14 +21,14 @@ ONCE_BROKEN_AT_A_HUNDRED = (1015, 1133, 1148, 1171)
 HUNDRED = pathlib.Path(__file__).with_name("hundred-nodes.yaml")
 
 
-def _told(outcome: Outcome) -> str:
+def _printed(outcome: Outcome) -> str:
     return "\n".join(map(str, outcome.history))
 
 
 @pytest.mark.parametrize("seed", [11, 12])
 def test_a_seed_holds_and_is_the_same_twice(seed: int) -> None:
-    first, second = run(seed, SHORT, is_told=True), run(seed, SHORT, is_told=True)
-    assert first.violation is None, _told(first)
+    first, second = run(seed, SHORT, with_history=True), run(seed, SHORT, with_history=True)
+    assert first.violation is None, _printed(first)
     assert first.history == second.history
     assert first.digest == second.digest
     assert len(first.history) > 100
@@ -37,15 +37,15 @@ def test_a_seed_holds_and_is_the_same_twice(seed: int) -> None:
 
 
 def test_fewer_steps_are_a_beginning_of_more() -> None:
-    deeds = plan(11, SHORT)
-    few = run(11, SHORT, deeds[:5])
+    actions = plan(11, SHORT)
+    few = run(11, SHORT, actions[:5])
     assert few.violation is None
-    assert sum(few.faults[kind] for kind in FAULTS) == sum(deed.kind in FAULTS for deed in deeds[:5])
+    assert sum(few.faults[kind] for kind in FAULTS) == sum(action.kind in FAULTS for action in actions[:5])
 
 
 def test_a_quiet_world_has_no_faults() -> None:
     quiet = msgspec.structs.replace(SHORT, network=None)
-    outcome = run(11, quiet, [deed for deed in plan(11, quiet) if deed.kind not in FAULTS])
+    outcome = run(11, quiet, [action for action in plan(11, quiet) if action.kind not in FAULTS])
     assert outcome.violation is None
     assert outcome.faults.total() == 0
     assert outcome.counts["finished events"] >= 10
@@ -55,7 +55,7 @@ def test_a_quiet_world_has_no_faults() -> None:
 @pytest.mark.parametrize("seed", ONCE_BROKEN)
 def test_what_was_broken_holds(seed: int) -> None:
     outcome = run(seed, Scenario())
-    assert outcome.violation is None, _told(outcome)
+    assert outcome.violation is None, _printed(outcome)
     assert outcome.counts_as_run
 
 
@@ -63,5 +63,5 @@ def test_what_was_broken_holds(seed: int) -> None:
 @pytest.mark.parametrize("seed", ONCE_BROKEN_AT_A_HUNDRED)
 def test_what_was_broken_at_a_hundred_nodes_holds(seed: int) -> None:
     outcome = run(seed, read_scenario(HUNDRED))
-    assert outcome.violation is None, _told(outcome)
+    assert outcome.violation is None, _printed(outcome)
     assert outcome.counts_as_run

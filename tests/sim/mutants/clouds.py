@@ -19,7 +19,7 @@ from kube_fairlead_apiserver.subresources import eviction
 from tests.sim.mutants.registry import mutant
 
 
-@mutant("vanished", seed=3)
+@mutant("node deletions", seed=3)
 def believes_that_what_is_left_out_is_gone(patch: pytest.MonkeyPatch) -> None:
     """The cloud is not asked again about the very machine."""
 
@@ -29,7 +29,7 @@ def believes_that_what_is_left_out_is_gone(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(context.CloudContext, "which_are_gone", all_of_them)
 
 
-@mutant("vanished")
+@mutant("node deletions")
 def leaves_nodes_without_machines(patch: pytest.MonkeyPatch) -> None:
     async def none(*_args: object) -> None:
         """Nobody deletes anything."""
@@ -37,7 +37,7 @@ def leaves_nodes_without_machines(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(nodelifecycle.NodeLifecycleController, "_delete", none)
 
 
-@mutant("vanished", "no crash")
+@mutant("node deletions", "no crash")
 def takes_a_providers_word_as_it_comes(patch: pytest.MonkeyPatch) -> None:
     """Whatever is false to Python is false, as it was before answers were held against the protocol."""
     patch.setattr(

@@ -122,7 +122,7 @@ def ends_no_pod_when_the_machine_goes_down(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(conducting.Conductor, "end_all", nothing)
 
 
-@mutant("acknowledged")
+@mutant("durability")
 def forgets_transitions_at_a_restart(patch: pytest.MonkeyPatch) -> None:
     opened = store.Store.open
 
@@ -139,7 +139,7 @@ def forgets_transitions_at_a_restart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(store.Store, "open", lossy)
 
 
-@mutant("history")
+@mutant("linearizability")
 def a_watch_calls_a_deletion_a_change(patch: pytest.MonkeyPatch) -> None:
     classify: Any = vars(watchers)["classify"]
 
@@ -150,7 +150,7 @@ def a_watch_calls_a_deletion_a_change(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(watchers, "classify", wrong)
 
 
-@mutant("history")
+@mutant("linearizability")
 def a_watch_goes_deaf(patch: pytest.MonkeyPatch) -> None:
     offer = watchers.Watcher.offer
     told: dict[int, int] = {}

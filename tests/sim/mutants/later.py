@@ -20,7 +20,7 @@ from tests.sim.mutants.registry import mutant
 # ---- order, progress and deadlines
 
 
-@mutant("arrival", seed=2)
+@mutant("claim order", seed=2)
 def orders_the_events_of_one_second_by_name(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(claiming, "sequence", lambda _event: 0)
 

@@ -134,7 +134,7 @@ def forgets_the_deadline(patch: pytest.MonkeyPatch) -> None:
 # ---- promises beside the invariants
 
 
-@mutant("history", "liveness", "1")
+@mutant("linearizability", "liveness", "1")
 def shows_what_was(patch: pytest.MonkeyPatch) -> None:
     """Reads a little behind: every entry as it was before its last change."""
     read, apply = store.Store.read, table.Table.apply
@@ -153,7 +153,7 @@ def shows_what_was(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(store.Store, "read", behind)
 
 
-@mutant("history", "liveness")
+@mutant("linearizability", "liveness")
 def leaves_out_an_event(patch: pytest.MonkeyPatch) -> None:
     offer = watchers.Watcher.offer
 
@@ -164,13 +164,13 @@ def leaves_out_an_event(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(watchers.Watcher, "offer", forgetful)
 
 
-@mutant("history", "liveness")
+@mutant("linearizability", "liveness")
 def tells_out_of_order(patch: pytest.MonkeyPatch) -> None:
     take = watchers.Watcher.take_nowait
     patch.setattr(watchers.Watcher, "take_nowait", lambda self: take(self)[::-1])
 
 
-@mutant("acknowledged", "history", seed=4)
+@mutant("durability", "linearizability", seed=4)
 def gives_a_number_that_is_not_stored(patch: pytest.MonkeyPatch) -> None:
     """What was refused by a full disk is answered as stored."""
 
@@ -185,7 +185,7 @@ def gives_a_number_that_is_not_stored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(store.Store, "_refuse", generous)
 
 
-@mutant("acknowledged")
+@mutant("durability")
 def says_stored_before_it_is(patch: pytest.MonkeyPatch) -> None:
     async def hasty(self: Any, table: Any, change: Any, *, freeing: bool) -> Any:
         value = None if change.after is None else change.after.value

@@ -13,7 +13,7 @@ from kube_fairlead.cli import options, values
 
 if TYPE_CHECKING:
     from kube_fairlead_lab.sim.campaign import Report
-    from kube_fairlead_lab.sim.plan import Deed
+    from kube_fairlead_lab.sim.plan import Action
     from kube_fairlead_lab.sim.runner import Outcome
     from kube_fairlead_lab.sim.scenario import Scenario
     from kube_fairlead_lab.sim.shrinker import Shrunk
@@ -23,7 +23,7 @@ __all__ = ["command"]
 _BROKEN = 1
 _INTERRUPTED = 130
 _NUMBER_MAX = 1_000_000
-_RUNS_BETWEEN_WORDS = 10
+_RUNS_BETWEEN_REPORTS = 10
 
 
 def _numbers(ctx: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[int] | None:
@@ -44,12 +44,12 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 
 
 class _Asked(NamedTuple):
-    """How a failure is to be told."""
+    """How a failure is to be printed."""
 
     scenario: Scenario
     flags: tuple[str, ...]  # those that make this world, for commands that play it again
     is_shrunk: bool
-    is_told: bool  # all of it
+    with_history: bool  # all of it
 
 
 @click.command("sim")
@@ -62,9 +62,9 @@ class _Asked(NamedTuple):
     "--scenario", "scenario_file", type=values.FILE, help="A file of sizes and fault rates. Docs: simulation.md."
 )
 @click.option("--steady-network", is_flag=True, help="A network that never fails, whatever the scenario says.")
-@click.option("--steps", type=click.IntRange(min=0), help="Only so many of the strokes of luck that a seed brings.")
-@click.option("--only", metavar="NUMBERS", callback=_numbers, help="Only these strokes of a seed, such as 3,17,40-45.")
-@click.option("--shrink", is_flag=True, help="Cut a failure down to the few strokes that bring it about.")
+@click.option("--steps", type=click.IntRange(min=0), help="Only so many of the actions that a seed brings.")
+@click.option("--only", metavar="NUMBERS", callback=_numbers, help="Only these actions of a seed, such as 3,17,40-45.")
+@click.option("--shrink", is_flag=True, help="Cut a failure down to the few actions that bring it about.")
 @click.option("--history", is_flag=True, help="Print all that happened, also when nothing failed.")
 def command(
     *,
@@ -83,8 +83,8 @@ def command(
     """Play the whole system on virtual time, under seeded faults.
 
     The same seed is the same history, to the last step. Without --seed a fresh one is drawn and printed. Exit code 1
-    when an invariant of the design did not hold; then what led to it is told: who did what at which virtual second.
-    Numbers in brackets are those of the strokes of luck, for --only.
+    when an invariant of the design did not hold; then what led to it is printed: who did what at which virtual second.
+    Numbers in brackets are those of the actions, for --only.
     """
     from kube_fairlead_lab.sim import campaign
 
@@ -95,13 +95,13 @@ def command(
             *(("--steady-network",) if steady_network else ()),
         ),
         is_shrunk=shrink,
-        is_told=history,
+        with_history=history,
     )
     first = campaign.fresh_seed() if seed is None else seed
     if seconds is None and seeds in {None, 1} and not twice:
         if only is not None and seed is None:
-            raise click.UsageError("--only is about the strokes of one seed; give --seed, too")
-        return _one(first, _deeds(first, asked.scenario, steps, only), asked)
+            raise click.UsageError("--only is about the actions of one seed; give --seed, too")
+        return _one(first, _actions(first, asked.scenario, steps, only), asked)
     if steps is not None or history or only is not None:
         raise click.UsageError(
             "--steps, --only and --history are for one seed; give --seed and no --seeds, --for or --twice"
@@ -118,7 +118,7 @@ def command(
         twice=twice,
         on_failure=lambda failed: click.echo(_summary(failed)),
     )
-    return _tell(report, asked)
+    return _print_report(report, asked)
 
 
 def _scenario(path: pathlib.Path | None, *, is_steady: bool) -> Scenario:
@@ -133,32 +133,32 @@ def _scenario(path: pathlib.Path | None, *, is_steady: bool) -> Scenario:
     return msgspec.structs.replace(scenario, network=None) if is_steady else scenario
 
 
-def _deeds(seed: int, scenario: Scenario, steps: int | None, only: frozenset[int] | None) -> list[Deed]:
+def _actions(seed: int, scenario: Scenario, steps: int | None, only: frozenset[int] | None) -> list[Action]:
     from kube_fairlead_lab.sim.plan import plan
 
-    deeds = plan(seed, scenario, steps)
+    actions = plan(seed, scenario, steps)
     if only is None:
-        return deeds
-    if missing := sorted(only - {deed.number for deed in deeds}):
-        raise click.UsageError(f"--only: there is no stroke {missing[0]}; seed {seed} has {len(deeds)} of them here")
-    return [deed for deed in deeds if deed.number in only]
+        return actions
+    if missing := sorted(only - {action.number for action in actions}):
+        raise click.UsageError(f"--only: there is no action {missing[0]}; seed {seed} has {len(actions)} of them here")
+    return [action for action in actions if action.number in only]
 
 
-def _one(seed: int, deeds: list[Deed], asked: _Asked) -> int:
+def _one(seed: int, actions: list[Action], asked: _Asked) -> int:
     from kube_fairlead_lab.sim.child_process import run_in_child
 
     try:
-        outcome = run_in_child(seed, asked.scenario, deeds, is_told=asked.is_told)
+        outcome = run_in_child(seed, asked.scenario, actions, with_history=asked.with_history)
     except BaseException:
         click.echo(f"seed {seed} did not come to its end", err=True)
         raise
-    if asked.is_told and not (asked.is_shrunk and outcome.violation is not None):
+    if asked.with_history and not (asked.is_shrunk and outcome.violation is not None):
         click.echo("\n".join(map(str, outcome.history)))
     click.echo(_summary(outcome))
-    return 0 if outcome.violation is None else _explain(outcome, deeds, asked)
+    return 0 if outcome.violation is None else _explain(outcome, actions, asked)
 
 
-def _explain(outcome: Outcome, deeds: Sequence[Deed], asked: _Asked) -> int:
+def _explain(outcome: Outcome, actions: Sequence[Action], asked: _Asked) -> int:
     """Say what led to a failure; the exit code."""
     # What the simulation itself died of, and histories that differ, cannot be looked for by playing again.
     if (
@@ -167,67 +167,67 @@ def _explain(outcome: Outcome, deeds: Sequence[Deed], asked: _Asked) -> int:
         and outcome.violation is not None
         and outcome.violation.rule != "determinism"
     ):
-        return _shrink(outcome, deeds, asked)
-    if not asked.is_told:
-        _what_matters(outcome)
+        return _shrink(outcome, actions, asked)
+    if not asked.with_history:
+        _print_relevant(outcome)
     if outcome.violation is not None and outcome.violation.rule == "determinism":
         asked = asked._replace(flags=(*asked.flags, "--twice"), is_shrunk=True)
-    click.echo(f"\nagain: {_again(outcome.seed, asked, deeds)}")
+    click.echo(f"\nagain: {_again(outcome.seed, asked, actions)}")
     if not asked.is_shrunk:
-        click.echo("--shrink looks for the few strokes that are enough")
+        click.echo("--shrink looks for the few actions that are enough")
     return _BROKEN
 
 
-def _what_matters(outcome: Outcome) -> None:
-    from kube_fairlead_lab.sim.telling.relevance import what_matters
+def _print_relevant(outcome: Outcome) -> None:
+    from kube_fairlead_lab.sim.narration.relevance import relevant_entries
 
     if outcome.violation is None or not outcome.history:
         return
-    extract = what_matters(outcome.history, outcome.violation)
+    extract = relevant_entries(outcome.history, outcome.violation)
     others = f" ({extract.left_out} other lines are left out; --history prints all)" if extract.left_out else ""
     click.echo(f"\nwhat led to it{others}:")
     click.echo("\n".join(extract.lines))
 
 
-def _shrink(outcome: Outcome, deeds: Sequence[Deed], asked: _Asked) -> int:
+def _shrink(outcome: Outcome, actions: Sequence[Action], asked: _Asked) -> int:
     from kube_fairlead_lab.sim.child_process import run_in_child
     from kube_fairlead_lab.sim.shrinker import shrink
 
-    told = len(deeds)
+    printed = len(actions)
 
-    def tell(runs: int, left: int) -> None:
-        nonlocal told
-        if left < told or runs % _RUNS_BETWEEN_WORDS == 0:
-            click.echo(f"shrinking: after {runs} runs {left} of {len(deeds)} strokes are left", err=True)
-        told = left
+    def progress(runs: int, left: int) -> None:
+        nonlocal printed
+        if left < printed or runs % _RUNS_BETWEEN_REPORTS == 0:
+            click.echo(f"shrinking: after {runs} runs {left} of {len(actions)} actions are left", err=True)
+        printed = left
 
-    shrunk = shrink(outcome, asked.scenario, deeds, play=run_in_child, on_run=tell)
-    _tell_shrunk(shrunk, len(deeds), asked)
+    shrunk = shrink(outcome, asked.scenario, actions, play=run_in_child, on_run=progress)
+    _print_shrunk(shrunk, len(actions), asked)
     return _INTERRUPTED if shrunk.is_interrupted else _BROKEN
 
 
-def _tell_shrunk(shrunk: Shrunk, before: int, asked: _Asked) -> None:
+def _print_shrunk(shrunk: Shrunk, before: int, asked: _Asked) -> None:
     how = f"{shrunk.runs} runs{', ' if shrunk.cut_short else ''}{shrunk.cut_short}"
-    click.echo(f"\n{len(shrunk.deeds)} of {before} strokes are enough ({how}):")
-    for deed in shrunk.deeds:
-        click.echo(f"  {deed}")
+    click.echo(f"\n{len(shrunk.actions)} of {before} actions are enough ({how}):")
+    for action in shrunk.actions:
+        click.echo(f"  {action}")
     is_steady = shrunk.scenario.network is None
     click.echo(f"on a network that {'never fails' if is_steady else 'fails as in the scenario'}:")
     click.echo(_summary(shrunk.outcome))
-    if asked.is_told:
+    if asked.with_history:
         click.echo("\n".join(map(str, shrunk.outcome.history)))
     else:
-        _what_matters(shrunk.outcome)
+        _print_relevant(shrunk.outcome)
     if is_steady and asked.scenario.network is not None:
         asked = asked._replace(flags=(*asked.flags, "--steady-network"))
-    click.echo(f"\nagain: {_again(shrunk.outcome.seed, asked, shrunk.deeds)}")
+    click.echo(f"\nagain: {_again(shrunk.outcome.seed, asked, shrunk.actions)}")
 
 
-def _again(seed: int, asked: _Asked, deeds: Sequence[Deed]) -> str:
+def _again(seed: int, asked: _Asked, actions: Sequence[Action]) -> str:
     """The command that plays exactly this."""
     from kube_fairlead_lab.sim.plan import plan
 
-    numbers = [deed.number for deed in deeds]
+    numbers = [action.number for action in actions]
     chosen: tuple[str, ...] = ()
     if numbers != list(range(1, len(numbers) + 1)):
         chosen = ("--only", _ranges(numbers))
@@ -256,7 +256,7 @@ def _summary(outcome: Outcome) -> str:
     )
 
 
-def _tell(report: Report, asked: _Asked) -> int:
+def _print_report(report: Report, asked: _Asked) -> int:
     from kube_fairlead_lab.sim.plan import plan
 
     click.echo(str(report))

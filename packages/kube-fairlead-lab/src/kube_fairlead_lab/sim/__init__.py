@@ -7,5 +7,5 @@ clouds (`links`), the disk under the server (`disk`), drivers' machines and clou
 knows.
 
 One seed is one history. `checkers` hold it against the design's invariants while it happens; `runner.run` plays a seed
-and says how it ended; `telling` makes words of what led to it.
+and says how it ended; `narration` makes words of what led to it.
 """

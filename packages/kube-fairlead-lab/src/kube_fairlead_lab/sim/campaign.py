@@ -39,7 +39,7 @@ _MOVES = frozenset(
     }
 )
 
-_DEEDS = ("handovers", "evictions", "machines shut down", "graceful deletions", "condition moves")
+_COUNTED = ("handovers", "evictions", "machines shut down", "graceful deletions", "condition moves")
 
 
 @dataclasses.dataclass(slots=True)
@@ -73,7 +73,7 @@ class Report:
         speed = self.seeds / max(self.seconds, 1e-9)
         broken, counted = len(self.failures), self.counted
         events, faults = self.counts["finished events"], self.faults.total()
-        done = ", ".join(f"{self.counts[what]} {what}" for what in _DEEDS)
+        done = ", ".join(f"{self.counts[what]} {what}" for what in _COUNTED)
         lines = [
             f"{self.seeds} seeds from {self.first_seed}: {broken} broken, {counted} with enough going on",
             f"{speed:.2f} seeds/s, {self.virtual_seconds / 3600:.1f} virtual hours in {self.seconds:.0f} s",

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from kube_fairlead_lab.sim.plan import Deed
+from kube_fairlead_lab.sim.plan import Action
 from kube_fairlead_lab.sim.runner import Outcome, run
 from kube_fairlead_lab.sim.scenario import Scenario
 
@@ -38,17 +38,17 @@ def warm_up() -> None:
 
 
 def run_in_child(
-    seed: int, scenario: Scenario, deeds: Sequence[Deed] | None = None, *, is_told: bool = False
+    seed: int, scenario: Scenario, actions: Sequence[Action] | None = None, *, with_history: bool = False
 ) -> Outcome:
     """As `run`. Who interrupts it can rely on that: within a world an interrupt may be taken for one of its own.
 
     A child that ends without an outcome is a failure, too; what it died of is on its standard error.
     """
     if not _CAN_FORK or threading.active_count() > 1:  # which a child would lack
-        return run(seed, scenario, deeds, is_told=is_told)
+        return run(seed, scenario, actions, with_history=with_history)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
-    work = functools.partial(_play, seed, scenario, deeds, theirs, is_told=is_told)
+    work = functools.partial(_play, seed, scenario, actions, theirs, with_history=with_history)
     child = context.Process(target=work, name=f"seed {seed}")
     with interrupts_blocked():
         child.start()
@@ -86,6 +86,8 @@ def kill_children() -> None:
         child.kill()
 
 
-def _play(seed: int, scenario: Scenario, deeds: Sequence[Deed] | None, answer: Connection, *, is_told: bool) -> None:
+def _play(
+    seed: int, scenario: Scenario, actions: Sequence[Action] | None, answer: Connection, *, with_history: bool
+) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whatever its parent makes of it
-    answer.send(run(seed, scenario, deeds, is_told=is_told, graveyard=_left))
+    answer.send(run(seed, scenario, actions, with_history=with_history, leftovers=_left))

@@ -14,13 +14,13 @@ from kube_fairlead_lab.sim.checkers.leaders import Leaders
 from kube_fairlead_lab.sim.environment import Actor, Environment
 from kube_fairlead_lab.sim.links import Link
 from kube_fairlead_lab.sim.network import Way
-from kube_fairlead_lab.sim.plan import FAULTS, Deed
+from kube_fairlead_lab.sim.plan import FAULTS, Action
 from kube_fairlead_lab.sim.scenario import NetworkFaults
-from kube_fairlead_lab.sim.trace import LUCK, Trace
+from kube_fairlead_lab.sim.trace import PLAN, Trace
 
 __all__ = ["FaultInjector"]
 
-Act = Callable[[Randomness], Awaitable[None] | None]
+Handler = Callable[[Randomness], Awaitable[None] | None]
 
 _PAUSES = (1.0, 6.0, 15.0, 35.0, 70.0, 90.0)
 _CUTS = (0.5, 3.0, 12.0, 35.0, 70.0)
@@ -54,7 +54,7 @@ class FaultInjector:
         self._clouds = clouds
         self._drivers = drivers
         self._machines = machines
-        self._acts: dict[str, Act] = {
+        self._handlers: dict[str, Handler] = {
             "server_crash": lambda chance: environment.crash(environment.actors[SERVER], _steps(chance)),
             "disk_full": self._disk_full,
             "disk_slow": self._disk_slow,
@@ -91,21 +91,21 @@ class FaultInjector:
             "maintenance_wanted": users.maintain_nodes,
         }
 
-    async def carry_out(self, deeds: Sequence[Deed], network: NetworkFaults | None, *, seconds: float) -> None:
-        """Let it all happen. It lasts as long as it was to last, however few the deeds are."""
+    async def carry_out(self, actions: Sequence[Action], network: NetworkFaults | None, *, seconds: float) -> None:
+        """Let it all happen. It lasts as long as it was to last, however few the actions are."""
         environment = self._environment
         environment.network.faults = network
         began = environment.clock.monotonic()
-        for deed in deeds:
-            await environment.clock.sleep(max(0.0, began + deed.at - environment.clock.monotonic()))
-            if deed.kind in FAULTS:
-                environment.network.injected[deed.kind] += 1
-            with environment.trace.stroke(deed):
-                environment.trace.add(LUCK, deed.kind)
-                doing = self._acts[deed.kind](SeededRandomness(deed.seed))
+        for action in actions:
+            await environment.clock.sleep(max(0.0, began + action.at - environment.clock.monotonic()))
+            if action.kind in FAULTS:
+                environment.network.injected[action.kind] += 1
+            with environment.trace.during(action):
+                environment.trace.add(PLAN, action.kind)
+                doing = self._handlers[action.kind](SeededRandomness(action.seed))
             if doing is not None:
                 environment.loop.start(
-                    environment.loop.harness, _finish(doing, environment.trace, deed), name=deed.kind
+                    environment.loop.harness, _finish(doing, environment.trace, action), name=action.kind
                 )
         await environment.clock.sleep(max(0.0, began + seconds - environment.clock.monotonic()))
 
@@ -308,6 +308,6 @@ def _steps(chance: Randomness) -> int:
     return 1 + int(chance.random() ** 2 * _STEPS_MAX)
 
 
-async def _finish(doing: Awaitable[None], trace: Trace, deed: Deed) -> None:
-    with trace.stroke(deed):
+async def _finish(doing: Awaitable[None], trace: Trace, action: Action) -> None:
+    with trace.during(action):
         await doing

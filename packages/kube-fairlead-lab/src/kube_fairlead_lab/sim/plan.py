@@ -12,7 +12,7 @@ import msgspec
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead_lab.sim.scenario import Scenario
 
-__all__ = ["DEEDS", "FAULTS", "Deed", "plan"]
+__all__ = ["FAULTS", "USER_ACTIONS", "Action", "plan"]
 
 FAULTS: Final = (
     "server_crash",
@@ -48,12 +48,12 @@ FAULTS: Final = (
 )
 """By the names of their rates in a scenario."""
 
-DEEDS: Final = ("event_wanted", "event_unwanted", "thing_touched", "maintenance_wanted")
+USER_ACTIONS: Final = ("event_wanted", "event_unwanted", "thing_touched", "maintenance_wanted")
 """What users do all day. No faults."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Deed:
+class Action:
     """One thing that happens: when (seconds after the weather turned), what, and the seed of its own choices."""
 
     at: float
@@ -65,7 +65,7 @@ class Deed:
         return f"{self.number:5}  {self.at:9.3f} s  {self.kind}"
 
 
-def plan(seed: int, scenario: Scenario, steps: int | None = None) -> list[Deed]:
+def plan(seed: int, scenario: Scenario, steps: int | None = None) -> list[Action]:
     """Everything that happens to one world, in order; with `steps` only so many of them.
 
     Each kind is drawn from a stream of its own: a scenario without one kind has all others at the same moments.
@@ -76,19 +76,19 @@ def plan(seed: int, scenario: Scenario, steps: int | None = None) -> list[Deed]:
     rates["event_unwanted"] = scenario.events_per_minute / 10
     rates["thing_touched"] = scenario.things_per_minute
     rates["maintenance_wanted"] = scenario.maintenances_per_minute
-    deeds = [deed for kind, rate in rates.items() for deed in _stream(seed, kind, rate, scenario)]
-    return [dataclasses.replace(deed, number=number) for number, deed in enumerate(sorted(deeds), 1)][:steps]
+    actions = [action for kind, rate in rates.items() for action in _stream(seed, kind, rate, scenario)]
+    return [dataclasses.replace(action, number=number) for number, action in enumerate(sorted(actions), 1)][:steps]
 
 
-def _stream(seed: int, kind: str, per_minute: float, scenario: Scenario) -> list[Deed]:
+def _stream(seed: int, kind: str, per_minute: float, scenario: Scenario) -> list[Action]:
     # By its name: a kind that is new some day leaves the others where they were.
     chance = SeededRandomness(zlib.crc32(f"{seed} {kind}".encode()))
-    deeds: list[Deed] = []
+    actions: list[Action] = []
     at = 0.0
     while per_minute > 0:
         # Things that happen independently, so often per minute, come after exponentially long pauses.
         at += -math.log(1.0 - chance.random()) * 60 / per_minute
         if at >= scenario.chaos_minutes * 60:
             break
-        deeds.append(Deed(at, kind, int(chance.random() * 2**53)))
-    return deeds
+        actions.append(Action(at, kind, int(chance.random() * 2**53)))
+    return actions

@@ -28,36 +28,36 @@ from kube_fairlead_lab.sim.actors.operators import add_operator
 from kube_fairlead_lab.sim.actors.server import add_server, fresh_disk
 from kube_fairlead_lab.sim.actors.users import Users
 from kube_fairlead_lab.sim.actors.workloads import Workloads
-from kube_fairlead_lab.sim.checkers.acknowledged import Acknowledged
-from kube_fairlead_lab.sim.checkers.arrival import Arrival
 from kube_fairlead_lab.sim.checkers.budgets import Budgets
-from kube_fairlead_lab.sim.checkers.dead_drivers import DeadDrivers
+from kube_fairlead_lab.sim.checkers.claim_order import ClaimOrder
+from kube_fairlead_lab.sim.checkers.claim_owners import ClaimOwners
+from kube_fairlead_lab.sim.checkers.deadlines import Deadlines
+from kube_fairlead_lab.sim.checkers.driver_liveness import DriverLiveness
 from kube_fairlead_lab.sim.checkers.driver_work import DriverWork
+from kube_fairlead_lab.sim.checkers.durability import Durability
 from kube_fairlead_lab.sim.checkers.evictions import Evictions
 from kube_fairlead_lab.sim.checkers.failures import Failures
 from kube_fairlead_lab.sim.checkers.finalizers import Finalizers
-from kube_fairlead_lab.sim.checkers.graces import Graces
-from kube_fairlead_lab.sim.checkers.history import History
-from kube_fairlead_lab.sim.checkers.in_time import InTime
+from kube_fairlead_lab.sim.checkers.graceful_deletions import GracefulDeletions
 from kube_fairlead_lab.sim.checkers.leaders import Leaders
+from kube_fairlead_lab.sim.checkers.linearizability import Linearizability
 from kube_fairlead_lab.sim.checkers.liveness import Liveness
 from kube_fairlead_lab.sim.checkers.maintenance import Maintenance
+from kube_fairlead_lab.sim.checkers.node_deletions import NodeDeletions
+from kube_fairlead_lab.sim.checkers.node_owners import NodeOwners
 from kube_fairlead_lab.sim.checkers.offers import Offers
 from kube_fairlead_lab.sim.checkers.one_claim import OneClaim
-from kube_fairlead_lab.sim.checkers.own_claims import OwnClaims
-from kube_fairlead_lab.sim.checkers.ownership import Ownership
-from kube_fairlead_lab.sim.checkers.recorded import Recorded
+from kube_fairlead_lab.sim.checkers.records import Records
 from kube_fairlead_lab.sim.checkers.shutdowns import Shutdowns
 from kube_fairlead_lab.sim.checkers.states import States
-from kube_fairlead_lab.sim.checkers.vanished import Vanished
 from kube_fairlead_lab.sim.commits import Commits
 from kube_fairlead_lab.sim.environment import Environment, Life, Violation
 from kube_fairlead_lab.sim.fault_injector import FaultInjector
 from kube_fairlead_lab.sim.loop import LoopStarved, SimLoop
-from kube_fairlead_lab.sim.plan import Deed, plan
+from kube_fairlead_lab.sim.narration.entries import Entry, narrate
+from kube_fairlead_lab.sim.narration.write_log import WriteLog
+from kube_fairlead_lab.sim.plan import Action, plan
 from kube_fairlead_lab.sim.scenario import Scenario
-from kube_fairlead_lab.sim.telling.chronicle import Chronicle
-from kube_fairlead_lab.sim.telling.history import Entry, tell
 
 __all__ = ["Outcome", "run"]
 
@@ -72,7 +72,7 @@ class _DriverJudges:
 
     finalizers: Finalizers
     driver_work: DriverWork
-    dead_drivers: DeadDrivers
+    driver_liveness: DriverLiveness
     offers: Offers
 
 
@@ -103,40 +103,40 @@ class Outcome:
 def run(
     seed: int,
     scenario: Scenario,
-    deeds: Sequence[Deed] | None = None,
+    actions: Sequence[Action] | None = None,
     *,
-    is_told: bool = False,
-    graveyard: list[object] | None = None,
+    with_history: bool = False,
+    leftovers: list[object] | None = None,
 ) -> Outcome:
-    """Play one seed. The same seed, scenario and deeds give the same outcome, digest included.
+    """Play one seed. The same seed, scenario and actions give the same outcome, digest included.
 
-    Without `deeds` they are those that the seed stands for. A failure comes with its history, and what `is_told` does,
-    too: in words that are made when all is over. Who gives a `graveyard` ends soon, and lets the dead and
-    what they left lie there; otherwise it is taken apart, at the end and not before.
+    Without `actions`, the seed's own plan is played. The outcome of a failure includes its history; `with_history`
+    includes it always. The history is put into words after the run. A caller that exits soon passes `leftovers`: the
+    state of killed processes stays there. Otherwise it is cleaned up at the end of the run, and not before.
     """
-    deeds = plan(seed, scenario) if deeds is None else deeds
+    actions = plan(seed, scenario) if actions is None else actions
     fresh_disk()
-    is_cleared = graveyard is None
-    graveyard = [] if graveyard is None else graveyard
-    with _undisturbed(graveyard, is_cleared=is_cleared):
+    is_cleared = leftovers is None
+    leftovers = [] if leftovers is None else leftovers
+    with _undisturbed(leftovers, is_cleared=is_cleared):
         loop = SimLoop(SeededRandomness(seed ^ 0x5EED))
         loop.set_exception_handler(lambda _loop, _context: None)  # tasks that died unheard are judged by what follows
         environment = Environment(loop, seed)
-        graveyard += [loop, environment]
+        leftovers += [loop, environment]
         try:
-            loop.run_until_complete(loop.start(loop.harness, _play(environment, scenario, deeds), name="play"))
+            loop.run_until_complete(loop.start(loop.harness, _play(environment, scenario, actions), name="play"))
         except LoopStarved as error:
             environment.violate(Violation("liveness", str(error)))
         finally:
             environment.kill_all()
             loop.close()
-        outcome = _outcome(environment, is_told=is_told)
+        outcome = _outcome(environment, with_history=with_history)
         del loop, environment
     return outcome
 
 
-async def _play(environment: Environment, scenario: Scenario, deeds: Sequence[Deed]) -> None:
-    playing = environment.loop.start(environment.loop.harness, _story(environment, scenario, deeds), name="story")
+async def _play(environment: Environment, scenario: Scenario, actions: Sequence[Action]) -> None:
+    playing = environment.loop.start(environment.loop.harness, _story(environment, scenario, actions), name="story")
     violated = environment.loop.start(environment.loop.harness, environment.violated.wait(), name="violated")
     await asyncio.wait([playing, violated], return_when=asyncio.FIRST_COMPLETED)
     if playing.done() and (error := playing.exception()) is not None:
@@ -147,7 +147,7 @@ async def _play(environment: Environment, scenario: Scenario, deeds: Sequence[De
         task.cancel()
 
 
-def _outcome(environment: Environment, *, is_told: bool) -> Outcome:
+def _outcome(environment: Environment, *, with_history: bool) -> Outcome:
     return Outcome(
         seed=environment.seed,
         digest=environment.trace.digest,
@@ -158,51 +158,45 @@ def _outcome(environment: Environment, *, is_told: bool) -> Outcome:
         virtual_seconds=environment.loop.time(),
         counts=environment.counts,
         faults=environment.network.injected,
-        history=tell(environment.trace.facts) if is_told or environment.violation is not None else (),
+        history=narrate(environment.trace.facts) if with_history or environment.violation is not None else (),
     )
 
 
-async def _story(environment: Environment, scenario: Scenario, deeds: Sequence[Deed]) -> None:
+async def _story(environment: Environment, scenario: Scenario, actions: Sequence[Action]) -> None:
     commits = Commits(environment.loop.time)
-    chronicle = Chronicle(environment.trace, commits)
+    write_log = WriteLog(environment.trace, commits)
     _watch_disk(environment, commits)
     liveness = Liveness(environment, commits)
     OneClaim(commits)
-    Arrival(commits)
+    ClaimOrder(commits)
     States(environment, commits)
     finalizers = Finalizers(environment, commits)
     driver_work = DriverWork(environment, commits)
-    in_time = InTime(environment, commits)
+    deadlines = Deadlines(environment, commits)
     Evictions(environment, commits)
-    Recorded(environment, commits)
+    Records(environment, commits)
     leaders = Leaders(environment, commits)
-    Graces(environment, commits)
+    GracefulDeletions(environment, commits)
     shutdowns = Shutdowns(environment, commits)
-    acknowledged = Acknowledged(environment, commits)
+    durability = Durability(environment, commits)
     Failures(environment)
-    history = History(environment, commits)
+    linearizability = Linearizability(environment, commits)
     clouds = {platform: SimCloud(environment, platform) for platform in _PLATFORMS}
     offers = Offers(environment, commits)
-    vanished = Vanished(environment, commits, clouds)
+    node_deletions = NodeDeletions(environment, commits, clouds)
     judges_of_requests = (
-        OwnClaims(environment, commits),
-        Ownership(environment, commits),
+        ClaimOwners(environment, commits),
+        NodeOwners(environment, commits),
         Budgets(environment, commits),
-        vanished,
+        node_deletions,
         offers,
     )
-    environment.start(add_server(environment, acknowledged.opened, observers=(chronicle, *judges_of_requests)))
+    environment.start(add_server(environment, durability.opened, observers=(write_log, *judges_of_requests)))
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
     machines = {name: SimMachine(environment, name, number, shutdowns) for number, name in enumerate(nodes)}
     for machine in machines.values():
         shutdowns.watch(machine)
-    user = Life(
-        "user",
-        1,
-        environment.loop.harness,
-        environment.clock,
-        SeededRandomness(int(environment.chance.random() * 2**53)),
-    )
+    user = _user(environment)
     client = environment.client(user)
     users = Users(
         environment, commits, client, clouds, {**nodes, _ISLAND: ""}, machines, Maintenance(environment, commits)
@@ -211,31 +205,37 @@ async def _story(environment: Environment, scenario: Scenario, deeds: Sequence[D
     await _until(lambda: environment.network.server() is not None, environment.clock)
     await users.set_up()
     await workloads.set_up()
-    judges = _DriverJudges(finalizers, driver_work, DeadDrivers(environment, commits), offers)
+    judges = _DriverJudges(finalizers, driver_work, DriverLiveness(environment, commits), offers)
     release = Release()
     drivers = _populate_nodes(environment, commits, scenario, machines, judges, release)
     drivers += _populate_managers(environment, scenario, leaders, clouds, judges)
     environment.start(add_part_time_agent(environment, _ISLAND))
     environment.loop.start(environment.loop.harness, leaders.audit(), name="audit of leaders")
-    for what, checker in (("claims", in_time), ("drivers", judges.dead_drivers), ("transitions", offers)):
+    for what, checker in (("claims", deadlines), ("drivers", judges.driver_liveness), ("transitions", offers)):
         environment.loop.start(environment.loop.harness, checker.audit(), name=f"audit of {what}")
     environment.loop.start(environment.loop.harness, workloads.run(), name="workloads")
     injector = FaultInjector(environment, users, leaders, clouds, drivers, machines, release)
-    await injector.carry_out(deeds, scenario.network, seconds=scenario.chaos_minutes * 60)
+    await injector.carry_out(actions, scenario.network, seconds=scenario.chaos_minutes * 60)
     injector.restore()
     calm_since = environment.clock.monotonic()
     end = calm_since + scenario.calm_minutes * 60
     while not (liveness.is_over and shutdowns.is_over and offers.is_over) and environment.clock.monotonic() < end:
         calm_seconds = environment.clock.monotonic() - calm_since
         if calm_seconds >= _ALONE_SECONDS:
-            in_time.check_orphans()
-            if not vanished.are_due(calm_seconds):
+            deadlines.check_orphans()
+            if not node_deletions.are_due(calm_seconds):
                 await users.mend_nodes()
         await environment.clock.sleep(10.0)
     liveness.at_end()
     shutdowns.at_end()
     offers.at_end()
-    history.at_end()
+    linearizability.at_end()
+
+
+def _user(environment: Environment) -> Life:
+    """The user, as a process that never ends."""
+    randomness = SeededRandomness(int(environment.chance.random() * 2**53))
+    return Life("user", 1, environment.loop.harness, environment.clock, randomness)
 
 
 def _populate_nodes(
@@ -252,7 +252,7 @@ def _populate_nodes(
         for name, make in (("driver", worker(node, release)), ("drain", drainer(node))):
             host = hosts[name] = _add_driver(environment, f"agent-{node}", f"{name}-{node}", make, judges)
             drivers.append(host)
-            judges.dead_drivers.watch(node, host)
+            judges.driver_liveness.watch(node, host)
             judges.offers.watch(host)
         environment.start(add_kubelet(environment, commits, machine))
         wait = scenario.driver_wait_seconds
@@ -316,7 +316,7 @@ async def _until(condition: Callable[[], bool], clock: Clock) -> None:
 
 
 @contextlib.contextmanager
-def _undisturbed(graveyard: list[object], *, is_cleared: bool) -> Iterator[None]:
+def _undisturbed(leftovers: list[object], *, is_cleared: bool) -> Iterator[None]:
     """Keep out what would differ between two runs of one seed, and clean up after the dead.
 
     Collection of garbage runs when the interpreter likes; the last lines of generators that nobody finished would then
@@ -332,17 +332,17 @@ def _undisturbed(graveyard: list[object], *, is_cleared: bool) -> Iterator[None]
         yield
     finally:
         if is_cleared:
-            _clear(graveyard)
+            _clear(leftovers)
         threading.Thread.start = start  # type: ignore[method-assign]  # managers that were killed could not put it back
         logging.disable(was_silent)
         if was_enabled and is_cleared:
             gc.enable()
 
 
-def _clear(graveyard: list[object]) -> None:
+def _clear(leftovers: list[object]) -> None:
     hook, sys.unraisablehook = sys.unraisablehook, lambda _what: None
     with warnings.catch_warnings(action="ignore"):
-        graveyard.clear()
+        leftovers.clear()
         # Last lines that ran leave something behind in their turn.
         while gc.collect():
             pass

@@ -1,4 +1,4 @@
-"""From a long run of bad luck to the few strokes that matter: delta debugging over the plan."""
+"""From a long run of bad luck to the few actions that matter: delta debugging over the plan."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import msgspec
 
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead_lab.sim.environment import Violation
-from kube_fairlead_lab.sim.plan import Deed
+from kube_fairlead_lab.sim.plan import Action
 from kube_fairlead_lab.sim.runner import Outcome, run
 from kube_fairlead_lab.sim.scenario import Scenario
 
 __all__ = ["Shrunk", "is_same_kind", "shrink"]
 
-Play = Callable[[int, Scenario, Sequence[Deed]], Outcome]
+Play = Callable[[int, Scenario, Sequence[Action]], Outcome]
 
 _MOST_RUNS: Final = 100
 _MOST_SECONDS: Final = 300.0
@@ -30,7 +30,7 @@ class Shrunk:
     """The smallest plan found that still fails in the same way."""
 
     scenario: Scenario
-    deeds: tuple[Deed, ...]
+    actions: tuple[Action, ...]
     outcome: Outcome
     runs: int
     cut_short: str = ""  # why it may be not as small as it could be
@@ -45,26 +45,26 @@ def is_same_kind(one: Violation, other: Violation) -> bool:
 def shrink(
     failed: Outcome,
     scenario: Scenario,
-    deeds: Sequence[Deed],
+    actions: Sequence[Action],
     *,
     play: Play = run,
     most_runs: int = _MOST_RUNS,
     most_seconds: float = _MOST_SECONDS,
-    on_run: Callable[[int, int], None] = lambda _runs, _deeds: None,
+    on_run: Callable[[int, int], None] = lambda _runs, _actions: None,
 ) -> Shrunk:
     """Leave out whatever can be left out.
 
     Every attempt is a whole run, so there is a limit to them and to the time; `on_run` hears how many there were and
-    how many deeds are left. Who interrupts it gets what was found by then.
+    how many actions are left. Who interrupts it gets what was found by then.
     """
-    search = _Search(failed, scenario, tuple(deeds), play, on_run)
+    search = _Search(failed, scenario, tuple(actions), play, on_run)
     try:
         search.look(most_runs, most_seconds)
     except KeyboardInterrupt:
-        return Shrunk(search.scenario, search.deeds, search.outcome, search.runs, "interrupted", is_interrupted=True)
+        return Shrunk(search.scenario, search.actions, search.outcome, search.runs, "interrupted", is_interrupted=True)
     except _Exhausted as limit:
-        return Shrunk(search.scenario, search.deeds, search.outcome, search.runs, str(limit))
-    return Shrunk(search.scenario, search.deeds, search.outcome, search.runs)
+        return Shrunk(search.scenario, search.actions, search.outcome, search.runs, str(limit))
+    return Shrunk(search.scenario, search.actions, search.outcome, search.runs)
 
 
 class _Exhausted(Exception):
@@ -76,7 +76,7 @@ class _Search:
         self,
         failed: Outcome,
         scenario: Scenario,
-        deeds: tuple[Deed, ...],
+        actions: tuple[Action, ...],
         play: Play,
         on_run: Callable[[int, int], None],
     ) -> None:
@@ -88,7 +88,7 @@ class _Search:
         self._clock = RealClock()
         self.scenario = scenario
         self.outcome = failed
-        self.deeds = _happened(deeds, failed)
+        self.actions = _happened(actions, failed)
         self.runs = 0
 
     def look(self, most_runs: int, most_seconds: float) -> None:
@@ -101,41 +101,41 @@ class _Search:
         self._most_seconds = most_seconds
         self._until = self._clock.monotonic() + most_seconds
         if self.scenario.network is not None:
-            self._attempt(msgspec.structs.replace(self.scenario, network=None), self.deeds)
-        if self.deeds:
+            self._attempt(msgspec.structs.replace(self.scenario, network=None), self.actions)
+        if self.actions:
             self._attempt(self.scenario, ())
         self._cut_in_pieces()
 
     def _cut_in_pieces(self) -> None:
-        """Zeller's ddmin: drop halves, then quarters, and so on down to single deeds."""
+        """Zeller's ddmin: drop halves, then quarters, and so on down to single actions."""
         pieces = 2
-        while len(self.deeds) > 1:
-            size = max(1, -(-len(self.deeds) // pieces))
-            starts = range(0, len(self.deeds), size)
+        while len(self.actions) > 1:
+            size = max(1, -(-len(self.actions) // pieces))
+            starts = range(0, len(self.actions), size)
             if any(self._attempt(self.scenario, self._without(start, size)) for start in starts):
                 pieces = max(2, pieces - 1)
             elif size == 1:
                 return
             else:
-                pieces = min(len(self.deeds), pieces * 2)
+                pieces = min(len(self.actions), pieces * 2)
 
-    def _without(self, start: int, size: int) -> tuple[Deed, ...]:
-        return self.deeds[:start] + self.deeds[start + size :]
+    def _without(self, start: int, size: int) -> tuple[Action, ...]:
+        return self.actions[:start] + self.actions[start + size :]
 
-    def _attempt(self, scenario: Scenario, deeds: tuple[Deed, ...]) -> bool:
+    def _attempt(self, scenario: Scenario, actions: tuple[Action, ...]) -> bool:
         if self.runs >= self._most_runs:
             raise _Exhausted(f"stopped after {self._most_runs} runs")
         if self._clock.monotonic() >= self._until:
             raise _Exhausted(f"stopped after {self._most_seconds:g} s")
-        outcome = self._play(self.outcome.seed, scenario, deeds)
+        outcome = self._play(self.outcome.seed, scenario, actions)
         self.runs += 1
         fails = outcome.violation is not None and is_same_kind(outcome.violation, self._violation)
         if fails:
-            self.scenario, self.deeds, self.outcome = scenario, _happened(deeds, outcome), outcome
-        self._on_run(self.runs, len(self.deeds))
+            self.scenario, self.actions, self.outcome = scenario, _happened(actions, outcome), outcome
+        self._on_run(self.runs, len(self.actions))
         return fails
 
 
-def _happened(deeds: tuple[Deed, ...], outcome: Outcome) -> tuple[Deed, ...]:
+def _happened(actions: tuple[Action, ...], outcome: Outcome) -> tuple[Action, ...]:
     """Without what was planned for later: it had not happened yet, so it can be left out without a look."""
-    return tuple(deed for deed in deeds if deed.at <= outcome.virtual_seconds)
+    return tuple(action for action in actions if action.at <= outcome.virtual_seconds)

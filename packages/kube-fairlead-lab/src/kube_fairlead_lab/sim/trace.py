@@ -9,21 +9,21 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kube_fairlead_lab.sim.loop import SimLoop
-from kube_fairlead_lab.sim.plan import Deed
+from kube_fairlead_lab.sim.plan import Action
 
-__all__ = ["LUCK", "Fact", "Trace"]
+__all__ = ["PLAN", "Fact", "Trace"]
 
-LUCK: Final = "luck"
-"""Who a stroke of luck is ascribed to, for as long as nobody else has felt it."""
+PLAN: Final = "luck"
+"""Who a action is ascribed to, for as long as nobody else has felt it."""
 
 
 class Fact(NamedTuple):
-    """Something that happened: in words already, or as whatever it is (`telling` makes words of it)."""
+    """Something that happened: in words already, or as whatever it is (`narration` makes words of it)."""
 
     at: float
     who: str
     what: object
-    stroke: Deed | None = None  # the stroke of luck that it is part of
+    action: Action | None = None  # the action that it is part of
 
 
 class Trace:
@@ -32,14 +32,14 @@ class Trace:
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
         self._hash = hashlib.sha256()
-        self._stroke: contextvars.ContextVar[Deed | None] = contextvars.ContextVar("stroke", default=None)
+        self._action: contextvars.ContextVar[Action | None] = contextvars.ContextVar("action", default=None)
         self.facts: list[Fact] = []
 
     def add(self, who: str, what: str) -> None:
         """Something happened now."""
         at = self._loop.time()
         self._hash.update(f"{at:.6f} {who} {what}\n".encode())
-        self.facts.append(Fact(at, who, what, self._stroke.get()))
+        self.facts.append(Fact(at, who, what, self._action.get()))
 
     def keep(self, what: object) -> None:
         """Something that can be told later, and is not hashed: what it is made of is."""
@@ -50,13 +50,13 @@ class Trace:
         self._hash.update(content)
 
     @contextlib.contextmanager
-    def stroke(self, deed: Deed) -> Iterator[None]:
-        """What is added meanwhile, in this task, is part of that stroke of luck."""
-        token = self._stroke.set(deed)
+    def during(self, action: Action) -> Iterator[None]:
+        """What is added meanwhile, in this task, is part of that action."""
+        token = self._action.set(action)
         try:
             yield
         finally:
-            self._stroke.reset(token)
+            self._action.reset(token)
 
     @property
     def digest(self) -> str:

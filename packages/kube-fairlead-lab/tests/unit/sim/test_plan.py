@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from kube_fairlead_lab.sim.plan import DEEDS, FAULTS, plan
+from kube_fairlead_lab.sim.plan import FAULTS, USER_ACTIONS, plan
 from kube_fairlead_lab.sim.scenario import Faults, Scenario, ScenarioError, read_scenario
 
 
@@ -23,13 +23,13 @@ def test_a_seed_is_a_plan() -> None:
 def test_leaving_one_kind_out_moves_no_other() -> None:
     whole = plan(5, Scenario())
     without = msgspec.structs.replace(Scenario(), faults=Faults(pause=0.0))
-    assert plan(5, without) == [deed for deed in whole if deed.kind != "pause"]
+    assert plan(5, without) == [action for action in whole if action.kind != "pause"]
 
 
 def test_things_happen_as_often_as_the_scenario_says() -> None:
     scenario = Scenario(chaos_minutes=1000.0)
-    kinds = [deed.kind for deed in plan(1, scenario)]
-    assert set(kinds) == {*FAULTS, *DEEDS}
+    kinds = [action.kind for action in plan(1, scenario)]
+    assert set(kinds) == {*FAULTS, *USER_ACTIONS}
     assert kinds.count("event_wanted") == pytest.approx(1000 * scenario.events_per_minute, rel=0.1)
 
 

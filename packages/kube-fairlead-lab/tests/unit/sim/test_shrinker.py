@@ -6,12 +6,12 @@ from collections.abc import Sequence
 import pytest
 
 from kube_fairlead_lab.sim.environment import Violation
-from kube_fairlead_lab.sim.plan import Deed
+from kube_fairlead_lab.sim.plan import Action
 from kube_fairlead_lab.sim.runner import Outcome
 from kube_fairlead_lab.sim.scenario import Scenario
 from kube_fairlead_lab.sim.shrinker import is_same_kind, shrink
 
-DEEDS = [Deed(float(number), "pause", number, number) for number in range(1, 41)]
+ACTIONS = [Action(float(number), "pause", number, number) for number in range(1, 41)]
 FAILURE = Violation("1", "node node-4 has two Claimed events, e-11 and e-12")
 
 
@@ -20,7 +20,7 @@ def outcome(violation: Violation | None, seconds: float = 100.0) -> Outcome:
 
 
 class World:
-    """Fails when all of some deeds are there; on a network that fails only, if so asked."""
+    """Fails when all of some actions are there; on a network that fails only, if so asked."""
 
     def __init__(self, *needed: int, seconds: float = 100.0, needs_network: bool = False) -> None:
         self.needed = set(needed)
@@ -28,70 +28,72 @@ class World:
         self.needs_network = needs_network
         self.runs = 0
 
-    def play(self, _seed: int, scenario: Scenario, deeds: Sequence[Deed]) -> Outcome:
+    def play(self, _seed: int, scenario: Scenario, actions: Sequence[Action]) -> Outcome:
         self.runs += 1
-        fails = self.needed <= {deed.number for deed in deeds} and (scenario.network or not self.needs_network)
+        fails = self.needed <= {action.number for action in actions} and (scenario.network or not self.needs_network)
         return outcome(FAILURE if fails else None, self.seconds)
 
 
 @pytest.mark.parametrize("needed", [{3}, {3, 17, 40}, {1, 2}, set(), {5, 10, 15, 20, 25}])
 def test_what_is_needed_is_found(needed: set[int]) -> None:
     world = World(*needed)
-    shrunk = shrink(outcome(FAILURE), Scenario(), DEEDS, play=world.play)
-    assert {deed.number for deed in shrunk.deeds} == needed
+    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=world.play)
+    assert {action.number for action in shrunk.actions} == needed
     assert shrunk.scenario.network is None
     assert (shrunk.runs, shrunk.cut_short) == (world.runs, "")
 
 
 def test_a_network_that_must_fail_stays() -> None:
-    shrunk = shrink(outcome(FAILURE), Scenario(), DEEDS, play=World(3, needs_network=True).play)
+    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=World(3, needs_network=True).play)
     assert shrunk.scenario.network is not None
-    assert [deed.number for deed in shrunk.deeds] == [3]
+    assert [action.number for action in shrunk.actions] == [3]
 
 
 def test_what_had_not_happened_yet_is_left_out_without_a_look() -> None:
     seen: list[int] = []
 
-    def play(seed: int, scenario: Scenario, deeds: Sequence[Deed]) -> Outcome:
-        seen.append(max((deed.number for deed in deeds), default=0))
-        return World(3).play(seed, scenario, deeds)
+    def play(seed: int, scenario: Scenario, actions: Sequence[Action]) -> Outcome:
+        seen.append(max((action.number for action in actions), default=0))
+        return World(3).play(seed, scenario, actions)
 
-    shrink(outcome(FAILURE, seconds=9.5), Scenario(), DEEDS, play=play)
+    shrink(outcome(FAILURE, seconds=9.5), Scenario(), ACTIONS, play=play)
     assert max(seen) == 9
 
 
 def test_there_are_limits() -> None:
     world = World(3, 17, 40)
-    shrunk = shrink(outcome(FAILURE), Scenario(), DEEDS, play=world.play, most_runs=5)
+    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=world.play, most_runs=5)
     assert (world.runs, shrunk.runs, shrunk.cut_short) == (5, 5, "stopped after 5 runs")
-    shrunk = shrink(outcome(FAILURE), Scenario(), DEEDS, play=world.play, most_seconds=0.0)
+    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=world.play, most_seconds=0.0)
     assert (shrunk.runs, shrunk.cut_short) == (0, "stopped after 0 s")
-    assert len(shrunk.deeds) == 40
+    assert len(shrunk.actions) == 40
 
 
 def test_who_interrupts_it_gets_what_was_found() -> None:
     world = World(3, 17)
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
 
-    def play(seed: int, scenario: Scenario, deeds: Sequence[Deed]) -> Outcome:
+    def play(seed: int, scenario: Scenario, actions: Sequence[Action]) -> Outcome:
         if world.runs == 6:
             raise KeyboardInterrupt
-        return world.play(seed, scenario, deeds)
+        return world.play(seed, scenario, actions)
 
-    shrunk = shrink(outcome(FAILURE), Scenario(), DEEDS, play=play, on_run=lambda runs, left: told.append((runs, left)))
+    shrunk = shrink(
+        outcome(FAILURE), Scenario(), ACTIONS, play=play, on_run=lambda runs, left: reported.append((runs, left))
+    )
     assert shrunk.is_interrupted
-    assert {3, 17} <= {deed.number for deed in shrunk.deeds}
-    assert 2 < len(shrunk.deeds) < 40
-    assert told[-1] == (6, len(shrunk.deeds))
+    assert {3, 17} <= {action.number for action in shrunk.actions}
+    assert 2 < len(shrunk.actions) < 40
+    assert reported[-1] == (6, len(shrunk.actions))
 
 
 def test_another_failure_is_not_followed() -> None:
     other = Violation("1", "something else entirely")
 
-    def play(_seed: int, _scenario: Scenario, _deeds: Sequence[Deed]) -> Outcome:
+    def play(_seed: int, _scenario: Scenario, _actions: Sequence[Action]) -> Outcome:
         return outcome(other)
 
-    assert len(shrink(outcome(FAILURE), Scenario(), DEEDS, play=play, most_runs=9).deeds) == 40
+    assert len(shrink(outcome(FAILURE), Scenario(), ACTIONS, play=play, most_runs=9).actions) == 40
 
 
 @pytest.mark.parametrize(

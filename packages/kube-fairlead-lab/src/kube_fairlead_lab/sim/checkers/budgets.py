@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from kube_fairlead_apiserver.routing import RequestInfo
-from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
+from kube_fairlead_lab.sim.checkers.requests import GrantedRequests
 from kube_fairlead_lab.sim.commits import PODS, Commit, Commits, is_ready
 from kube_fairlead_lab.sim.environment import Environment, Violation
 

@@ -11,7 +11,7 @@ from kube_fairlead.api.time import parse_time
 from kube_fairlead.claimant.publishing import as_spec
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.actors.drivers import DriverHost
-from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
+from kube_fairlead_lab.sim.checkers.requests import GrantedRequests
 from kube_fairlead_lab.sim.commits import EVENTS, TRANSITIONS, Commit, Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation
 from kube_fairlead_lab.sim.loop import Process

@@ -99,9 +99,9 @@ class Shutdowns:
         allowed = min(PERIODS[group].seconds, known.grace_seconds or 0)
         if grace_seconds > allowed + 0.01:
             self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s, and may have {allowed}")
-        in_time = min(allowed - _lost_since_noted(machine, pod, elapsed), latest_end(PERIODS, group) - elapsed)
-        if grace_seconds < in_time - _FIRST_SECONDS:
-            self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s of {in_time:.1f}")
+        available = min(allowed - _lost_since_noted(machine, pod, elapsed), latest_end(PERIODS, group) - elapsed)
+        if grace_seconds < available - _FIRST_SECONDS:
+            self._break(f"pod {pod.name} of {machine.node_name} is given {grace_seconds:.1f} s of {available:.1f}")
         needs_all = allowed == PERIODS[group].seconds
         well_since = self._environment.well_since(f"agent-{machine.node_name}")
         is_well = well_since is not None and well_since <= shutdown.heard_at

@@ -40,31 +40,31 @@ def scenario(tmp_path: pathlib.Path) -> str:
 
 
 def test_one_seed(scenario: str) -> None:
-    told = CliRunner().invoke(command, ["--seed", "3", "--scenario", scenario], standalone_mode=False)
-    assert told.return_value == 0, told.output
-    assert told.output.startswith("seed 3: holds; ")
+    result = CliRunner().invoke(command, ["--seed", "3", "--scenario", scenario], standalone_mode=False)
+    assert result.return_value == 0, result.output
+    assert result.output.startswith("seed 3: holds; ")
 
 
 def test_nothing_but_the_verdict_is_said(scenario: str) -> None:
     asked = [sys.executable, "-m", "kube_fairlead.cli", "sim", "--seed", "3", "--scenario", scenario]
-    told = subprocess.run(asked, capture_output=True, text=True, check=True)
-    assert told.stderr == ""
-    assert told.stdout.count("\n") == 1
+    result = subprocess.run(asked, capture_output=True, text=True, check=True)
+    assert result.stderr == ""
+    assert result.stdout.count("\n") == 1
 
 
 def test_several_seeds_name_the_first_one_before_they_begin(scenario: str) -> None:
-    told = CliRunner().invoke(command, ["--seed", "3", "--seeds", "2", "--scenario", scenario], standalone_mode=False)
-    assert told.return_value == 0, told.output
-    assert told.output.startswith("from seed 3 on\n2 seeds from 3: 0 broken, ")
+    result = CliRunner().invoke(command, ["--seed", "3", "--seeds", "2", "--scenario", scenario], standalone_mode=False)
+    assert result.return_value == 0, result.output
+    assert result.output.startswith("from seed 3 on\n2 seeds from 3: 0 broken, ")
 
 
 def test_a_broken_seed_among_several_is_told_and_explained(tmp_path: pathlib.Path) -> None:
     hasty = tmp_path / "hasty.yaml"
     hasty.write_text(f"{FILE}calm_minutes: 0.01\n")  # nobody could come to an end by then
     asked = ["--seed", "3", "--seeds", "2", "--jobs", "2", "--scenario", str(hasty)]
-    told = CliRunner().invoke(command, asked, standalone_mode=False)
-    assert told.return_value == 1, told.output
-    first, *lines = told.output.splitlines()
+    result = CliRunner().invoke(command, asked, standalone_mode=False)
+    assert result.return_value == 1, result.output
+    first, *lines = result.output.splitlines()
     assert first == "from seed 3 on"
     broken = [line.partition(":")[0] for line in lines if " BROKEN liveness: event " in line]
     assert sorted(broken) == ["seed 3", "seed 4"]
@@ -85,23 +85,23 @@ def test_a_broken_seed_among_several_is_told_and_explained(tmp_path: pathlib.Pat
         (["--steps", "-1"], "Invalid value for '--steps'"),
         (["--for", "0s"], "Invalid value for '--for'"),
         (["--for", "soon"], "Invalid value for '--for'"),
-        (["--only", "3"], "--only is about the strokes of one seed; give --seed"),
+        (["--only", "3"], "--only is about the actions of one seed; give --seed"),
         (["--seed", "3", "--only", ""], "Invalid value for '--only': '' is no number"),
         (["--seed", "3", "--only", "1,two"], "Invalid value for '--only': 'two' is no number"),
         (["--seed", "3", "--only", "0"], "Invalid value for '--only': '0' is no range of numbers from 1 on"),
         (["--seed", "3", "--only", "5-2"], "Invalid value for '--only': '5-2' is no range"),
         (["--seed", "3", "--only", "1-99999999999"], "Invalid value for '--only': '1-99999999999' is no range"),
-        (["--seed", "3", "--only", "2,9999"], "--only: there is no stroke 9999; seed 3 has"),
-        (["--seed", "3", "--steps", "2", "--only", "3"], "--only: there is no stroke 3; seed 3 has 2 of them"),
+        (["--seed", "3", "--only", "2,9999"], "--only: there is no action 9999; seed 3 has"),
+        (["--seed", "3", "--steps", "2", "--only", "3"], "--only: there is no action 3; seed 3 has 2 of them"),
         (["--scenario", ""], "Invalid value for '--scenario'"),
         (["--scenario", "/no/such/file"], "Invalid value for '--scenario'"),
     ],
 )
 def test_what_cannot_be_asked(asked: list[str], words: str, scenario: str) -> None:
     given = asked if "--scenario" in asked else [*asked, "--scenario", scenario]
-    told = CliRunner().invoke(command, given)
-    assert told.exit_code == 2
-    assert words in told.output
+    result = CliRunner().invoke(command, given)
+    assert result.exit_code == 2
+    assert words in result.output
 
 
 def test_a_bad_scenario_is_named(tmp_path: pathlib.Path) -> None:
@@ -114,9 +114,9 @@ def test_a_bad_scenario_is_named(tmp_path: pathlib.Path) -> None:
 
 def test_both_limits_count(scenario: str) -> None:
     asked = ["--seed", "3", "--seeds", "1", "--for", "10m", "--scenario", scenario]
-    told = CliRunner().invoke(command, asked, standalone_mode=False)
-    assert told.return_value == 0, told.output
-    assert "\n1 seeds from 3: 0 broken, " in told.output
+    result = CliRunner().invoke(command, asked, standalone_mode=False)
+    assert result.return_value == 0, result.output
+    assert "\n1 seeds from 3: 0 broken, " in result.output
 
 
 def test_each_seed_is_the_same_in_another_process() -> None:
@@ -132,9 +132,9 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_failure_tells_what_led_to_it(monkeypatch: pytest.MonkeyPatch, scenario: str) -> None:
     broken(monkeypatch)
-    told = CliRunner().invoke(command, ["--seed", "1", "--scenario", scenario], standalone_mode=False)
-    assert told.return_value == 1
-    verdict, *lines = told.output.splitlines()
+    result = CliRunner().invoke(command, ["--seed", "1", "--scenario", scenario], standalone_mode=False)
+    assert result.return_value == 1
+    verdict, *lines = result.output.splitlines()
     name = re.match(r"seed 1: BROKEN 3: event (e-\d+) lost its finalizer while Claimed; ", verdict)
     assert name is not None, verdict
     history = [line.split(None, 2) for line in lines if re.match(r" +\d+\.\d{6}  ", line)]
@@ -150,7 +150,7 @@ def test_a_failure_tells_what_led_to_it(monkeypatch: pytest.MonkeyPatch, scenari
 
     asked = ["--seed", "1", "--scenario", scenario, "--history"]
     whole = CliRunner().invoke(command, asked, standalone_mode=False).output.splitlines()
-    left_out = re.search(r"(\d+) other lines are left out", told.output)
+    left_out = re.search(r"(\d+) other lines are left out", result.output)
     assert left_out is not None
     assert int(left_out[1]) + len(history) == sum(bool(re.match(r" +\d+\.\d{6}  ", line)) for line in whole)
     assert any(line.startswith(verdict) for line in whole)
@@ -158,15 +158,15 @@ def test_a_failure_tells_what_led_to_it(monkeypatch: pytest.MonkeyPatch, scenari
 
 def test_a_failure_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     broken(monkeypatch)
-    deeds = plan(1, TINY)
-    failed = run(1, TINY, deeds)
+    actions = plan(1, TINY)
+    failed = run(1, TINY, actions)
     assert failed.violation is not None
-    shrunk = shrink(failed, TINY, deeds, most_runs=8)
+    shrunk = shrink(failed, TINY, actions, most_runs=8)
     assert shrunk.outcome.violation is not None
     assert is_same_kind(shrunk.outcome.violation, failed.violation)
-    assert 0 < len(shrunk.deeds) < len(deeds)
+    assert 0 < len(shrunk.actions) < len(actions)
     assert shrunk.runs <= 8
-    again = run(1, shrunk.scenario, shrunk.deeds)
+    again = run(1, shrunk.scenario, shrunk.actions)
     assert again.digest == shrunk.outcome.digest
     assert again.history == shrunk.outcome.history
 
@@ -217,7 +217,7 @@ def has_children(pid: int) -> bool:
 
 def interrupted(asked: list[str], sign: str, *, stream: str, is_group: bool) -> tuple[int, str, str]:
     """Send Ctrl-C as soon as a line with the sign is there; the exit code and what was printed."""
-    # Who runs in the background of a shell has been told to ignore Ctrl-C, and so would its children.
+    # Who runs in the background of a shell ignores Ctrl-C, and so would its children.
     heeding = ["env", "--default-signal=INT", *asked]
     with subprocess.Popen(
         heeding, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
@@ -259,6 +259,6 @@ def test_seeds_can_be_interrupted(scenario: str, is_group: bool) -> None:
 def test_shrinking_can_be_interrupted() -> None:
     code, out, err = interrupted(spoilt("--seed", "1", "--shrink"), "shrinking: after", stream="stderr", is_group=True)
     assert code == 130
-    assert re.search(r"strokes are enough \(\d+ runs, interrupted\):", out)
+    assert re.search(r"actions are enough \(\d+ runs, interrupted\):", out)
     assert "again: fairlead sim --seed 1 " in out
     assert "Traceback" not in err

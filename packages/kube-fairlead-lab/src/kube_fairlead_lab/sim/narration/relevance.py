@@ -8,18 +8,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from kube_fairlead_lab.sim.environment import Violation
+from kube_fairlead_lab.sim.narration.entries import Entry, names_in
 from kube_fairlead_lab.sim.plan import FAULTS
-from kube_fairlead_lab.sim.telling.history import Entry, names_in
-from kube_fairlead_lab.sim.trace import LUCK
+from kube_fairlead_lab.sim.trace import PLAN
 
-__all__ = ["Extract", "what_matters"]
+__all__ = ["Extract", "relevant_entries"]
 
 _MOST_LINES: Final = 80
-_LUCK_SECONDS: Final = 90.0  # so long before it matters bad luck may have begun: as long as the longest pause
+_FAULT_SECONDS: Final = 90.0  # so long before it matters bad luck may have begun: as long as the longest pause
 # What happens to these happens to everybody.
 _EVERYBODYS: Final = frozenset({"apiserver", "disk", "judge", "weather"})
-_NOBODYS: Final = frozenset({*_EVERYBODYS, LUCK, "user"})
-_BY_REVISION: Final = frozenset({"acknowledged", "history"})  # these call a change by its number
+_NOBODYS: Final = frozenset({*_EVERYBODYS, PLAN, "user"})
+_BY_REVISION: Final = frozenset({"durability", "linearizability"})  # these call a change by its number
 _OF_NODES: Final = ("agent", "driver", "drain", "kubelet")
 
 
@@ -31,19 +31,19 @@ class Extract:
     left_out: int
 
 
-def what_matters(history: Sequence[Entry], violation: Violation) -> Extract:
+def relevant_entries(history: Sequence[Entry], violation: Violation) -> Extract:
     """Leave out what is about others, what was over before it began, and what only repeats itself."""
-    cast = _Cast(history)
+    names = _Names(history)
     words = names_in(violation.what)
-    named = cast.known(words)
+    named = names.known(words)
     if violation.rule in _BY_REVISION:
         named |= words & {f"{entry.revision}" for entry in history if entry.is_durable}
     major = [entry for entry in history if not entry.is_minor]
-    own = cast.with_their_own(named)
-    kept = [entry for entry in major if cast.concerns(entry, named, own)] if named else major
+    own = names.with_their_own(named)
+    kept = [entry for entry in major if names.concerns(entry, named, own)] if named else major
     if len(kept) > _MOST_LINES:
         # What is about the very thing that went wrong comes before what is about those around it; late before early.
-        things = cast.things(named)
+        things = names.things(named)
         ranked = sorted(kept, key=lambda entry: (bool(entry.names & things), entry.at))
         chosen = {id(entry) for entry in ranked[-_MOST_LINES:]}
         kept = [entry for entry in kept if id(entry) in chosen]
@@ -62,7 +62,7 @@ def _of_cloud(name: str) -> tuple[str, str]:
     return f"ccm-{name}-", f"cloud-{name}-"
 
 
-class _Cast:
+class _Names:
     """Who and what there is in a history."""
 
     def __init__(self, history: Sequence[Entry]) -> None:
@@ -90,12 +90,12 @@ class _Cast:
     def concerns(self, entry: Entry, named: frozenset[str], own: frozenset[str]) -> bool:
         """Whether an entry is about those that a failure names, or about what is their own."""
         since = {name: self._made.get(name, 0.0) for name in self.things(named) or named - self._made.keys()}
-        early = _LUCK_SECONDS if entry.stroke is not None else 0.0  # it is wanted before it is made
+        early = _FAULT_SECONDS if entry.action is not None else 0.0  # it is wanted before it is made
         if any(entry.at >= at - early for name, at in since.items() if name in entry.names):
             return True
         is_everybodys = entry.who in _EVERYBODYS and not entry.is_durable
-        is_bad_luck = is_everybodys or (entry.stroke is not None and entry.stroke.kind in FAULTS)
-        began = min(since.values(), default=0.0) - (_LUCK_SECONDS if is_bad_luck else 0.0)
+        is_bad_luck = is_everybodys or (entry.action is not None and entry.action.kind in FAULTS)
+        began = min(since.values(), default=0.0) - (_FAULT_SECONDS if is_bad_luck else 0.0)
         return entry.at >= began and (is_everybodys or bool(entry.names & own))
 
     def things(self, named: frozenset[str]) -> frozenset[str]:

@@ -5,8 +5,8 @@ import pytest
 from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.commits import NODES, PODS, Commit
-from kube_fairlead_lab.sim.telling.authors import Authors
-from kube_fairlead_lab.sim.telling.chronicle import Write
+from kube_fairlead_lab.sim.narration.authors import Authors
+from kube_fairlead_lab.sim.narration.write_log import Write
 
 
 def write(party: str, verb: str, *, table: str = NODES, name: str = "", answer: Response | None = None) -> Write:

@@ -1,4 +1,4 @@
-"""Words for one durable change: what the object is, and what became different about it."""
+"""Description for one durable change: what the object is, and what became different about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kube_fairlead.api.time import parse_time
 from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import EVENTS, LEASES, NODES, PODS, RECORDS, THINGS, TRANSITIONS, Commit
 
-__all__ = ["Words", "describe", "seconds"]
+__all__ = ["Description", "describe", "seconds"]
 
 
 _KINDS: Final = {
@@ -28,8 +28,8 @@ _BORING: Final = frozenset({"apiVersion", "kind", "managedFields", "resourceVers
 _BORING_OF_PODS: Final = frozenset(
     {"containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime", "qosClass", "observedGeneration"}
 )
-_TOLD_OF_PODS: Final = frozenset({"Ready", "DisruptionTarget"})  # of their conditions
-# What a claim freezes is worth a word only when it changes; that it is claimed, and until when, is told anyway.
+_POD_CONDITIONS: Final = frozenset({"Ready", "DisruptionTarget"})  # of their conditions
+# What a claim freezes is worth a word only when it changes; that it is claimed, and until when, is said anyway.
 _FIRST_UNTOLD: Final = frozenset(
     {
         "claimTime",
@@ -47,7 +47,7 @@ _SHORT: Final = 40
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Words:
+class Description:
     """What can be said of a change."""
 
     text: str
@@ -61,13 +61,13 @@ def seconds(time: str) -> str:
     return f"{(parse_time(time) - EPOCH).total_seconds():g} s"
 
 
-def describe(commit: Commit) -> Words:
+def describe(commit: Commit) -> Description:
     """Say what one commit did."""
     item = commit.after or commit.before or {}
     subject, places = _subject(commit, item)
     text, is_minor = _text(commit, subject)
     name = str(item["metadata"]["name"])
-    return Words(text, name, frozenset({name, *places, *_holders(commit)}), is_minor)
+    return Description(text, name, frozenset({name, *places, *_holders(commit)}), is_minor)
 
 
 def _text(commit: Commit, subject: str) -> tuple[str, bool]:
@@ -84,8 +84,8 @@ def _text(commit: Commit, subject: str) -> tuple[str, bool]:
     if commit.table == RECORDS:
         return f"{subject}: has {len(after.get('entries', ()))} entries", False
     changes = list(_changes(commit.table, before, after))
-    told = ", ".join(text for _, text in changes) or "is written as it was"
-    return f"{subject}: {told}", all(path.startswith(_PROGRESS) for path, _ in changes)
+    said = ", ".join(text for _, text in changes) or "is written as it was"
+    return f"{subject}: {said}", all(path.startswith(_PROGRESS) for path, _ in changes)
 
 
 def _subject(commit: Commit, item: Json) -> tuple[str, list[str]]:
@@ -102,25 +102,25 @@ def _subject(commit: Commit, item: Json) -> tuple[str, list[str]]:
 
 def _beginning(table: str, item: Json) -> str:
     metadata, spec = item["metadata"], item.get("spec", {})
-    told = [f"with finalizer {one}" for one in metadata.get("finalizers", ())]
+    said = [f"with finalizer {one}" for one in metadata.get("finalizers", ())]
     if table == EVENTS:
-        told += [f"{key.rpartition('/')[2]}={value}" for key, value in metadata.get("annotations", {}).items()]
-        told += [f"at once {status}" for status in [item.get("status", {}).get("claimStatus")] if status]
+        said += [f"{key.rpartition('/')[2]}={value}" for key, value in metadata.get("annotations", {}).items()]
+        said += [f"at once {status}" for status in [item.get("status", {}).get("claimStatus")] if status]
     if table == LEASES:
-        told.append(f"held by {_holder(item) or 'nobody'}")
+        said.append(f"held by {_holder(item) or 'nobody'}")
     if table == NODES and spec.get("providerID"):
-        told.append(str(spec["providerID"]))
-    return f", {', '.join(told)}" if told else ""
+        said.append(str(spec["providerID"]))
+    return f", {', '.join(said)}" if said else ""
 
 
 def _end(item: Json) -> str:
     """What it was like when it went."""
     metadata, status = item["metadata"], item.get("status", {})
-    told = [f"was {state}" for state in [status.get("claimStatus") or status.get("phase")] if state]
-    told += [f"held by finalizer {one}" for one in metadata.get("finalizers", ())]
+    said = [f"was {state}" for state in [status.get("claimStatus") or status.get("phase")] if state]
+    said += [f"held by finalizer {one}" for one in metadata.get("finalizers", ())]
     if "deletionTimestamp" not in metadata:
-        told.append("at once")
-    return f" ({', '.join(told)})" if told else ""
+        said.append("at once")
+    return f" ({', '.join(said)})" if said else ""
 
 
 def _handover(before: Json, after: Json) -> str:
@@ -169,7 +169,7 @@ def _flat(table: str, item: Json) -> Iterator[tuple[str, str]]:
             elif key == "finalizers":
                 yield from ((f"finalizer {one}", "") for one in value)
             elif key in {"annotations", "labels"}:
-                yield from ((f"{key[:-1]} {name}", _short(told)) for name, told in value.items())
+                yield from ((f"{key[:-1]} {name}", _short(text)) for name, text in value.items())
             elif key == "taints":
                 yield from ((f"taint {one['key']}", str(one.get("effect"))) for one in value)
             else:
@@ -178,7 +178,7 @@ def _flat(table: str, item: Json) -> Iterator[tuple[str, str]]:
 
 def _conditions(table: str, conditions: list[Json]) -> Iterator[tuple[str, str]]:
     for one in conditions:
-        if table != PODS or one["type"] in _TOLD_OF_PODS:
+        if table != PODS or one["type"] in _POD_CONDITIONS:
             reason = f" ({one['reason']})" if one.get("reason") else ""
             yield f"condition {one['type']}", f"{one.get('status')}{reason}"
 

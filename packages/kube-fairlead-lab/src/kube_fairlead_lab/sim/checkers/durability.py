@@ -11,13 +11,13 @@ from kube_fairlead_apiserver.storage.store import Store
 from kube_fairlead_lab.sim.commits import Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation
 
-__all__ = ["Acknowledged"]
+__all__ = ["Durability"]
 
 _REVISION: Final = re.compile(rb'"resourceVersion":"(\d+)"')
 _WRITES: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
-class Acknowledged:
+class Durability:
     """Hears of every answer that reached a client, and of what each life of the server begins with."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
@@ -33,7 +33,7 @@ class Acknowledged:
             if (row.value is None) != (entry is None) or (entry is not None and entry.revision != row.revision):
                 known = None if entry is None else entry.revision
                 what = f"the server begins with {table} {key} at {known}, and the disk has {row.revision}"
-                self._environment.violate(Violation("acknowledged", what))
+                self._environment.violate(Violation("durability", what))
 
     def _answered(self, party: str, request: Request, response: Response, _seen: int) -> None:
         if request.method not in _WRITES or response.status >= 300:
@@ -41,4 +41,4 @@ class Acknowledged:
         found = _REVISION.search(response.body)
         if found is not None and int(found[1]) not in self._commits.revisions:
             what = f"{party} was told that {request} is stored at revision {found[1].decode()}, and no disk has it"
-            self._environment.violate(Violation("acknowledged", what))
+            self._environment.violate(Violation("durability", what))

@@ -11,7 +11,7 @@ from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.commits import Commit, Commits
 from kube_fairlead_lab.sim.trace import Trace
 
-__all__ = ["Chronicle", "Refusal", "Write"]
+__all__ = ["Refusal", "Write", "WriteLog"]
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
@@ -33,7 +33,7 @@ class Refusal:
     write: Write
 
 
-class Chronicle(Observer):
+class WriteLog(Observer):
     """Sees requests as the audit log does, and commits as the disk does. It must hear of a commit before any judge."""
 
     def __init__(self, trace: Trace, commits: Commits) -> None:

@@ -5,12 +5,12 @@ from kube_fairlead_apiserver.http.messages import Response
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.commits import NODES, Commit
 from kube_fairlead_lab.sim.loop import SimLoop
-from kube_fairlead_lab.sim.plan import Deed
-from kube_fairlead_lab.sim.telling.chronicle import Refusal, Write
-from kube_fairlead_lab.sim.telling.history import names_in, tell
-from kube_fairlead_lab.sim.trace import LUCK, Trace
+from kube_fairlead_lab.sim.narration.entries import names_in, narrate
+from kube_fairlead_lab.sim.narration.write_log import Refusal, Write
+from kube_fairlead_lab.sim.plan import Action
+from kube_fairlead_lab.sim.trace import PLAN, Trace
 
-STROKE = Deed(1.0, "partition", 1, number=17)
+ACTION = Action(1.0, "partition", 1, number=17)
 INFO = RequestInfo(path="", verb="patch", is_resource=True, resource=NODES, name="n", subresource="status")
 
 
@@ -22,11 +22,11 @@ def trace() -> Trace:
 
 def test_a_stroke_is_told_where_it_was_felt() -> None:
     made = trace()
-    with made.stroke(STROKE):
-        made.add(LUCK, "partition")
+    with made.during(ACTION):
+        made.add(PLAN, "partition")
         made.add("agent-1", "is cut off")
     made.add("agent-1", "waits")
-    assert [str(entry).split(None, 1)[1] for entry in tell(made.facts)] == [
+    assert [str(entry).split(None, 1)[1] for entry in narrate(made.facts)] == [
         "agent-1           is cut off  [17 partition]",
         "agent-1           waits",
     ]
@@ -34,9 +34,9 @@ def test_a_stroke_is_told_where_it_was_felt() -> None:
 
 def test_one_that_nobody_felt_is_told_too() -> None:
     made = trace()
-    with made.stroke(STROKE):
-        made.add(LUCK, "partition")
-    assert [str(entry).split() for entry in tell(made.facts)] == [["0.000000", "luck", "partition", "[17]"]]
+    with made.during(ACTION):
+        made.add(PLAN, "partition")
+    assert [str(entry).split() for entry in narrate(made.facts)] == [["0.000000", "luck", "partition", "[17]"]]
 
 
 def test_changes_are_their_authors_and_refusals_are_told() -> None:
@@ -47,7 +47,7 @@ def test_changes_are_their_authors_and_refusals_are_told() -> None:
     refused.response, refused.ended = Response(409, b'{"message":"too late"}'), len(made.facts)
     made.keep(Refusal(refused))
     made.keep(Commit(9, NODES, "n", None, {"metadata": {"name": "n"}}, 0.0))
-    assert [(entry.who, entry.what) for entry in tell(made.facts)] == [
+    assert [(entry.who, entry.what) for entry in narrate(made.facts)] == [
         ("agent-2", "fails to patch nodes/n/status: 409 too late"),
         ("agent-1", "makes node n"),
     ]

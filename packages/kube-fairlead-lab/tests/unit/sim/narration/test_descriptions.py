@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kube_fairlead_lab.sim.commits import EVENTS, LEASES, NODES, PODS, THINGS, Commit
-from kube_fairlead_lab.sim.telling.words import describe
+from kube_fairlead_lab.sim.narration.descriptions import describe
 
 Json = dict[str, Any]
 AT = "2026-01-01T00:01:30Z"

@@ -12,7 +12,7 @@ from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import EVENTS, NODES, TRANSITIONS, Commit, Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation
 
-__all__ = ["InTime"]
+__all__ = ["Deadlines"]
 
 _LOOK_SECONDS: Final = 5.0
 _ROUNDING_SECONDS: Final = 1.0
@@ -22,7 +22,7 @@ _SLACK: Final = dt.timedelta(seconds=30)
 _LEASE: Final = dt.timedelta(seconds=90)  # where somebody else may have held the node's Lease
 
 
-class InTime:
+class Deadlines:
     """Watches how long claims take, under way and in the calm."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:

@@ -7,10 +7,10 @@ from typing import Any
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits
 from kube_fairlead_lab.sim.environment import Violation
 
-__all__ = ["Arrival"]
+__all__ = ["ClaimOrder"]
 
 
-class Arrival:
+class ClaimOrder:
     """Knows at which revision each event was created.
 
     Only events of the same transition are compared: what one of them lacks, the others lack too. The order of those of
@@ -33,7 +33,7 @@ class Arrival:
             is_waiting = not other.get("status", {}).get("claimedBy") and "deletionTimestamp" not in other["metadata"]
             is_earlier = self._created[other["metadata"]["uid"]] < self._created[uid]
             if is_waiting and is_earlier and _kind(other) == _kind(commit.after) and not _is_over(other):
-                raise Violation("arrival", f"event {commit.key} is claimed, and {name} came before it")
+                raise Violation("claim order", f"event {commit.key} is claimed, and {name} came before it")
 
 
 def _kind(event: dict[str, Any]) -> tuple[str, str, str]:

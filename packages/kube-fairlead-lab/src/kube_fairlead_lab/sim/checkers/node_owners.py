@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from kube_fairlead_apiserver.routing import RequestInfo
-from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
+from kube_fairlead_lab.sim.checkers.requests import GrantedRequests
 from kube_fairlead_lab.sim.commits import NODES, Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation
 
-__all__ = ["Ownership"]
+__all__ = ["NodeOwners"]
 
 _WRITES = frozenset({"create", "update", "patch", "delete"})
 
 
-class Ownership(GrantedRequests[tuple[str, RequestInfo, str]]):
+class NodeOwners(GrantedRequests[tuple[str, RequestInfo, str]]):
     """Knows whose each node is."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:

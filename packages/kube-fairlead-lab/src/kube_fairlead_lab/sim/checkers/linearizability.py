@@ -21,7 +21,7 @@ from kube_fairlead.client.transport import Request, Response
 from kube_fairlead_lab.sim.commits import Commit, Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation
 
-__all__ = ["History"]
+__all__ = ["Linearizability"]
 
 _REVISION: Final = re.compile(rb'"resourceVersion":"(\d+)"')
 _PATH: Final = re.compile(
@@ -33,7 +33,7 @@ _UNCHANGING: Final = frozenset({"", "metadata.name", "spec.bindingNode"})
 _TELLING_SECONDS: Final = 5.0
 
 
-class History:
+class Linearizability:
     """Hears of every answer and of every event of a watch as they reach a client."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
@@ -48,7 +48,9 @@ class History:
         for request, judged in self._environment.network.open_watches():
             watch = judged if isinstance(judged, _Watch) else _Watch(self._commits, request)
             if missed := watch.missed(before):
-                raise Violation("history", f"the watch {request} never told of {missed.revision} of {missed.key}")
+                raise Violation(
+                    "linearizability", f"the watch {request} never told of {missed.revision} of {missed.key}"
+                )
 
     def _answered(self, party: str, request: Request, response: Response, seen: int) -> None:
         place = _place(request)
@@ -95,7 +97,7 @@ class History:
         return watch
 
     def _break(self, what: str) -> None:
-        self._environment.violate(Violation("history", what))
+        self._environment.violate(Violation("linearizability", what))
 
 
 class _Watch:

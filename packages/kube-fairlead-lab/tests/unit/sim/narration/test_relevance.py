@@ -3,16 +3,16 @@ from __future__ import annotations
 import dataclasses
 
 from kube_fairlead_lab.sim.environment import Violation
-from kube_fairlead_lab.sim.plan import Deed
-from kube_fairlead_lab.sim.telling.history import Entry, names_in
-from kube_fairlead_lab.sim.telling.relevance import what_matters
+from kube_fairlead_lab.sim.narration.entries import Entry, names_in
+from kube_fairlead_lab.sim.narration.relevance import relevant_entries
+from kube_fairlead_lab.sim.plan import Action
 
-CRASH = Deed(1.0, "agent_crash", 1, number=4)
-WANTED = Deed(1.0, "event_wanted", 1, number=5)
+CRASH = Action(1.0, "agent_crash", 1, number=4)
+WANTED = Action(1.0, "event_wanted", 1, number=5)
 
 
-def did(at: float, who: str, what: str, stroke: Deed | None = None) -> Entry:
-    return Entry(at, who, what, names_in(f"{who} {what}"), stroke)
+def did(at: float, who: str, what: str, action: Action | None = None) -> Entry:
+    return Entry(at, who, what, names_in(f"{who} {what}"), action)
 
 
 def stored(at: float, who: str, what: str, about: str) -> Entry:
@@ -39,7 +39,7 @@ HISTORY = (
 
 
 def extract(what: str, rule: str = "3", history: tuple[Entry, ...] = HISTORY) -> list[str]:
-    return [line.strip() for line in what_matters(history, Violation(rule, what)).lines]
+    return [line.strip() for line in relevant_entries(history, Violation(rule, what)).lines]
 
 
 def test_what_is_about_the_named_and_what_hit_them_is_kept() -> None:
@@ -65,20 +65,20 @@ def test_a_node_stands_for_its_processes() -> None:
 
 
 def test_without_a_name_all_is_kept() -> None:
-    found = what_matters(HISTORY, Violation("liveness", "nothing can run and no timer is set"))
+    found = relevant_entries(HISTORY, Violation("liveness", "nothing can run and no timer is set"))
     assert (len(found.lines), found.left_out) == (len(HISTORY) - 1, 0)
 
 
 def test_a_change_can_be_called_by_its_revision() -> None:
     late = tuple(did(5.0 + number, "agent-node-2", f"does {number} things") for number in range(200))
     history = (*HISTORY[:-1], dataclasses.replace(HISTORY[-6], names=HISTORY[-6].names | {"34"}, revision=34), *late)
-    assert any("@34" in line for line in extract("the watch never told of 34 of node-2", "history", history))
+    assert any("@34" in line for line in extract("the watch never told of 34 of node-2", "linearizability", history))
     assert not any("@34" in line for line in extract("34 s for node-2", "10", history))
 
 
 def test_there_is_an_end_to_it() -> None:
     history = tuple(did(float(number), "agent-node-1", f"does {number}") for number in range(500))
-    found = what_matters(history, Violation("10", "agent-node-1 is bad"))
+    found = relevant_entries(history, Violation("10", "agent-node-1 is bad"))
     assert len(found.lines) == 80
     assert found.left_out == 420
     assert found.lines[-1].endswith("does 499")

@@ -11,7 +11,7 @@ from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation
 
-__all__ = ["DeadDrivers"]
+__all__ = ["DriverLiveness"]
 
 _LOOK_SECONDS: Final = 5.0
 # The last answer of a driver counts for some seconds, a question may take ten, and then the claim is on its way.
@@ -19,7 +19,7 @@ _KNOWN_SECONDS: Final = 25.0
 _SLACK_SECONDS: Final = 40.0  # for one that was registered a moment before, and for some writes
 
 
-class DeadDrivers:
+class DriverLiveness:
     """Knows which drivers live. A socket that was left behind is none."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:

@@ -12,12 +12,12 @@ from kube_fairlead.client.transport import Request, Response
 from kube_fairlead_lab.sim.commits import THINGS, Commit, Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation
 
-__all__ = ["Graces"]
+__all__ = ["GracefulDeletions"]
 
 _SLACK_SECONDS: Final = 2.0
 
 
-class Graces:
+class GracefulDeletions:
     """Watches custom resources that are deleted with grace."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from kube_fairlead_lab.sim.commits import Commit
-from kube_fairlead_lab.sim.telling.chronicle import Write
+from kube_fairlead_lab.sim.narration.write_log import Write
 
 __all__ = ["Authors"]
 

@@ -8,19 +8,19 @@ from typing import Any, Final
 from kube_fairlead.api.time import parse_time
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.actors.clouds import SimCloud
-from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
+from kube_fairlead_lab.sim.checkers.requests import GrantedRequests
 from kube_fairlead_lab.sim.clock import EPOCH
 from kube_fairlead_lab.sim.commits import NODES, Commits, is_ready
 from kube_fairlead_lab.sim.environment import Environment, Violation
 
-__all__ = ["Vanished"]
+__all__ = ["NodeDeletions"]
 
-_AT_ONCE_SECONDS: Final = 330.0  # so long a node that vanished counts against the next
+_AT_ONCE_SECONDS: Final = 330.0  # so long a node that node_deletions counts against the next
 # A leader's lease, a call that is never answered, and the pause that follows a cloud's silence.
 _PATIENCE_SECONDS: Final = 330.0
 
 
-class Vanished(GrantedRequests[tuple[str, dict[str, Any]]]):
+class NodeDeletions(GrantedRequests[tuple[str, dict[str, Any]]]):
     """Knows which machines there really are."""
 
     def __init__(self, environment: Environment, commits: Commits, clouds: Mapping[str, SimCloud]) -> None:
@@ -46,17 +46,17 @@ class Vanished(GrantedRequests[tuple[str, dict[str, Any]]]):
         born = (parse_time(node["metadata"]["creationTimestamp"]) - EPOCH).total_seconds()
         if name in cloud.machines and cloud.back_at[name] <= born + 1.0:
             said = f"the manager of {platform} takes node {name} away, and its machine is there"
-            self._environment.violate(Violation("vanished", said))
+            self._environment.violate(Violation("node_deletions", said))
 
     def are_due(self, calm_seconds: float) -> bool:
         """In the calm: whether nodes whose machines are gone are still to be taken away. Not for ever."""
         due = [name for platform in self._clouds for name in self._due(platform)]
         if due and calm_seconds > _PATIENCE_SECONDS:
-            raise Violation("vanished", f"node {due[0]} is still there, and its machine is gone")
+            raise Violation("node_deletions", f"node {due[0]} is still there, and its machine is gone")
         return bool(due)
 
     def _due(self, platform: str) -> list[str]:
-        """The one that is gone, where it is one of several, and none has vanished just before."""
+        """The one that is gone, where it is one of several, and none has node_deletions just before."""
         cloud = self._clouds[platform]
         own = [
             node

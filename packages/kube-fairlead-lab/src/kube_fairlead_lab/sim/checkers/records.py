@@ -9,10 +9,10 @@ from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead_lab.sim.commits import EVENTS, RECORDS, Commit, Commits, claim_status
 from kube_fairlead_lab.sim.environment import Environment, Violation
 
-__all__ = ["Recorded"]
+__all__ = ["Records"]
 
 
-class Recorded:
+class Records:
     """Sees every event that is released, and every record."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:

@@ -10,13 +10,13 @@ from typing import Final
 import msgspec
 
 from kube_fairlead_lab.sim.commits import Commit
-from kube_fairlead_lab.sim.plan import Deed
-from kube_fairlead_lab.sim.telling import words
-from kube_fairlead_lab.sim.telling.authors import Authors
-from kube_fairlead_lab.sim.telling.chronicle import Refusal, Write
-from kube_fairlead_lab.sim.trace import LUCK, Fact
+from kube_fairlead_lab.sim.narration import words
+from kube_fairlead_lab.sim.narration.authors import Authors
+from kube_fairlead_lab.sim.narration.write_log import Refusal, Write
+from kube_fairlead_lab.sim.plan import Action
+from kube_fairlead_lab.sim.trace import PLAN, Fact
 
-__all__ = ["Entry", "names_in", "tell"]
+__all__ = ["Entry", "names_in", "narrate"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*")
 _LIFE: Final = re.compile(r"(?<=\w)[#_]\d+\b")  # which life of a process it is: agent-1#2, and a holder's manager-1_2
@@ -30,7 +30,7 @@ class Entry:
     who: str
     what: str
     names: frozenset[str]
-    stroke: Deed | None = None
+    action: Action | None = None
     about: str = ""  # what has changed on the server's disk, where something has
     revision: int = 0
     is_minor: bool = False
@@ -42,8 +42,8 @@ class Entry:
 
     def __str__(self) -> str:
         tag = ""
-        if self.stroke is not None:
-            tag = f"  [{self.stroke.number}]" if self.who == LUCK else f"  [{self.stroke.number} {self.stroke.kind}]"
+        if self.action is not None:
+            tag = f"  [{self.action.number}]" if self.who == PLAN else f"  [{self.action.number} {self.action.kind}]"
         if self.is_durable:
             tag = f"  @{self.revision}"
         return f"{self.at:12.6f}  {self.who:<17} {self.what}{tag}"
@@ -54,20 +54,20 @@ def names_in(text: str) -> frozenset[str]:
     return frozenset(found.rstrip(".") for found in _NAME.findall(_LIFE.sub("", text)))
 
 
-def tell(facts: Sequence[Fact]) -> tuple[Entry, ...]:
+def narrate(facts: Sequence[Fact]) -> tuple[Entry, ...]:
     """Make words of all facts."""
     authors = Authors()
-    # A stroke that somebody felt is told where it was felt.
-    felt = {fact.stroke.number for fact in facts if fact.stroke is not None and fact.who != LUCK}
+    # An action that somebody felt is told where it was felt.
+    felt = {fact.action.number for fact in facts if fact.action is not None and fact.who != PLAN}
     entries: list[Entry] = []
     for number, fact in enumerate(facts):
         match fact.what:
             case str(text):
-                if fact.who == LUCK and fact.stroke is not None and fact.stroke.number in felt:
+                if fact.who == PLAN and fact.action is not None and fact.action.number in felt:
                     continue
                 if fact.who == "apiserver" and text.startswith("starts"):
                     authors.server_died()
-                entries.append(Entry(fact.at, fact.who, text, names_in(f"{fact.who} {text}"), fact.stroke))
+                entries.append(Entry(fact.at, fact.who, text, names_in(f"{fact.who} {text}"), fact.action))
             case Write() as write:
                 authors.begun(fact.at, write)
             case Refusal(write):

@@ -7,11 +7,11 @@ from typing import Final
 from kube_fairlead.lifecycle.claiming import central_claimant, node_claimant
 from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.actors.drivers import CENTRAL
-from kube_fairlead_lab.sim.checkers.granted import GrantedRequests
+from kube_fairlead_lab.sim.checkers.requests import GrantedRequests
 from kube_fairlead_lab.sim.commits import EVENTS, Commit, Commits
 from kube_fairlead_lab.sim.environment import Environment, Violation
 
-__all__ = ["OwnClaims"]
+__all__ = ["ClaimOwners"]
 
 _CLAIMER: Final = central_claimant("central")
 _FROZEN: Final = ("claimedBy", "claimTime", "nodeUID", "transition", "options", "sla", "startTime", "completionTime")
@@ -19,7 +19,7 @@ _RESOURCE: Final = EVENTS.partition(".")[0]
 _WRITES: Final = frozenset({"update", "patch", "delete"})
 
 
-class OwnClaims(GrantedRequests[str]):
+class ClaimOwners(GrantedRequests[str]):
     """Watches who claims, that what a claim has frozen stays, and that no agent writes to a claim of somebody else."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
