@@ -144,8 +144,8 @@ def a_watch_calls_a_deletion_a_change(patch: pytest.MonkeyPatch) -> None:
     classify: Any = vars(watchers)["classify"]
 
     def wrong(selection: Any, change: Any) -> Any:
-        told = classify(selection, change)
-        return told if told is None or change.after is not None else ("MODIFIED", *told[1:])
+        answered = classify(selection, change)
+        return answered if answered is None or change.after is not None else ("MODIFIED", *answered[1:])
 
     patch.setattr(watchers, "classify", wrong)
 
@@ -153,11 +153,11 @@ def a_watch_calls_a_deletion_a_change(patch: pytest.MonkeyPatch) -> None:
 @mutant("linearizability")
 def a_watch_goes_deaf(patch: pytest.MonkeyPatch) -> None:
     offer = watchers.Watcher.offer
-    told: dict[int, int] = {}
+    answered: dict[int, int] = {}
 
     def deaf(self: Any, notice: Any, size: int) -> None:
-        told[id(self)] = told.get(id(self), 0) + 1
-        if told[id(self)] <= 60:
+        answered[id(self)] = answered.get(id(self), 0) + 1
+        if answered[id(self)] <= 60:
             offer(self, notice, size)
 
     patch.setattr(watchers.Watcher, "offer", deaf)

@@ -24,8 +24,8 @@ from tests.sim.mutants.registry import mutant
 def evicts_whoever_has_the_name(patch: pytest.MonkeyPatch) -> None:
     evict = subresources.evict
 
-    async def careless(*args: Any, **told: Any) -> None:
-        await evict(*args, **{**told, "uid": ""})
+    async def careless(*args: Any, **answered: Any) -> None:
+        await evict(*args, **{**answered, "uid": ""})
 
     patch.setattr(subresources, "evict", careless)
 
@@ -50,7 +50,7 @@ def evicts_what_is_the_nodes_own(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("6", seed=3)
 def does_not_read_its_options(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(options, "parse", lambda _told, profile: profile)
+    patch.setattr(options, "parse", lambda _answered, profile: profile)
 
 
 # ---- invariant 10
@@ -95,7 +95,7 @@ def ends_what_matters_most_first(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("10")
 def lets_go_before_it_is_told(patch: pytest.MonkeyPatch) -> None:
-    """How a pod ended is neither told nor written down."""
+    """How a pod ended is neither answered nor written down."""
 
     def silently(self: Any, pod: Any, _ends: Any) -> None:
         self.settled.add(pod.uid)

@@ -60,7 +60,7 @@ class Commit:
 
 
 class Commits:
-    """The newest durable state of what is judged, and those who want to know of each change."""
+    """The newest durable state of what is checked, and those who want to know of each change."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time

@@ -127,7 +127,7 @@ class Environment:
         if process is None or not process.is_alive:
             return
         self.trace.add(actor.name, f"is to be killed after {steps} steps, or soon")
-        self.loop.doom(process, steps, lambda: self.kill(actor))
+        self.loop.call_after_steps(process, steps, lambda: self.kill(actor))
         self.loop.call_later(_IDLE_SECONDS, self._finish_off, actor, process, context=self.loop.harness.context)
 
     def _finish_off(self, actor: Actor, process: Process) -> None:
@@ -226,7 +226,7 @@ class Environment:
         """Something that never may has happened. The first one counts."""
         if self.violation is None:
             self.violation = violation
-            self.trace.add("judge", str(violation))
+            self.trace.add("checker", str(violation))
             self.violated.set()
 
 

@@ -39,7 +39,7 @@ class Link:
         self._connected.clear()
 
     def heal(self) -> None:
-        """It is whole again. First whoever decides what has survived is told, then what was held back arrives."""
+        """It is whole again. First `on_heal` decides what has survived, then what was held back arrives."""
         if not self.is_cut:
             return
         self.well_since = self._time()

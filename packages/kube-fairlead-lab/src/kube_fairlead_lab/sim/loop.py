@@ -45,8 +45,8 @@ class Process:
         self.name = name
         self.is_alive = True
         self.is_paused = False
-        self.steps_left: int | None = None  # after so many more it dies: see `SimLoop.doom`
-        self.on_doom: Callable[[], None] = lambda: None
+        self.steps_left: int | None = None  # after so many more it dies: see `SimLoop.call_after_steps`
+        self.on_last_step: Callable[[], None] = lambda: None
         self.woke_at = float("-inf")
         self.ready: collections.deque[asyncio.Handle] = collections.deque()
         self.tasks: list[asyncio.Task[Any]] = []
@@ -83,7 +83,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self.harness = Process("world")
         self.callbacks_run = 0
 
-    # ---- what processes are told
+    # ---- control of processes
 
     def start(self, process: Process, work: Coroutine[Any, Any, _T], *, name: str) -> asyncio.Task[_T]:
         """Run something as that process."""
@@ -97,10 +97,10 @@ class SimLoop(asyncio.BaseEventLoop):
         if process in self._runnable:
             self._runnable.remove(process)
 
-    def doom(self, process: Process, steps: int, on_doom: Callable[[], None]) -> None:
+    def call_after_steps(self, process: Process, steps: int, on_last_step: Callable[[], None]) -> None:
         """Let something happen to it after so many more steps: between two awaits that take no time, too."""
         process.steps_left = steps
-        process.on_doom = on_doom
+        process.on_last_step = on_last_step
 
     def pause(self, process: Process) -> None:
         """As SIGSTOP."""
@@ -230,7 +230,7 @@ class SimLoop(asyncio.BaseEventLoop):
         process.steps_left = (process.steps_left or 0) - 1
         if process.steps_left <= 0:
             process.steps_left = None
-            self.harness.context.copy().run(process.on_doom)
+            self.harness.context.copy().run(process.on_last_step)
 
     def _move_time(self) -> None:
         while self._timers and self._timers[0][2].cancelled():

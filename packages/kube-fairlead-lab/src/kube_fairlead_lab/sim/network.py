@@ -150,7 +150,7 @@ class Network:
     def open_watches(self) -> list[tuple[Request, object]]:
         """Those that somebody listens to, and what was made of them."""
         return [
-            (exchange.request, exchange.judged)
+            (exchange.request, exchange.listener_state)
             for exchange in self._exchanges
             if exchange.is_watch and exchange.is_open and exchange.client.is_alive
         ]
@@ -240,7 +240,7 @@ class _Exchange:
         self.party = party
         self.client = current_process()
         self.is_watch = ("watch", "true") in request.query or ("watch", "1") in request.query
-        self.judged: object = None
+        self.listener_state: object = None
         self.status = 0
         self.headers: dict[str, str] = {}
         self._body_taken = False
@@ -328,7 +328,7 @@ class _Exchange:
             self._chunks.append(bytes(body))
             if self.is_watch:
                 for listener in self._network.on_watch:
-                    self.judged = listener(self.judged, self.request, body)
+                    self.listener_state = listener(self.listener_state, self.request, body)
         self._is_complete = not message.get("more_body", False)
         self._news.set()
 

@@ -67,7 +67,7 @@ _PLATFORMS = ("xcloud", "xcloud2")  # one is a prefix of the other: ownership mu
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _DriverJudges:
+class _DriverCheckers:
     """Who wants to know what drivers are asked and what they do."""
 
     finalizers: Finalizers
@@ -120,7 +120,7 @@ def run(
     leftovers = [] if leftovers is None else leftovers
     with _undisturbed(leftovers, is_cleared=is_cleared):
         loop = SimLoop(SeededRandomness(seed ^ 0x5EED))
-        loop.set_exception_handler(lambda _loop, _context: None)  # tasks that died unheard are judged by what follows
+        loop.set_exception_handler(lambda _loop, _context: None)  # tasks that died unheard are checked by what follows
         environment = Environment(loop, seed)
         leftovers += [loop, environment]
         try:
@@ -184,14 +184,14 @@ async def _story(environment: Environment, scenario: Scenario, actions: Sequence
     clouds = {platform: SimCloud(environment, platform) for platform in _PLATFORMS}
     offers = Offers(environment, commits)
     node_deletions = NodeDeletions(environment, commits, clouds)
-    judges_of_requests = (
+    request_checkers = (
         ClaimOwners(environment, commits),
         NodeOwners(environment, commits),
         Budgets(environment, commits),
         node_deletions,
         offers,
     )
-    environment.start(add_server(environment, durability.opened, observers=(write_log, *judges_of_requests)))
+    environment.start(add_server(environment, durability.opened, observers=(write_log, *request_checkers)))
     nodes = {f"node-{number}": (*_PLATFORMS, "")[number % 3] for number in range(scenario.nodes)}
     machines = {name: SimMachine(environment, name, number, shutdowns) for number, name in enumerate(nodes)}
     for machine in machines.values():
@@ -205,13 +205,13 @@ async def _story(environment: Environment, scenario: Scenario, actions: Sequence
     await _until(lambda: environment.network.server() is not None, environment.clock)
     await users.set_up()
     await workloads.set_up()
-    judges = _DriverJudges(finalizers, driver_work, DriverLiveness(environment, commits), offers)
+    checkers = _DriverCheckers(finalizers, driver_work, DriverLiveness(environment, commits), offers)
     release = Release()
-    drivers = _populate_nodes(environment, commits, scenario, machines, judges, release)
-    drivers += _populate_managers(environment, scenario, leaders, clouds, judges)
+    drivers = _populate_nodes(environment, commits, scenario, machines, checkers, release)
+    drivers += _populate_managers(environment, scenario, leaders, clouds, checkers)
     environment.start(add_part_time_agent(environment, _ISLAND))
     environment.loop.start(environment.loop.harness, leaders.audit(), name="audit of leaders")
-    for what, checker in (("claims", deadlines), ("drivers", judges.driver_liveness), ("transitions", offers)):
+    for what, checker in (("claims", deadlines), ("drivers", checkers.driver_liveness), ("transitions", offers)):
         environment.loop.start(environment.loop.harness, checker.audit(), name=f"audit of {what}")
     environment.loop.start(environment.loop.harness, workloads.run(), name="workloads")
     injector = FaultInjector(environment, users, leaders, clouds, drivers, machines, release)
@@ -243,17 +243,17 @@ def _populate_nodes(
     commits: Commits,
     scenario: Scenario,
     machines: dict[str, SimMachine],
-    judges: _DriverJudges,
+    checkers: _DriverCheckers,
     release: Release,
 ) -> list[DriverHost]:
     drivers = []
     for node, machine in machines.items():
         hosts: dict[str, DriverHost] = {}
         for name, make in (("driver", worker(node, release)), ("drain", drainer(node))):
-            host = hosts[name] = _add_driver(environment, f"agent-{node}", f"{name}-{node}", make, judges)
+            host = hosts[name] = _add_driver(environment, f"agent-{node}", f"{name}-{node}", make, checkers)
             drivers.append(host)
-            judges.driver_liveness.watch(node, host)
-            judges.offers.watch(host)
+            checkers.driver_liveness.watch(node, host)
+            checkers.offers.watch(host)
         environment.start(add_kubelet(environment, commits, machine))
         wait = scenario.driver_wait_seconds
         environment.start(add_agent(environment, node, hosts, driver_wait_seconds=wait, machine=machine))
@@ -268,10 +268,10 @@ def _add_driver(
     caller: str,
     name: str,
     make: Callable[[DriverHost, Life], Driver],
-    judges: _DriverJudges,
+    checkers: _DriverCheckers,
 ) -> DriverHost:
     host = DriverHost(
-        environment, environment.link(f"{caller} ~ {name}"), make, judges.finalizers.called, judges.driver_work
+        environment, environment.link(f"{caller} ~ {name}"), make, checkers.finalizers.called, checkers.driver_work
     )
     environment.on_death.append(host.died)
     environment.start(environment.add(name, host.main))
@@ -279,12 +279,16 @@ def _add_driver(
 
 
 def _populate_managers(
-    environment: Environment, scenario: Scenario, leaders: Leaders, clouds: dict[str, SimCloud], judges: _DriverJudges
+    environment: Environment,
+    scenario: Scenario,
+    leaders: Leaders,
+    clouds: dict[str, SimCloud],
+    checkers: _DriverCheckers,
 ) -> list[DriverHost]:
     drivers = []
     for number in range(scenario.managers):
         name = f"manager-{number}"
-        drivers.append(_add_driver(environment, name, f"driver-{name}", Central, judges))
+        drivers.append(_add_driver(environment, name, f"driver-{name}", Central, checkers))
         environment.start(add_manager(environment, number, leaders, drivers[-1]))
     for number in range(2):
         for cloud in clouds.values():
@@ -301,7 +305,7 @@ def _watch_disk(environment: Environment, commits: Commits) -> None:
 
     def committed(row: Row) -> None:
         environment.trace.seal(row.value or row.key.encode())
-        # The server must not see what the judges think of it.
+        # The server must not see what the checkers think of it.
         try:
             commits.take(row)
         except Violation as violation:

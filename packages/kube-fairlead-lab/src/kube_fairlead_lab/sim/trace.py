@@ -42,11 +42,11 @@ class Trace:
         self.facts.append(Fact(at, who, what, self._action.get()))
 
     def keep(self, what: object) -> None:
-        """Something that can be told later, and is not hashed: what it is made of is."""
+        """Something that can be answered later, and is not hashed: what it is made of is."""
         self.facts.append(Fact(self._loop.time(), "", what))
 
     def seal(self, content: bytes) -> None:
-        """Something that must be the same in both runs, and that nobody needs to be told."""
+        """Something that must be the same in both runs, and that nobody needs to be answered."""
         self._hash.update(content)
 
     @contextlib.contextmanager

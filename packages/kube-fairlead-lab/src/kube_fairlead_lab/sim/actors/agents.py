@@ -22,7 +22,14 @@ from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.driverapi.channel import DriverChannel, RegistrationChannel
 from kube_fairlead.lifecycle.facts import Settings
 from kube_fairlead_lab.sim.actors.drivers import DriverHost
-from kube_fairlead_lab.sim.actors.machines import SHUTDOWN, SimEar, SimMachine, SimMemory, SimPodCache, SimRuntime
+from kube_fairlead_lab.sim.actors.machines import (
+    SHUTDOWN,
+    SimMachine,
+    SimMemory,
+    SimPodCache,
+    SimRuntime,
+    SimShutdownListener,
+)
 from kube_fairlead_lab.sim.actors.sockets import SimChannels, SimFolder
 from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 
@@ -108,7 +115,7 @@ async def _keep(client: Client, machine: SimMachine, life: Life, agent: Agent) -
         client,
         KeeperOptions(node_name=machine.node_name, config=SHUTDOWN, folder=Path("/nowhere"), owner="agent"),
         Parts(
-            ear=SimEar(machine),
+            ear=SimShutdownListener(machine),
             runtime=SimRuntime(machine, life.randomness),
             kubelet=machine,
             machine=machine.as_seen_by(life.clock),

@@ -65,7 +65,7 @@ class SimCloud(FakeCloud):
 
     async def describe(self, queries: Sequence[InstanceQuery]) -> Mapping[InstanceQuery, Instance]:
         """Machines by id, unless it has a bad day."""
-        self._judge(query.provider_id for query in queries)
+        self._check(query.provider_id for query in queries)
         await self._reached()
         if Trouble.CONFUSED in self.troubles and self._environment.chance.random() < _CONFUSED:
             return self._nonsense(but={})  # type: ignore[no-any-return]  # that is the point
@@ -105,7 +105,7 @@ class SimCloud(FakeCloud):
 
     async def exists(self, provider_id: str, node: Node) -> bool:
         """Whether there is a machine of this id, by the time that the question arrives."""
-        self._judge([provider_id])
+        self._check([provider_id])
         await self._reached()
         if Trouble.CONFUSED in self.troubles:
             return self._nonsense()  # type: ignore[no-any-return]  # that is the point
@@ -147,7 +147,7 @@ class SimCloud(FakeCloud):
     def _link(self) -> Link:
         return self.links[current_process().name.partition("#")[0]]
 
-    def _judge(self, provider_ids: Iterable[str]) -> None:
+    def _check(self, provider_ids: Iterable[str]) -> None:
         for provider_id in provider_ids:
             if provider_id and not provider_id.startswith(f"{self._platform}://"):
                 self._environment.violate(Violation("8", f"cloud {self.name} was asked about {provider_id}"))

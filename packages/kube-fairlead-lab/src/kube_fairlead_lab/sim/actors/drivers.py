@@ -25,7 +25,7 @@ __all__ = [
     "SELF_TEST",
     "Central",
     "DriverHost",
-    "DriverJudge",
+    "DriverObserver",
     "Release",
     "Worker",
     "drainer",
@@ -70,7 +70,7 @@ _LIES: Final = 0.02  # how often a driver names a state that is none of the tran
 _CONNECTIONS_LOST: Final = 0.5  # how often they do not survive a cut
 
 
-class DriverJudge(Protocol):
+class DriverObserver(Protocol):
     """Who wants to know what drivers are asked and what they do."""
 
     def begun(self, work: Work, *, is_end: bool, caller: Process, link: Link) -> int:
@@ -81,7 +81,7 @@ class DriverJudge(Protocol):
         """It has ended, with an answer or without."""
         ...
 
-    def told(self, work: Work, progress: Progress | None) -> None:
+    def answered(self, work: Work, progress: Progress | None) -> None:
         """Its answer has reached the claimant, and before it this was its last progress."""
         ...
 
@@ -173,7 +173,7 @@ class DriverHost:
         link: Link,
         make: Callable[[DriverHost, Life], sdk.Driver],
         on_call: Callable[[Work], None],
-        checker: DriverJudge,
+        checker: DriverObserver,
     ) -> None:
         self.environment = environment
         self.link = link
@@ -193,7 +193,7 @@ class DriverHost:
         self._service: Service | None = None
         self._process: Process | None = None
         self._calls: dict[_Call, None] = {}  # in the order in which they came
-        self._at_work: set[int] = set()  # calls by their number for whoever judges them
+        self._at_work: set[int] = set()  # calls by their number for the checker
 
     async def main(self, life: Life) -> None:
         """One life of the driver."""
@@ -280,7 +280,7 @@ class DriverHost:
             self.link.send(lambda: _ignore(loop.call_soon(hear, progress, context=caller.context.copy())))
 
         reached = await self._work(lambda service: service.end(work, relay), work, is_end=True)
-        self._checker.told(work, last)
+        self._checker.answered(work, last)
         return reached
 
     async def _work(
@@ -288,7 +288,7 @@ class DriverHost:
     ) -> Reached:
         caller = current_process()
 
-        async def judged(service: Service) -> Reached:
+        async def checked(service: Service) -> Reached:
             step = f"{'end' if is_end else 'start'} {work.event_name}"
             self._tell(f"is asked by {caller.name} to {step}")
             self._on_call(work)
@@ -312,7 +312,7 @@ class DriverHost:
                 return Reached(state="Nonsense", node_name=reached.node_name)
             return reached
 
-        return await self._call(judged)
+        return await self._call(checked)
 
     def _tell(self, what: str) -> None:
         if current_process().is_alive:

@@ -86,7 +86,7 @@ class _Kubelet:
         move = machine.kubelet.next_move(pod, now)
         after = machine.kubelet.runtime.get(pod.uid)
         if after is not None and (before is None or after.restarts > before.restarts):
-            machine.judge.started(machine, pod.name)
+            machine.observer.started(machine, pod.name)
         pods = self._client.of(Pod)
         try:
             match move:

@@ -23,7 +23,16 @@ from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
 from kube_fairlead_lab.hollow import Kubelet, NodePlan
 from kube_fairlead_lab.sim.environment import Environment
 
-__all__ = ["PERIODS", "SHUTDOWN", "MachineJudge", "SimEar", "SimMachine", "SimMemory", "SimPodCache", "SimRuntime"]
+__all__ = [
+    "PERIODS",
+    "SHUTDOWN",
+    "MachineObserver",
+    "SimMachine",
+    "SimMemory",
+    "SimPodCache",
+    "SimRuntime",
+    "SimShutdownListener",
+]
 
 PERIODS: Final = (Period(0, 10), Period(1000, 5), Period(2_000_000_000, 5))
 SHUTDOWN: Final = ShutdownConfig(PERIODS)
@@ -36,7 +45,7 @@ _STATE: Final = "shutdown-state.json"
 _PODS: Final = "pods.json"
 
 
-class MachineJudge(Protocol):
+class MachineObserver(Protocol):
     """Who wants to know what is done to a machine."""
 
     def heard(self, machine: SimMachine) -> None:
@@ -63,10 +72,10 @@ class MachineJudge(Protocol):
 class SimMachine:
     """One machine. Its processes are actors of the environment, named here so that they die and come back with it."""
 
-    def __init__(self, environment: Environment, node_name: str, number: int, judge: MachineJudge) -> None:
+    def __init__(self, environment: Environment, node_name: str, number: int, observer: MachineObserver) -> None:
         self.environment = environment
         self.node_name = node_name
-        self.judge = judge
+        self.observer = observer
         self.files: dict[str, bytes] = {}
         self.is_disk_full = False
         self.is_troubled = True
@@ -77,7 +86,7 @@ class SimMachine:
         self.preparing = False
         self.down_since = 0.0
         self.called_off_at: dt.datetime | None = None  # the last shutdown, if it was
-        self.ear: SimEar | None = None
+        self.listener: SimShutdownListener | None = None
         self.cache: PodCache | None = None  # of the agent that lives now: what it can know
         self.is_held = False
         self.needed_seconds = 0.0
@@ -152,8 +161,8 @@ class SimMachine:
         self.environment.trace.add(f"agent-{self.node_name}", what)
 
     def _say(self) -> None:
-        if self.ear is not None:
-            self.ear.words.put_nowait(self.preparing)
+        if self.listener is not None:
+            self.listener.words.put_nowait(self.preparing)
 
     async def _power(self) -> None:
         """Wait for whoever holds the machine up, but not for ever; then off, and on again."""
@@ -183,7 +192,7 @@ class SimMachine:
     def _boot(self) -> None:
         self.boots += 1
         self.booted_at = self.environment.loop.time()
-        self.ear = None
+        self.listener = None
         self.is_on = True
         self.environment.trace.add(self.node_name, "the machine is up again")
         for sandbox in self.kubelet.runtime:
@@ -217,7 +226,7 @@ class SimMachine:
             self.environment.revive(self.environment.actors[f"kubelet-{self.node_name}"])
 
 
-class SimEar:
+class SimShutdownListener:
     """The ear of one life of an agent. The lock that it takes outlives it, as in a file descriptor store."""
 
     problem = ""
@@ -230,7 +239,7 @@ class SimEar:
     async def running(self, needed_seconds: float) -> AsyncIterator[None]:
         """Listen."""
         machine = self._machine
-        machine.ear = self
+        machine.listener = self
         if not machine.preparing:
             machine.is_held = True
             machine.needed_seconds = needed_seconds
@@ -240,7 +249,7 @@ class SimEar:
     def preparing(self) -> bool | None:
         """Whether the machine goes down."""
         if self._machine.preparing:
-            self._machine.judge.heard(self._machine)
+            self._machine.observer.heard(self._machine)
         return self._machine.preparing
 
     async def next_word(self) -> bool:
@@ -248,7 +257,7 @@ class SimEar:
         word = await self.words.get()
         self._machine.tell("hears that the machine goes down" if word else "hears that the shutdown is called off")
         if word:
-            self._machine.judge.heard(self._machine)
+            self._machine.observer.heard(self._machine)
         else:
             self._machine.is_held = True
         return word
@@ -256,7 +265,7 @@ class SimEar:
     async def release(self) -> None:
         """Let the machine go."""
         self._machine.tell("lets the machine go")
-        self._machine.judge.released(self._machine)
+        self._machine.observer.released(self._machine)
         self._machine.release()
 
 
@@ -283,7 +292,7 @@ class SimRuntime:
         known = None if cache is None else cache.pods.get(pod.uid)
         await self._answer()
         self._machine.tell(f"ends pod {pod.name}, which has {grace_seconds:.1f} s")
-        self._machine.judge.asked(self._machine, pod, grace_seconds, known)
+        self._machine.observer.asked(self._machine, pod, grace_seconds, known)
         sandbox = self._machine.kubelet.runtime.stop(pod.uid, grace_seconds, self._clock.now())
         if sandbox is None:
             return {}
@@ -347,7 +356,7 @@ class SimMemory(Memory):
 
     def clear(self) -> None:
         """Forget."""
-        self._machine.judge.forgotten(self._machine)
+        self._machine.observer.forgotten(self._machine)
         self._machine.files.pop(_STATE, None)
 
 

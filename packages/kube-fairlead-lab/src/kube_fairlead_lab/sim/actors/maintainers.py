@@ -23,7 +23,7 @@ from kube_fairlead.lifecycle.drain import rollout
 from kube_fairlead_lab.sim.commits import EVENTS, Commits, claim_status
 from kube_fairlead_lab.sim.environment import Environment
 
-__all__ = ["LIMITS", "Maintainer", "MaintenanceJudge"]
+__all__ = ["LIMITS", "Maintainer", "MaintenanceObserver"]
 
 LIMITS: Final = rollout.Limits(max_unavailable=2, per_zone=1)
 _EVENTS: Final = GroupVersionResource(LIFECYCLE_GROUP, "v1alpha1", "lifecycleevents")
@@ -32,7 +32,7 @@ _PATIENCE_SECONDS: Final = 240.0
 _MIN_READY: Final = dt.timedelta(seconds=4)
 
 
-class MaintenanceJudge(Protocol):
+class MaintenanceObserver(Protocol):
     """Who wants to know what is done to nodes."""
 
     def begins(self, node: str, active: Sequence[str], zones: dict[str, str], *, looked_at: float) -> None:
@@ -52,14 +52,14 @@ class Maintainer:
         environment: Environment,
         commits: Commits,
         client: Client,
-        judge: MaintenanceJudge,
+        observer: MaintenanceObserver,
         disturb: Callable[[str], Awaitable[None]],
         number: int,
     ) -> None:
         self._environment = environment
         self._commits = commits
         self._client = client
-        self._judge = judge
+        self._observer = observer
         self._disturb = disturb
         self._number = number
         self._failed = False
@@ -88,7 +88,7 @@ class Maintainer:
                     out = [name for name in names if name not in found or rollout.is_unavailable(found[name])]
                     may_begin = () if self._failed else waiting
                     for name in rollout.startable(may_begin, active, zones, LIMITS, unavailable=out):
-                        self._judge.begins(name, tuple(active), zones, looked_at=looked_at)
+                        self._observer.begins(name, tuple(active), zones, looked_at=looked_at)
                         waiting.remove(name)
                         active.append(name)
                         scope.start(of(name), name=name)
@@ -113,7 +113,7 @@ class Maintainer:
                 if moment is not None and self._environment.clock.now() >= moment:
                     break
             await self._environment.clock.sleep(_LOOK_SECONDS)
-        self._judge.returns(name, looked_at=looked_at)
+        self._observer.returns(name, looked_at=looked_at)
         return await self._carried_out(NODE_UNCORDON.name, name, ends)
 
     async def _carried_out(self, transition: str, node: str, ends: float) -> bool:

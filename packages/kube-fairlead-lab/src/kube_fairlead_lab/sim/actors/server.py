@@ -28,7 +28,7 @@ SERVER = "apiserver"
 
 
 class _Trusting:
-    """Callers are who the network says they are, and may do what they ask: access is not what is judged here."""
+    """Callers are who the network says they are, and may do what they ask: access is not what is checked here."""
 
     def authenticate(self, request: Request) -> UserInfo:
         """The caller."""

@@ -25,7 +25,7 @@ from kube_fairlead.lifecycle.drain.rollout import ZONE_LABEL
 from kube_fairlead_lab.sim.actors.clouds import ADMINISTRATORS, SimCloud
 from kube_fairlead_lab.sim.actors.drivers import CENTRAL, DRIVER, REMOTE, SELF_TEST
 from kube_fairlead_lab.sim.actors.machines import SimMachine
-from kube_fairlead_lab.sim.actors.maintainers import Maintainer, MaintenanceJudge
+from kube_fairlead_lab.sim.actors.maintainers import Maintainer, MaintenanceObserver
 from kube_fairlead_lab.sim.commits import EVENTS, NODES, THINGS, TRANSITIONS, Commits
 from kube_fairlead_lab.sim.environment import Environment
 
@@ -71,7 +71,7 @@ class Users:
         clouds: dict[str, SimCloud],
         nodes: dict[str, str],
         machines: dict[str, SimMachine],
-        maintenance: MaintenanceJudge,
+        maintenance: MaintenanceObserver,
     ) -> None:
         self._maintenance = maintenance
         self._environment = environment
@@ -302,7 +302,7 @@ class Users:
         try:
             yield
         except (api_errors.ApiError, errors.ClientError) as error:
-            self._environment.counts[f"user told {type(error).__name__}"] += 1
+            self._environment.counts[f"user got {type(error).__name__}"] += 1
 
 
 def _ready(status: str) -> patches.Patch:

@@ -38,7 +38,7 @@ class DriverWork:
         self._running: dict[int, _Call] = {}
         self._ended_at: dict[str, float] = {}  # by the event's uid
         self._number = 0
-        self._told: dict[str, Progress | None] = {}  # by the event's uid: the last progress before the end
+        self._answered: dict[str, Progress | None] = {}  # by the event's uid: the last progress before the end
         commits.listeners.append(self._committed)
 
     def begun(self, work: Work, *, is_end: bool, caller: Process, link: Link) -> int:
@@ -50,14 +50,14 @@ class DriverWork:
         return self._number
 
     def over(self, number: int, reached: object = None) -> None:
-        """It has ended, died or was told to stop; with an answer, if it gave one."""
+        """It has ended, died or was cancelled; with an answer, if it gave one."""
         call = self._running.pop(number, None)
         if call is not None and isinstance(reached, Reached):
             self._reached.setdefault(call.work.event_uid, set()).add(call.work.end if call.is_end else call.work.start)
 
-    def told(self, work: Work, progress: Progress | None) -> None:
+    def answered(self, work: Work, progress: Progress | None) -> None:
         """A claimant has heard of the end, and of this progress before it."""
-        self._told[work.event_uid] = progress
+        self._answered[work.event_uid] = progress
 
     def _look(self, uid: str) -> None:
         """Nobody works any more for an event that is over, if whoever asked for it could know."""
@@ -89,9 +89,11 @@ class DriverWork:
 
     def _check_progress(self, name: str, event: dict[str, Any]) -> None:
         """The last that a driver said of its progress is what stays for people to read."""
-        told, stored = self._told.get(event["metadata"]["uid"]), event["status"].get("progress", {})
-        if told is not None and (told.done, told.total) != (stored.get("done", 0), stored.get("total", 0)):
-            raise Violation("driver work", f"{name} succeeded at {told.done} of {told.total}, and says {stored}")
+        answered, stored = self._answered.get(event["metadata"]["uid"]), event["status"].get("progress", {})
+        if answered is not None and (answered.done, answered.total) != (stored.get("done", 0), stored.get("total", 0)):
+            raise Violation(
+                "driver work", f"{name} succeeded at {answered.done} of {answered.total}, and says {stored}"
+            )
 
     def _over(self, uid: str) -> None:
         if uid not in self._ended_at:

@@ -1,4 +1,4 @@
-"""Nothing acknowledged is lost: whatever a client was told is stored, is stored."""
+"""Nothing acknowledged is lost: what the server has acknowledged to a client is on the disk."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ class Durability:
             return
         found = _REVISION.search(response.body)
         if found is not None and int(found[1]) not in self._commits.revisions:
-            what = f"{party} was told that {request} is stored at revision {found[1].decode()}, and no disk has it"
+            what = f"{party} was shown that {request} is stored at revision {found[1].decode()}, and no disk has it"
             self._environment.violate(Violation("durability", what))

@@ -49,9 +49,9 @@ class Evictions:
             self._environment.violate(Violation("6", f"{party} deletes pod {key}, past every budget"))
         if party.startswith("drain-"):
             self._environment.counts["evictions"] += 1
-            self._judge(party.removeprefix("drain-"), key, uid)
+            self._check(party.removeprefix("drain-"), key, uid)
 
-    def _judge(self, node: str, key: str, uid: str) -> None:
+    def _check(self, node: str, key: str, uid: str) -> None:
         pod = self._commits.of(PODS).get(key)
         if pod is None or pod["metadata"]["uid"] != uid:
             return  # it is gone, and its name may be another's: the uid keeps that one safe

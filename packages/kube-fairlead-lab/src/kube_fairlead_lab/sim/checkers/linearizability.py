@@ -7,7 +7,7 @@ order: it is that of the commits. So each answer is held against it as it arrive
 2. A revision that an answer or an event names is one at which that very object was written.
 3. Between two events of a watch, or an event and a bookmark, nothing was committed that the watch asked for; and an
    event is of the kind that its commit was.
-4. In the end every open watch has been told of everything.
+4. In the end every open watch has delivered everything.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Linearizability:
         self._environment = environment
         self._commits = commits
         environment.network.on_answer.append(self._answered)
-        environment.network.on_watch.append(self._told)
+        environment.network.on_watch.append(self._received)
 
     def at_end(self) -> None:
         """No watch that is still open has stopped telling."""
         before = self._environment.loop.time() - _TELLING_SECONDS
-        for request, judged in self._environment.network.open_watches():
-            watch = judged if isinstance(judged, _Watch) else _Watch(self._commits, request)
+        for request, state in self._environment.network.open_watches():
+            watch = state if isinstance(state, _Watch) else _Watch(self._commits, request)
             if missed := watch.missed(before):
                 raise Violation(
-                    "linearizability", f"the watch {request} never told of {missed.revision} of {missed.key}"
+                    "linearizability", f"the watch {request} never delivered {missed.revision} of {missed.key}"
                 )
 
     def _answered(self, party: str, request: Request, response: Response, seen: int) -> None:
@@ -59,7 +59,7 @@ class Linearizability:
         table, key, subresource, _ = place
         if response.status == 404 and key and request.method == "GET":
             if self._was_always_there(table, key, seen):
-                self._break(f"{party} was told that there is no {table} {key}, and there was")
+                self._break(f"{party} was shown that there is no {table} {key}, and there was")
         elif response.status < 300 and request.method != "DELETE" and subresource in {"", "/status"}:
             found = _REVISION.search(response.body)
             if found is None:
@@ -87,10 +87,10 @@ class Linearizability:
         known = [commit for commit in commits if commit.revision <= seen]
         return bool(known) and known[-1].after is not None
 
-    def _told(self, watch: _Watch | None, request: Request, chunk: bytes) -> _Watch:
+    def _received(self, watch: _Watch | None, request: Request, chunk: bytes) -> _Watch:
         watch = watch or _Watch(self._commits, request)
         for line in chunk.splitlines():
-            problem = watch.judge(line)
+            problem = watch.check(line)
             if problem:
                 self._break(f"the watch {request} {problem}")
         self._environment.network.newest_seen = max(self._environment.network.newest_seen, watch.last)
@@ -101,17 +101,17 @@ class Linearizability:
 
 
 class _Watch:
-    """One watch: what it asked for, and how far it has been told."""
+    """One watch: what it asked for, and how far it has delivered."""
 
     def __init__(self, commits: Commits, request: Request) -> None:
         query = dict(request.query)
         place = _place(request)
         since = query.get("resourceVersion", "")
         self.last = 0
-        self._is_judged = (
+        self._is_checked = (
             place is not None and commits.is_kept(place[0]) and since not in {"", "0"} and "labelSelector" not in query
         )
-        if place is None or not self._is_judged:
+        if place is None or not self._is_checked:
             return
         self.last = int(since)
         self._commits = commits.in_order(place[0])
@@ -120,10 +120,10 @@ class _Watch:
         self._namespace = place[3]
         self._field, _, self._value = query.get("fieldSelector", "").partition("=")
 
-    def judge(self, line: bytes) -> str:
-        """What is wrong with the next thing it was told, if something is."""
+    def check(self, line: bytes) -> str:
+        """What is wrong with the next line that it delivers, if something is."""
         found = _REVISION.search(line)
-        if not self._is_judged or found is None or line.startswith(b'{"type":"ERROR"'):
+        if not self._is_checked or found is None or line.startswith(b'{"type":"ERROR"'):
             return ""
         revision, before = int(found[1]), self.last
         is_bookmark = line.startswith(b'{"type":"BOOKMARK"')
@@ -142,8 +142,8 @@ class _Watch:
         return ""
 
     def missed(self, before: float) -> Commit | None:
-        """Something that was committed before that moment, and of which it has not been told."""
-        if not self._is_judged:
+        """Something that was committed before that moment and that it has not delivered."""
+        if not self._is_checked:
             return None
         later = self._commits[self._at :]
         return next((one for one in later if one.revision > self.last and one.at < before and self._selects(one)), None)

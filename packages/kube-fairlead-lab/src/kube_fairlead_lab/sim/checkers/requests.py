@@ -1,4 +1,4 @@
-"""What the API server grants: the common part of those who judge requests, and not what is on the disk."""
+"""What the API server grants: the common part of those who check requests, and not what is on the disk."""
 
 from __future__ import annotations
 

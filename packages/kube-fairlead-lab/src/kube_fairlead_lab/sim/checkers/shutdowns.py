@@ -64,7 +64,7 @@ class Shutdowns:
         self._last: dict[str, _Shutdown] = {}  # over, and not wound up yet
         commits.listeners.append(self._committed)
 
-    # ---- told by machines
+    # ---- reported by machines
 
     def watch(self, machine: SimMachine) -> None:
         """From now on this one too."""

@@ -11,7 +11,7 @@ from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["States"]
 
-# What a shutdown says of its node is not said by the claim of an event: `shutdowns` judges it.
+# What a shutdown says of its node is not said by the claim of an event: the `shutdowns` checker looks at it.
 _SHUTDOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
 # A claim that a stranger took away by force: its claimant hears of it a moment later.
 _MEDDLED_SECONDS: Final = 60.0
@@ -36,7 +36,7 @@ class States:
                 # The node loses both states of the claim, so its claimant says both again when the shutdown is over.
                 self._ended.discard(self._claimed[commit.key]["metadata"]["uid"])
             if before != after and after not in _SHUTDOWN and not (before in _SHUTDOWN and not after):
-                self._judge(commit.key, before, after)
+                self._check(commit.key, before, after)
 
     def _follow(self, commit: Commit) -> None:
         if commit.before is not None and commit.after is not None:
@@ -63,7 +63,7 @@ class States:
     def _is_meddled(self, node: str) -> bool:
         return self._environment.loop.time() - self._meddled.get(node, -_MEDDLED_SECONDS) < _MEDDLED_SECONDS
 
-    def _judge(self, node: str, before: str, after: str) -> None:
+    def _check(self, node: str, before: str, after: str) -> None:
         if self._is_meddled(node):
             return
         event = self._claimed.get(node)

@@ -57,7 +57,7 @@ def names_in(text: str) -> frozenset[str]:
 def narrate(facts: Sequence[Fact]) -> tuple[Entry, ...]:
     """Make words of all facts."""
     authors = Authors()
-    # An action that somebody felt is told where it was felt.
+    # An action that hit an actor is shown as that actor's entry.
     felt = {fact.action.number for fact in facts if fact.action is not None and fact.who != PLAN}
     entries: list[Entry] = []
     for number, fact in enumerate(facts):

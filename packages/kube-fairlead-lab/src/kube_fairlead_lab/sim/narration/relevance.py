@@ -17,7 +17,7 @@ __all__ = ["Extract", "relevant_entries"]
 _MOST_LINES: Final = 80
 _FAULT_SECONDS: Final = 90.0  # so long before it matters bad luck may have begun: as long as the longest pause
 # What happens to these happens to everybody.
-_EVERYBODYS: Final = frozenset({"apiserver", "disk", "judge", "weather"})
+_EVERYBODYS: Final = frozenset({"apiserver", "disk", "checker", "weather"})
 _NOBODYS: Final = frozenset({*_EVERYBODYS, PLAN, "user"})
 _BY_REVISION: Final = frozenset({"durability", "linearizability"})  # these call a change by its number
 _OF_NODES: Final = ("agent", "driver", "drain", "kubelet")
@@ -51,7 +51,7 @@ def relevant_entries(history: Sequence[Entry], violation: Violation) -> Extract:
 
 
 def _lines(entries: Iterable[Entry]) -> Iterator[str]:
-    """Who does one thing again and again is told of once."""
+    """What one actor repeats is one line."""
     for _, same in itertools.groupby(entries, lambda entry: (entry.who, entry.what)):
         first, *more = same
         again = f"  ({len(more) + 1} times, the last at {more[-1].at:.6f})" if more else ""

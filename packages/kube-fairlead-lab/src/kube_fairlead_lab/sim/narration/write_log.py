@@ -34,7 +34,7 @@ class Refusal:
 
 
 class WriteLog(Observer):
-    """Sees requests as the audit log does, and commits as the disk does. It must hear of a commit before any judge."""
+    """Sees requests as the audit log does, and commits as the disk does. It must hear of a commit before any check."""
 
     def __init__(self, trace: Trace, commits: Commits) -> None:
         self._trace = trace

@@ -34,7 +34,7 @@ HISTORY = (
     did(3.5, "agent-node-1", "fails to update nodes/node-1: 409"),
     did(3.6, "agent-node-2", "does something"),
     stored(3.7, "agent-node-1", "makes lease a/node-1, held by agent-node-1", "node-1"),
-    did(4.0, "judge", "3: event e-1 lost its finalizer"),
+    did(4.0, "checker", "3: event e-1 lost its finalizer"),
 )
 
 
