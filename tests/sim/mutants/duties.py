@@ -144,8 +144,8 @@ def a_watch_calls_a_deletion_a_change(patch: pytest.MonkeyPatch) -> None:
     classify: Any = vars(watchers)["classify"]
 
     def wrong(selection: Any, change: Any) -> Any:
-        answered = classify(selection, change)
-        return answered if answered is None or change.after is not None else ("MODIFIED", *answered[1:])
+        event = classify(selection, change)
+        return event if event is None or change.after is not None else ("MODIFIED", *event[1:])
 
     patch.setattr(watchers, "classify", wrong)
 
@@ -153,11 +153,11 @@ def a_watch_calls_a_deletion_a_change(patch: pytest.MonkeyPatch) -> None:
 @mutant("linearizability")
 def a_watch_goes_deaf(patch: pytest.MonkeyPatch) -> None:
     offer = watchers.Watcher.offer
-    answered: dict[int, int] = {}
+    delivered: dict[int, int] = {}
 
     def deaf(self: Any, notice: Any, size: int) -> None:
-        answered[id(self)] = answered.get(id(self), 0) + 1
-        if answered[id(self)] <= 60:
+        delivered[id(self)] = delivered.get(id(self), 0) + 1
+        if delivered[id(self)] <= 60:
             offer(self, notice, size)
 
     patch.setattr(watchers.Watcher, "offer", deaf)

@@ -24,8 +24,8 @@ from tests.sim.mutants.registry import mutant
 def evicts_whoever_has_the_name(patch: pytest.MonkeyPatch) -> None:
     evict = subresources.evict
 
-    async def careless(*args: Any, **answered: Any) -> None:
-        await evict(*args, **{**answered, "uid": ""})
+    async def careless(*args: Any, **arguments: Any) -> None:
+        await evict(*args, **{**arguments, "uid": ""})
 
     patch.setattr(subresources, "evict", careless)
 
@@ -50,7 +50,7 @@ def evicts_what_is_the_nodes_own(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("6", seed=3)
 def does_not_read_its_options(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(options, "parse", lambda _answered, profile: profile)
+    patch.setattr(options, "parse", lambda _options, profile: profile)
 
 
 # ---- invariant 10
@@ -82,9 +82,7 @@ def leaves_the_kubelet_running(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("10")
 def gives_each_pod_what_it_asks_for(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        shutdown_plan.Environment, "grace_left", lambda _self, pod, *_args: float(pod.grace_seconds or 30) * 2
-    )
+    patch.setattr(shutdown_plan.Stage, "grace_left", lambda _self, pod, *_args: float(pod.grace_seconds or 30) * 2)
 
 
 @mutant("10")
@@ -95,7 +93,7 @@ def ends_what_matters_most_first(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("10")
 def lets_go_before_it_is_told(patch: pytest.MonkeyPatch) -> None:
-    """How a pod ended is neither answered nor written down."""
+    """How a pod ended is neither reported nor written down."""
 
     def silently(self: Any, pod: Any, _ends: Any) -> None:
         self.settled.add(pod.uid)

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from kube_fairlead_lab.sim.commits import Commit
-from kube_fairlead_lab.sim.narration import words
+from kube_fairlead_lab.sim.narration import descriptions
 from kube_fairlead_lab.sim.narration.authors import Authors
 from kube_fairlead_lab.sim.narration.write_log import Refusal, Write
 from kube_fairlead_lab.sim.plan import Action
@@ -80,7 +80,7 @@ def narrate(facts: Sequence[Fact]) -> tuple[Entry, ...]:
 
 
 def _changed(at: float, author: str, commit: Commit) -> Entry:
-    said = words.describe(commit)
+    said = descriptions.describe(commit)
     names = names_in(" ".join((author, f"{commit.revision}", *said.names)))
     return Entry(at, author, said.text, names, about=said.about, revision=commit.revision, is_minor=said.is_minor)
 
