@@ -145,7 +145,7 @@ def test_a_failure_tells_what_led_to_it(monkeypatch: pytest.MonkeyPatch, scenari
     assert claimed.startswith("agent-node-")
     loses = f"event {name[1]} .*: loses finalizer lifecycle.k8s.io/claimed"
     assert [who for _, who, what in history if re.match(loses, what)] == [claimed]
-    assert history[-1][1] == "check"
+    assert history[-1][1] == "checker"
     assert f"again: sim --seed 1 --scenario {scenario}" in lines
 
     asked = ["--seed", "1", "--scenario", scenario, "--history"]

@@ -1,7 +1,7 @@
 """`fairlead demo`: the story of Fairlead, told on a control plane of its own, checked as it is told.
 
 A scene is one module in `scenes`: it says what it proves, does it against a real server, and fails when it is not so.
-`stage` brings up what scenes play on. What a component does never lives here; a scene only uses it as a user would.
+`context` brings up what scenes play on. What a component does never lives here; a scene only uses it as a user would.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ def command(*, names: tuple[str, ...]) -> None:
 
     Every scene states what it proves and checks it; the exit code is 0 only when all of them held.
     """
-    from kube_fairlead_lab.demo.stage import perform
+    from kube_fairlead_lab.demo.context import play_scenes
 
-    process.run(lambda: perform([scenes.SCENES[name] for name in names or scenes.SCENES]))
+    process.run(lambda: play_scenes([scenes.SCENES[name] for name in names or scenes.SCENES]))

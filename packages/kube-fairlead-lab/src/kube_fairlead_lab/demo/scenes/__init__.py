@@ -9,7 +9,7 @@ __all__ = ["SCENES", "SceneEntry"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SceneEntry:
-    """One scene: its module defines `async def play(stage)`."""
+    """One scene: its module defines `async def play(context)`."""
 
     name: str
     module: str

@@ -11,16 +11,16 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.base.tasks import TaskScope
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.client.watch import Change
-from kube_fairlead_lab.demo.stage import Stage
+from kube_fairlead_lab.demo.context import SceneContext
 
 __all__ = ["play"]
 
 _EXPECTED = [("ADDED", "greeting"), ("MODIFIED", "greeting"), ("DELETED", "greeting")]
 
 
-async def play(stage: Stage) -> None:
+async def play(context: SceneContext) -> None:
     """The scene."""
-    config_maps = stage.client.of(core_v1.ConfigMap)
+    config_maps = context.client.of(core_v1.ConfigMap)
     seen: list[tuple[str, str]] = []
     watching = asyncio.Event()
 
@@ -33,7 +33,7 @@ async def play(stage: Stage) -> None:
                     continue
                 name = event.object.metadata.name
                 seen.append((event.type.value, name))
-                stage.say(f"watch: {click.style(event.type.value, fg='cyan')} ConfigMap {name}")
+                context.narrate(f"watch: {click.style(event.type.value, fg='cyan')} ConfigMap {name}")
                 if len(seen) == len(_EXPECTED):
                     return
 
@@ -43,20 +43,20 @@ async def play(stage: Stage) -> None:
         made = await config_maps.create(
             core_v1.ConfigMap(metadata=ObjectMeta(name="greeting", namespace="default"), data={"text": "hello"})
         )
-        stage.check(made.metadata.uid, "created: the server gave it a uid and a version")
+        context.check(made.metadata.uid, "created: the server gave it a uid and a version")
         try:
             await config_maps.create(wire.replace(made, metadata=ObjectMeta(name="greeting", namespace="default")))
         except errors.AlreadyExists as error:
-            stage.check(error.code == 409, f"created twice: {error}")
+            context.check(error.code == 409, f"created twice: {error}")
         changed = await config_maps.patch("greeting", MergePatch({"data": {"text": "hullo"}}), namespace="default")
-        stage.check(changed.data == {"text": "hullo"}, "patched")
+        context.check(changed.data == {"text": "hullo"}, "patched")
         await config_maps.delete("greeting", namespace="default")
-    stage.check(seen == _EXPECTED, "the watch told every change once, in order")
-    await _refuse(stage)
-    stage.say("point kubectl at such a server with: " + click.style("export KUBECONFIG=...", bold=True))
+    context.check(seen == _EXPECTED, "the watch told every change once, in order")
+    await _refuse(context)
+    context.narrate("point kubectl at such a server with: " + click.style("export KUBECONFIG=...", bold=True))
 
 
-async def _refuse(stage: Stage) -> None:
+async def _refuse(context: SceneContext) -> None:
     transitions = "/apis/lifecycle.k8s.io/v1alpha1/lifecycletransitions"
     body = {
         "apiVersion": "lifecycle.k8s.io/v1alpha1",
@@ -65,8 +65,8 @@ async def _refuse(stage: Stage) -> None:
         "spec": {"start": "DrainStarted", "end": "DrainComplete", "driver": "example.com/drain"},
     }
     try:
-        await stage.client.request("POST", transitions, body=body)
+        await context.client.request("POST", transitions, body=body)
     except errors.Invalid as error:
-        stage.check(error.causes, f"a transition for no node at all is refused: {error.causes[0]['message']}")
+        context.check(error.causes, f"a transition for no node at all is refused: {error.causes[0]['message']}")
     else:
-        stage.check(held=False, what="a transition for no node at all is refused")
+        context.check(held=False, what="a transition for no node at all is refused")

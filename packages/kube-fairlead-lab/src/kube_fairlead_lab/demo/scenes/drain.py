@@ -25,7 +25,7 @@ from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.drain.driver import DrainDriver
 from kube_fairlead.lifecycle.drain.options import KUBECTL, spell
 from kube_fairlead.lifecycle.facts import Settings
-from kube_fairlead_lab.demo.stage import Stage
+from kube_fairlead_lab.demo.context import SceneContext
 from kube_fairlead_lab.hollow import HollowCluster, plan_nodes
 
 __all__ = ["play"]
@@ -34,54 +34,58 @@ _SHOP = "shop"
 _REPLICAS = 4
 
 
-async def play(stage: Stage) -> None:
+async def play(context: SceneContext) -> None:
     """The scene."""
     nodes = plan_nodes(2, prefix="rack-", clouds=[""])
     leaving, staying = (plan.name for plan in nodes)
     async with (
-        HollowCluster(stage.client, nodes).running(),
-        _lifecycle_on(stage, leaving),
-        _Ready(stage).watching() as ready,
+        HollowCluster(context.client, nodes).running(),
+        _lifecycle_on(context, leaving),
+        _Ready(context).watching() as ready,
     ):
-        await _furnish(stage)
+        await _create_workloads(context)
         await ready.until(_REPLICAS)
         before = ready.on(leaving)
-        stage.say(f"{_REPLICAS} ready pods, {before} of them on {leaving}; a budget wants all {_REPLICAS} to stay")
-        voice = _Voice(stage)
+        context.narrate(
+            f"{_REPLICAS} ready pods, {before} of them on {leaving}; a budget wants all {_REPLICAS} to stay"
+        )
+        terminal = _Terminal(context)
         async with TaskScope("demo scene") as scope:
-            stage.say(f"$ fairlead drain {leaving}")
-            drain = scope.start(_carry(stage, voice, leaving, NODE_DRAIN.name), name="drain")
-            await voice.heard("blocked: ")
-            stage.check(ready.on(leaving) == before, "nothing was evicted, and the drain says which budget blocks it")
-            stage.say(f"$ kubectl scale deployment/web --replicas={_REPLICAS + 1}")
-            deployments = stage.client.of(Deployment).resource.gvr
-            await subresources.set_scale(stage.client, deployments, "web", _REPLICAS + 1, namespace=_SHOP)
-            stage.check(await drain, f"the budget's own status woke the drain, and {leaving} is empty")
-        stage.check(ready.fewest >= _REPLICAS, f"there were never fewer than {_REPLICAS} ready pods on the way")
-        stage.check(ready.on(leaving) == 0 and ready.on(staying) == _REPLICAS + 1, f"all of them are on {staying} now")
-        await _expect_state(stage, leaving, NODE_DRAIN.end)
-        stage.say(f"$ fairlead uncordon {leaving}")
-        await _carry(stage, voice, leaving, NODE_UNCORDON.name)
-        await _expect_state(stage, leaving, NODE_UNCORDON.end)
+            context.narrate(f"$ fairlead drain {leaving}")
+            drain = scope.start(_carry(context, terminal, leaving, NODE_DRAIN.name), name="drain")
+            await terminal.heard("blocked: ")
+            context.check(ready.on(leaving) == before, "nothing was evicted, and the drain says which budget blocks it")
+            context.narrate(f"$ kubectl scale deployment/web --replicas={_REPLICAS + 1}")
+            deployments = context.client.of(Deployment).resource.gvr
+            await subresources.set_scale(context.client, deployments, "web", _REPLICAS + 1, namespace=_SHOP)
+            context.check(await drain, f"the budget's own status woke the drain, and {leaving} is empty")
+        context.check(ready.fewest >= _REPLICAS, f"there were never fewer than {_REPLICAS} ready pods on the way")
+        context.check(
+            ready.on(leaving) == 0 and ready.on(staying) == _REPLICAS + 1, f"all of them are on {staying} now"
+        )
+        await _expect_state(context, leaving, NODE_DRAIN.end)
+        context.narrate(f"$ fairlead uncordon {leaving}")
+        await _carry(context, terminal, leaving, NODE_UNCORDON.name)
+        await _expect_state(context, leaving, NODE_UNCORDON.end)
 
 
-class _Voice:
+class _Terminal:
     """What `fairlead drain` shows in a terminal, told as part of the story."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, context: SceneContext) -> None:
+        self._context = context
         self._heard = ""
         self._changed = asyncio.Event()
 
     def say(self, line: str) -> None:
-        self._stage.say(f"  {line}")
+        self._context.narrate(f"  {line}")
 
     def warn(self, line: str) -> None:
-        self._stage.say(f"  {line}")
+        self._context.narrate(f"  {line}")
 
     def status(self, node: str, text: str) -> None:
         if text and text != self._heard:
-            self._stage.say(f"  node/{node}: {text}")
+            self._context.narrate(f"  node/{node}: {text}")
         self._heard = text
         self._changed.set()
 
@@ -95,8 +99,8 @@ class _Voice:
 class _Ready:
     """How many pods of the shop are ready, where, and how few there ever were since there were enough."""
 
-    def __init__(self, stage: Stage) -> None:
-        self._pods = Informer(stage.client.of(Pod), namespace=_SHOP)
+    def __init__(self, context: SceneContext) -> None:
+        self._pods = Informer(context.client.of(Pod), namespace=_SHOP)
         self._changed = asyncio.Event()
         self._enough = 0
         self.fewest = 0
@@ -135,7 +139,7 @@ class _Ready:
 
 
 @contextlib.asynccontextmanager
-async def _lifecycle_on(stage: Stage, node: str) -> AsyncIterator[None]:
+async def _lifecycle_on(context: SceneContext, node: str) -> AsyncIterator[None]:
     """An agent and a drain driver for a node, as they would run on it, talking through real sockets."""
     with tempfile.TemporaryDirectory(prefix="fl-") as folder:
         registry = pathlib.Path(folder) / "registry"
@@ -144,41 +148,41 @@ async def _lifecycle_on(stage: Stage, node: str) -> AsyncIterator[None]:
         )
         async with (
             TaskScope("demo agent", on_exit=OnExit.CANCEL) as scope,
-            sdk.serving(DrainDriver(stage.client, node_name=node), sdk.Options(registry=registry)) as driver,
+            sdk.serving(DrainDriver(context.client, node_name=node), sdk.Options(registry=registry)) as driver,
         ):
-            told = scope.start(driver.wait_told(), name="registration")
-            scope.start(launch.serve(stage.client, settings, DiscardedMetrics()), name="agent")
-            await told
-            stage.check(
+            registration = scope.start(driver.wait_told(), name="registration")
+            scope.start(launch.serve(context.client, settings, DiscardedMetrics()), name="agent")
+            await registration
+            context.check(
                 driver.registered, f"the drain driver registered with the agent of {node}, as kubelet plugins do"
             )
             yield
 
 
-async def _furnish(stage: Stage) -> None:
+async def _create_workloads(context: SceneContext) -> None:
     labels = {"app": "web"}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "web", "image": "web"}]}}
     spec = {"replicas": _REPLICAS, "selector": {"matchLabels": labels}, "template": template}
     metadata = {"name": "web", "namespace": _SHOP}
-    await stage.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=_SHOP)))
-    await stage.client.of(Deployment).create(wire.from_dict(Deployment, {"metadata": metadata, "spec": spec}))
+    await context.client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=_SHOP)))
+    await context.client.of(Deployment).create(wire.from_dict(Deployment, {"metadata": metadata, "spec": spec}))
     wanted = {"minAvailable": _REPLICAS, "selector": {"matchLabels": labels}}
     budget = wire.from_dict(PodDisruptionBudget, {"metadata": metadata, "spec": wanted})
-    await stage.client.of(PodDisruptionBudget).create(budget)
+    await context.client.of(PodDisruptionBudget).create(budget)
 
 
-async def _carry(stage: Stage, voice: _Voice, node: str, transition: str) -> bool:
+async def _carry(context: SceneContext, terminal: _Terminal, node: str, transition: str) -> bool:
     is_drain = transition == NODE_DRAIN.name
     request = carrying.Request(
-        transition=await stage.client.of(LifecycleTransition).get(transition),
+        transition=await context.client.of(LifecycleTransition).get(transition),
         verb="drain" if is_drain else "uncordon",
         done="drained" if is_drain else "uncordoned",
         options=spell(KUBECTL) if is_drain else {},
     )
-    return await carrying.carry(stage.client, voice, request, node)
+    return await carrying.carry(context.client, terminal, request, node)
 
 
-async def _expect_state(stage: Stage, name: str, state: str) -> None:
-    condition = (await stage.client.of(Node).get(name)).condition(CONDITION_LIFECYCLE_TRANSITION)
+async def _expect_state(context: SceneContext, name: str, state: str) -> None:
+    condition = (await context.client.of(Node).get(name)).condition(CONDITION_LIFECYCLE_TRANSITION)
     reached = condition.reason if condition is not None else ""
-    stage.check(reached == state, f"Node {name} says {state}")
+    context.check(reached == state, f"Node {name} says {state}")

@@ -11,7 +11,7 @@ from kube_fairlead.base.tasks import TaskScope
 from kube_fairlead.client import Api
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.client.watch import Change
-from kube_fairlead_lab.demo.stage import Stage
+from kube_fairlead_lab.demo.context import SceneContext
 
 __all__ = ["play"]
 
@@ -19,9 +19,9 @@ _FINALIZER = "example.com/power-off"
 _GROUP = "example.com"
 
 
-async def play(stage: Stage) -> None:
+async def play(context: SceneContext) -> None:
     """The scene."""
-    machines = await _define(stage)
+    machines = await _define(context)
     await machines.create(
         {
             "apiVersion": f"{_GROUP}/v1",
@@ -30,26 +30,26 @@ async def play(stage: Stage) -> None:
             "spec": {"cpus": 2},
         }
     )
-    stage.say("VirtualMachine web runs; its controller holds it with a finalizer")
+    context.narrate("VirtualMachine web runs; its controller holds it with a finalizer")
     asked = await machines.delete("web", namespace="default", grace_period_seconds=300)
-    _expect(stage, asked, 300, "kubectl delete vm/web --grace-period=300")
+    _expect(context, asked, 300, "kubectl delete vm/web --grace-period=300")
     async with TaskScope("demo scene") as scope:
         begun = asyncio.Event()
-        controller = scope.start(_shut_down(stage, machines, asked, begun), name="vm controller")
+        controller = scope.start(_shut_down(context, machines, asked, begun), name="vm controller")
         await begun.wait()
         shorter = await machines.delete("web", namespace="default", grace_period_seconds=10)
-        _expect(stage, shorter, 10, "kubectl delete vm/web --grace-period=10")
+        _expect(context, shorter, 10, "kubectl delete vm/web --grace-period=10")
         longer = await machines.delete("web", namespace="default", grace_period_seconds=60)
-        _expect(stage, longer, 10, "asking for 60 s again changes nothing: a deadline only moves earlier")
-        stage.say("kubectl delete vm/web --grace-period=0 --force")
+        _expect(context, longer, 10, "asking for 60 s again changes nothing: a deadline only moves earlier")
+        context.narrate("kubectl delete vm/web --grace-period=0 --force")
         await machines.delete("web", namespace="default", grace_period_seconds=0)
-        stage.check(await controller == "powered off", "the controller was woken and forced the machine off at once")
+        context.check(await controller == "powered off", "the controller was woken and forced the machine off at once")
     left = await machines.list(namespace="default")
-    stage.check(not left.items, "the finalizer is gone, and so is the object, whatever time was left")
+    context.check(not left.items, "the finalizer is gone, and so is the object, whatever time was left")
 
 
-async def _define(stage: Stage) -> Api[dict[str, Any]]:
-    crds = stage.client.of(GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions"))
+async def _define(context: SceneContext) -> Api[dict[str, Any]]:
+    crds = context.client.of(GroupVersionResource("apiextensions.k8s.io", "v1", "customresourcedefinitions"))
     schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"cpus": {"type": "integer"}}}}}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     names = {"plural": "virtualmachines", "kind": "VirtualMachine", "shortNames": ["vm"]}
@@ -66,7 +66,7 @@ async def _define(stage: Stage) -> Api[dict[str, Any]]:
         async for event in events:
             if isinstance(event, Change) and _is_served(event.object):
                 break
-    return stage.client.of(GroupVersionResource(_GROUP, "v1", "virtualmachines"))
+    return context.client.of(GroupVersionResource(_GROUP, "v1", "virtualmachines"))
 
 
 def _is_served(crd: dict[str, Any]) -> bool:
@@ -74,17 +74,17 @@ def _is_served(crd: dict[str, Any]) -> bool:
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
-def _expect(stage: Stage, vm: Any, seconds: int, what: str) -> None:
+def _expect(context: SceneContext, vm: Any, seconds: int, what: str) -> None:
     shown = f"{what}  ->  deletionGracePeriodSeconds: {grace.requested(vm, native=True)}"
-    stage.check(grace.requested(vm, native=True) == seconds, shown)
+    context.check(grace.requested(vm, native=True) == seconds, shown)
 
 
-async def _shut_down(stage: Stage, machines: Api[dict[str, Any]], vm: Any, begun: asyncio.Event) -> str:
+async def _shut_down(context: SceneContext, machines: Api[dict[str, Any]], vm: Any, begun: asyncio.Event) -> str:
     """What a controller does: ask the guest, wait as long as it may, then pull the plug. This guest never answers."""
     async with grace.follow(machines, vm, native=True) as countdown:
-        stage.say(f"controller: asked the guest to shut down; {countdown.remaining:.0f} s left")
+        context.narrate(f"controller: asked the guest to shut down; {countdown.remaining:.0f} s left")
         begun.set()
         await countdown.wait()
-        stage.say("controller: time is up, pulling the plug and letting go")
+        context.narrate("controller: time is up, pulling the plug and letting go")
     await machines.patch("web", MergePatch({"metadata": {"finalizers": None}}), namespace="default")
     return "powered off"

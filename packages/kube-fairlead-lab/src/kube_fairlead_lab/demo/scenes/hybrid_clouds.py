@@ -13,7 +13,7 @@ from kube_fairlead.client.patches import StrategicMergePatch
 from kube_fairlead.cloud import wellknown
 from kube_fairlead.cloud.assembly import CloudManager, CloudSettings
 from kube_fairlead.cloud.providers.fake import FakeCloud
-from kube_fairlead_lab.demo.stage import Stage
+from kube_fairlead_lab.demo.context import SceneContext
 
 __all__ = ["play"]
 
@@ -22,65 +22,65 @@ _WAITING = core_v1.Taint(key=wellknown.TAINT_UNINITIALIZED, value="true", effect
 _LIMIT_SECONDS = 20.0
 
 
-async def play(stage: Stage) -> None:
+async def play(context: SceneContext) -> None:
     """The scene."""
     sky, sea = FakeCloud("sky", name="sky"), FakeCloud("sea", name="sea")
     stopping = asyncio.Event()
     for cloud, name in ((sky, "sky-1"), (sky, "sky-2"), (sea, "sea-1"), (sea, "sea-2")):
         cloud.add(name, zone=f"{cloud.name}-north")
-        await _join(stage, name, waits=True)
-    garage = await _join(stage, "garage", waits=False)
+        await _join(context, name, waits=True)
+    garage = await _join(context, "garage", waits=False)
     async with TaskScope("demo scene") as scope:
         for cloud in (sky, sea):
             manager = CloudManager(cloud, cloud.supported_platforms(), _SETTINGS)
-            scope.start(manager.run(stage.client, DiscardedMetrics(), stopping), name=cloud.name)
+            scope.start(manager.run(context.client, DiscardedMetrics(), stopping), name=cloud.name)
         try:
-            await _follow(stage, sky, garage)
+            await _follow(context, sky, garage)
         finally:
             stopping.set()
     asked = {about for call in sky.calls if call.name == "exists" for about in call.about}
-    stage.check(asked == {"sky://sky-1"}, "the cloud was asked about that very machine before its node was deleted")
+    context.check(asked == {"sky://sky-1"}, "the cloud was asked about that very machine before its node was deleted")
     for name in ("sky-2", "sea-1", "sea-2", "garage"):
-        await stage.client.of(core_v1.Node).delete(name)
+        await context.client.of(core_v1.Node).delete(name)
 
 
-async def _follow(stage: Stage, sky: FakeCloud, garage: core_v1.Node) -> None:
+async def _follow(context: SceneContext, sky: FakeCloud, garage: core_v1.Node) -> None:
     for name in ("sky-1", "sky-2", "sea-1", "sea-2"):
-        await _until(stage, name, lambda node: node is not None and not wellknown.has_taint(node, _WAITING.key))
-    node = await stage.client.of(core_v1.Node).get("sea-1")
+        await _until(context, name, lambda node: node is not None and not wellknown.has_taint(node, _WAITING.key))
+    node = await context.client.of(core_v1.Node).get("sea-1")
     platform = node.metadata.labels[wellknown.LABEL_PLATFORM]
-    stage.check(
+    context.check(
         platform == "sea", f"each cloud answered for its own: sea-1 is {node.spec.provider_id}, label {platform}"
     )
     # The whole object, with its resource version: a write that changes nothing else would show too.
-    before = await stage.client.of(core_v1.Node).get("garage")
+    before = await context.client.of(core_v1.Node).get("garage")
     sky.remove("sky-1")
     for name in ("sky-1", "sea-1"):
-        await _say_ready(stage, name, "Unknown")
-    silent = await _say_ready(stage, "garage", "Unknown")
-    stage.say("sky-1's machine vanishes; sky-1, sea-1 and garage fall silent")
-    await _until(stage, "sky-1", lambda node: node is None)
-    left = {one.name for one in (await stage.client.of(core_v1.Node).list_all()).items}
-    stage.check(left >= {"sky-2", "sea-1", "sea-2", "garage"}, "only sky-1 went; the foreign and the unknown stayed")
-    after = await stage.client.of(core_v1.Node).get("garage")
-    stage.check(before == garage and after == silent, "and nobody ever wrote to the machine of nobody's")
+        await _say_ready(context, name, "Unknown")
+    silent = await _say_ready(context, "garage", "Unknown")
+    context.narrate("sky-1's machine vanishes; sky-1, sea-1 and garage fall silent")
+    await _until(context, "sky-1", lambda node: node is None)
+    left = {one.name for one in (await context.client.of(core_v1.Node).list_all()).items}
+    context.check(left >= {"sky-2", "sea-1", "sea-2", "garage"}, "only sky-1 went; the foreign and the unknown stayed")
+    after = await context.client.of(core_v1.Node).get("garage")
+    context.check(before == garage and after == silent, "and nobody ever wrote to the machine of nobody's")
 
 
-async def _join(stage: Stage, name: str, *, waits: bool) -> core_v1.Node:
+async def _join(context: SceneContext, name: str, *, waits: bool) -> core_v1.Node:
     taints = (_WAITING,) if waits else ()
     node = core_v1.Node(metadata=ObjectMeta(name=name), spec=core_v1.NodeSpec(taints=taints))
-    await stage.client.of(core_v1.Node).create(node)
-    return await _say_ready(stage, name, "True")
+    await context.client.of(core_v1.Node).create(node)
+    return await _say_ready(context, name, "True")
 
 
-async def _say_ready(stage: Stage, name: str, status: str) -> core_v1.Node:
+async def _say_ready(context: SceneContext, name: str, status: str) -> core_v1.Node:
     patch = StrategicMergePatch({"status": {"conditions": [{"type": "Ready", "status": status}]}})
-    return await stage.client.of(core_v1.Node).patch(name, patch, subresource="status")
+    return await context.client.of(core_v1.Node).patch(name, patch, subresource="status")
 
 
-async def _until(stage: Stage, name: str, wanted: Callable[[core_v1.Node | None], bool]) -> None:
-    nodes = stage.client.of(core_v1.Node)
-    async with stage.clock.timeout(_LIMIT_SECONDS):
+async def _until(context: SceneContext, name: str, wanted: Callable[[core_v1.Node | None], bool]) -> None:
+    nodes = context.client.of(core_v1.Node)
+    async with context.clock.timeout(_LIMIT_SECONDS):
         while True:
             try:
                 node = await nodes.get(name)
@@ -88,4 +88,4 @@ async def _until(stage: Stage, name: str, wanted: Callable[[core_v1.Node | None]
                 node = None
             if wanted(node):
                 return
-            await stage.clock.sleep(0.05)
+            await context.clock.sleep(0.05)

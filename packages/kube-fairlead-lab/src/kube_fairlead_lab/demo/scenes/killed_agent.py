@@ -12,58 +12,58 @@ from collections.abc import AsyncIterator
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.drivers import sdk
+from kube_fairlead_lab.demo.context import SceneContext
 from kube_fairlead_lab.demo.scenes import transition
-from kube_fairlead_lab.demo.stage import Stage
 
 __all__ = ["play"]
 
 _NODE = "rack-8"
 
 
-async def play(stage: Stage) -> None:
+async def play(context: SceneContext) -> None:
     """The scene."""
-    await stage.client.of(Node).create(Node(metadata=ObjectMeta(name=_NODE)))
-    driver = transition.Firmware(stage)
+    await context.client.of(Node).create(Node(metadata=ObjectMeta(name=_NODE)))
+    driver = transition.Firmware(context)
     with tempfile.TemporaryDirectory(prefix="fl-") as folder:
         registry = pathlib.Path(folder) / "registry"
         async with contextlib.AsyncExitStack() as stack:
             await stack.enter_async_context(sdk.serving(driver, sdk.Options(registry=registry)))
             changes = await stack.enter_async_context(
-                transition.ask(stage, f"update-{_NODE}", "firmware-update", _NODE)
+                transition.ask(context, f"update-{_NODE}", "firmware-update", _NODE)
             )
-            async with _agent(stage, registry) as first:
+            async with _agent(context, registry) as first:
                 await transition.until(changes, "Claimed")
                 await driver.working.wait()
                 first.kill()
                 await first.wait()
-                stage.say(f"kill -9 {first.pid}: the agent is gone in the middle of the driver's work")
-            left = await transition.state_of(stage, _NODE)
-            stage.check(left == "UpdatingFirmware", "nothing is forgotten: the event is Claimed, the Node says so")
+                context.narrate(f"kill -9 {first.pid}: the agent is gone in the middle of the driver's work")
+            left = await transition.state_of(context, _NODE)
+            context.check(left == "UpdatingFirmware", "nothing is forgotten: the event is Claimed, the Node says so")
             driver.working.clear()
-            async with _agent(stage, registry):
+            async with _agent(context, registry):
                 await driver.working.wait()
-                stage.check(
+                context.check(
                     driver.calls == ["start", "end", "end"] and len(driver.uids) == 1,
                     "the next agent calls for the missing step only, under the same event uid",
                 )
                 driver.may_finish.set()
                 await transition.until(changes, "Succeeded")
                 await transition.until(changes, "gone")
-            stage.check(
-                await transition.state_of(stage, _NODE) == "FirmwareUpdated", "Succeeded, as if nothing had been"
+            context.check(
+                await transition.state_of(context, _NODE) == "FirmwareUpdated", "Succeeded, as if nothing had been"
             )
 
 
 @contextlib.asynccontextmanager
-async def _agent(stage: Stage, registry: pathlib.Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def _agent(context: SceneContext, registry: pathlib.Path) -> AsyncIterator[asyncio.subprocess.Process]:
     """`fairlead agent` as a process of its own."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kube_fairlead.cli", "agent", f"--node-name={_NODE}"),
-        *(f"--kubeconfig={stage.kubeconfig}", f"--registry-dir={registry}", "--shutdown-owner=kubelet"),
+        *(f"--kubeconfig={context.kubeconfig}", f"--registry-dir={registry}", "--shutdown-owner=kubelet"),
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
     )
-    stage.say(f"fairlead agent --node-name {_NODE}  (pid {process.pid})")
+    context.narrate(f"fairlead agent --node-name {_NODE}  (pid {process.pid})")
     try:
         yield process
     finally:

@@ -15,7 +15,7 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead.client.watch import Change, ChangeType
-from kube_fairlead_lab.demo.stage import Stage
+from kube_fairlead_lab.demo.context import SceneContext
 
 __all__ = ["play"]
 
@@ -32,39 +32,41 @@ _LIMIT_SECONDS = 30.0
 _GRACE_SECONDS = 10.0
 
 
-async def play(stage: Stage) -> None:
+async def play(context: SceneContext) -> None:
     """The scene."""
     async with contextlib.AsyncExitStack() as stack:
         managers = {}
         for name in ("manager-1", "manager-2", "manager-3"):
-            managers[name] = await stack.enter_async_context(_running(stage, name))
-        async with stage.clock.timeout(_LIMIT_SECONDS):
+            managers[name] = await stack.enter_async_context(_running(context, name))
+        async with context.clock.timeout(_LIMIT_SECONDS):
             for manager in managers.values():
                 await manager.knows_leader.wait()
-        first, term = await _holder(stage)
-        await _collected(stage, "first")
-        stage.check(first in managers, f"{first} leads, term {term}: it works, and the other two follow")
+        first, term = await _holder(context)
+        await _collected(context, "first")
+        context.check(first in managers, f"{first} leads, term {term}: it works, and the other two follow")
 
-        begun = stage.clock.monotonic()
+        begun = context.clock.monotonic()
         managers[first].process.send_signal(signal.Signals["SIGUSR1"])
-        second, term = await _next_leader(stage, first)
-        await _collected(stage, "second")
-        took = (stage.clock.monotonic() - begun) * 1000
-        stage.check(second in managers, f"{first} was asked to yield (SIGUSR1): {second} leads, term {term}")
-        stage.say(f"{took:.0f} ms from the signal to its first work; the lease would have lasted {_LEASE_SECONDS} s")
-        stage.check(managers[first].process.returncode is None, f"{first} is the same process, alive, and follows")
+        second, term = await _next_leader(context, first)
+        await _collected(context, "second")
+        took = (context.clock.monotonic() - begun) * 1000
+        context.check(second in managers, f"{first} was asked to yield (SIGUSR1): {second} leads, term {term}")
+        context.narrate(
+            f"{took:.0f} ms from the signal to its first work; the lease would have lasted {_LEASE_SECONDS} s"
+        )
+        context.check(managers[first].process.returncode is None, f"{first} is the same process, alive, and follows")
 
-        begun = stage.clock.monotonic()
+        begun = context.clock.monotonic()
         managers[second].process.kill()
-        third, term = await _next_leader(stage, second)
-        await _collected(stage, "third")
-        took = stage.clock.monotonic() - begun
-        stage.check(third in managers, f"{second} was killed (kill -9): {third} leads, term {term}")
-        stage.say(f"{took:.1f} s later: nobody leads before a lease of {_LEASE_SECONDS} s has run out")
+        third, term = await _next_leader(context, second)
+        await _collected(context, "third")
+        took = context.clock.monotonic() - begun
+        context.check(third in managers, f"{second} was killed (kill -9): {third} leads, term {term}")
+        context.narrate(f"{took:.1f} s later: nobody leads before a lease of {_LEASE_SECONDS} s has run out")
     # They end one after the other, and the last may have led for a moment.
-    holder, _ = await _holder(stage)
-    stage.check(not holder, "the rest ended in order (SIGTERM) and gave the Lease back")
-    await stage.client.of(Lease).delete(_LEASE, namespace=_NAMESPACE)
+    holder, _ = await _holder(context)
+    context.check(not holder, "the rest ended in order (SIGTERM) and gave the Lease back")
+    await context.client.of(Lease).delete(_LEASE, namespace=_NAMESPACE)
 
 
 class _Manager:
@@ -83,8 +85,8 @@ class _Manager:
 
 
 @contextlib.asynccontextmanager
-async def _running(stage: Stage, name: str) -> AsyncIterator[_Manager]:
-    command = [sys.executable, "-m", "kube_fairlead.cli", "controller-manager", f"--kubeconfig={stage.kubeconfig}"]
+async def _running(context: SceneContext, name: str) -> AsyncIterator[_Manager]:
+    command = [sys.executable, "-m", "kube_fairlead.cli", "controller-manager", f"--kubeconfig={context.kubeconfig}"]
     process = await asyncio.create_subprocess_exec(
         *command,
         *_ELECTION,
@@ -97,53 +99,53 @@ async def _running(stage: Stage, name: str) -> AsyncIterator[_Manager]:
         try:
             yield manager
         finally:
-            await _end(stage, process)
+            await _end(context, process)
 
 
-async def _end(stage: Stage, process: asyncio.subprocess.Process) -> None:
+async def _end(context: SceneContext, process: asyncio.subprocess.Process) -> None:
     if process.returncode is not None:
         return
     process.terminate()
     try:
-        async with stage.clock.timeout(_GRACE_SECONDS):
+        async with context.clock.timeout(_GRACE_SECONDS):
             await process.wait()
     finally:
         if process.returncode is None:
             process.kill()
 
 
-async def _holder(stage: Stage) -> tuple[str, int]:
+async def _holder(context: SceneContext) -> tuple[str, int]:
     """Which manager holds the Lease, and in which term."""
-    return _told(await stage.client.of(Lease).get(_LEASE, namespace=_NAMESPACE))
+    return _holder_and_term(await context.client.of(Lease).get(_LEASE, namespace=_NAMESPACE))
 
 
-def _told(lease: Lease) -> tuple[str, int]:
+def _holder_and_term(lease: Lease) -> tuple[str, int]:
     return (lease.spec.holder_identity or "").partition("_")[0], lease.spec.lease_transitions or 0
 
 
-async def _next_leader(stage: Stage, after: str) -> tuple[str, int]:
-    leases = stage.client.of(Lease)
+async def _next_leader(context: SceneContext, after: str) -> tuple[str, int]:
+    leases = context.client.of(Lease)
     async with (
-        stage.clock.timeout(_LIMIT_SECONDS),
+        context.clock.timeout(_LIMIT_SECONDS),
         leases.follow(namespace=_NAMESPACE, field_selector=f"metadata.name={_LEASE}", resource_version="0") as events,
     ):
         async for event in events:
             if isinstance(event, Change):
-                holder, term = _told(event.object)
+                holder, term = _holder_and_term(event.object)
                 if holder not in {after, ""}:
                     return holder, term
     raise TimeoutError("the watch of the Lease ended")
 
 
-async def _collected(stage: Stage, name: str) -> None:
+async def _collected(context: SceneContext, name: str) -> None:
     """A leader's work: it deletes a finished event whose node does not exist."""
-    events = stage.client.of(LifecycleEvent)
+    events = context.client.of(LifecycleEvent)
     spec = LifecycleEventSpec(transition_name="none", binding_node="none")
     made = await events.create(LifecycleEvent(metadata=ObjectMeta(name=f"demo-{name}"), spec=spec))
     made = await events.update_status(wire.replace(made, status=LifecycleEventStatus(claim_status="Failed")))
     version = made.metadata.resource_version
     async with (
-        stage.clock.timeout(_LIMIT_SECONDS),
+        context.clock.timeout(_LIMIT_SECONDS),
         events.follow(field_selector=f"metadata.name={made.name}", resource_version=version) as changes,
     ):
         async for change in changes:

@@ -20,8 +20,8 @@ from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.lifecycle.shutdown_config import read_shutdown_config
-from kube_fairlead_lab.demo.hollowmachine import HollowMachine
-from kube_fairlead_lab.demo.stage import Stage
+from kube_fairlead_lab.demo.context import SceneContext
+from kube_fairlead_lab.demo.hollow_machine import HollowMachine
 from kube_fairlead_lab.hollow import ANNOTATION_ENDS, HollowCluster, plan_nodes
 
 __all__ = ["play"]
@@ -37,79 +37,83 @@ _PODS = (("web", "", "1s"), ("database", "important", "1500ms"), ("network", "sy
 _NAMESPACE = "default"
 
 
-async def play(stage: Stage) -> None:
+async def play(context: SceneContext) -> None:
     """The scene."""
     (plan,) = plan_nodes(1, prefix="tower-", clouds=[""])
     with tempfile.TemporaryDirectory(prefix="fl-") as folder:
-        async with HollowCluster(stage.client, [plan]).running() as cluster:
-            machine = HollowMachine(cluster.kubelet(plan.name), stage.clock)
-            ready = _Readiness(stage, plan.name)
+        async with HollowCluster(context.client, [plan]).running() as cluster:
+            machine = HollowMachine(cluster.kubelet(plan.name), context.clock)
+            ready = _Readiness(context, plan.name)
             async with ready.pods.running(), ready.node.running():
-                await _furnish(stage, plan.name)
+                await _create_workloads(context, plan.name)
                 await ready.until(len(_PODS))
-                stage.say(f"{plan.name} runs web, database and network, in rising priority; they get 4 s, 4 s and 1 s")
-                await _go_down(stage, machine, pathlib.Path(folder), ready)
+                context.narrate(
+                    f"{plan.name} runs web, database and network, in rising priority; they get 4 s, 4 s and 1 s"
+                )
+                await _go_down(context, machine, pathlib.Path(folder), ready)
 
 
-async def _go_down(stage: Stage, machine: HollowMachine, folder: pathlib.Path, ready: _Readiness) -> None:
+async def _go_down(context: SceneContext, machine: HollowMachine, folder: pathlib.Path, ready: _Readiness) -> None:
     name, runtime = machine.kubelet.name, machine.runtime
     async with tasks.TaskScope("demo scene", on_exit=tasks.OnExit.CANCEL) as scope:
-        agent = scope.start(_keep(stage, machine, folder), name="agent")
-        await _until(stage, (folder / "pods.json").exists)
-        began = stage.clock.monotonic()
-        stage.say(f"{name}$ systemctl poweroff")
+        agent = scope.start(_keep(context, machine, folder), name="agent")
+        await _until(context, (folder / "pods.json").exists)
+        began = context.clock.monotonic()
+        context.narrate(f"{name}$ systemctl poweroff")
         machine.go_down()
-        await _until(stage, lambda: "database" in runtime.asked)
-        stage.check(runtime.exit_codes == {"web": 0}, "web has ended, then database was asked to")
-        stage.say("kill -9 of the agent, in the middle of it")
+        await _until(context, lambda: "database" in runtime.asked)
+        context.check(runtime.exit_codes == {"web": 0}, "web has ended, then database was asked to")
+        context.narrate("kill -9 of the agent, in the middle of it")
         await tasks.cancel_and_wait(agent)
-        stage.check(not ready.is_ready, "the node does not claim to be ready, and takes no pods")
-        scope.start(_keep(stage, machine, folder), name="agent again")
-        stage.say("its next process finds the shutdown on the node's disk, and goes on with the time that is left")
-        await machine.ear.released.wait()
-        took = stage.clock.monotonic() - began
-        stage.check(runtime.asked == ["web", "database", "network"], "the order was kept; nobody was asked twice")
-        stage.check(
+        context.check(not ready.is_ready, "the node does not claim to be ready, and takes no pods")
+        scope.start(_keep(context, machine, folder), name="agent again")
+        context.narrate(
+            "its next process finds the shutdown on the node's disk, and goes on with the time that is left"
+        )
+        await machine.listener.released.wait()
+        took = context.clock.monotonic() - began
+        context.check(runtime.asked == ["web", "database", "network"], "the order was kept; nobody was asked twice")
+        context.check(
             runtime.exit_codes == {"web": 0, "database": 0, "network": 137},
             "only network, which ignores it, was killed",
         )
-        stage.say(f"the machine was let go after {took:.1f} s; its pods might have taken 9 s")
-    await _look(stage, name, ready)
+        context.narrate(f"the machine was let go after {took:.1f} s; its pods might have taken 9 s")
+    await _look(context, name, ready)
 
 
-async def _look(stage: Stage, name: str, ready: _Readiness) -> None:
-    node = await stage.client.of(Node).get(name)
+async def _look(context: SceneContext, name: str, ready: _Readiness) -> None:
+    node = await context.client.of(Node).get(name)
     state = node.condition(CONDITION_LIFECYCLE_TRANSITION)
-    stage.check(state is not None and state.reason == NODE_SHUTDOWN.end, f"Node {name} says {NODE_SHUTDOWN.end}")
-    stage.check(ready.was_ready_again == 0, "it was never ready again on the way")
+    context.check(state is not None and state.reason == NODE_SHUTDOWN.end, f"Node {name} says {NODE_SHUTDOWN.end}")
+    context.check(ready.was_ready_again == 0, "it was never ready again on the way")
     for pod, _, _ in _PODS:
-        status = (await stage.client.of(Pod).get(pod, namespace=_NAMESPACE)).status
-        stage.say(f"  pod/{pod}: {status.phase} {status.reason} {status.message}".rstrip())
-    (event,) = (await stage.client.of(LifecycleEvent).list(field_selector=f"spec.bindingNode={name}")).items
-    stage.check(
+        status = (await context.client.of(Pod).get(pod, namespace=_NAMESPACE)).status
+        context.narrate(f"  pod/{pod}: {status.phase} {status.reason} {status.message}".rstrip())
+    (event,) = (await context.client.of(LifecycleEvent).list(field_selector=f"spec.bindingNode={name}")).items
+    context.check(
         event.claim_status == "Claimed",
         f"LifecycleEvent {event.name} stays Claimed until the end is seen from elsewhere",
     )
 
 
-async def _keep(stage: Stage, machine: HollowMachine, folder: pathlib.Path) -> None:
+async def _keep(context: SceneContext, machine: HollowMachine, folder: pathlib.Path) -> None:
     """One life of the node's agent, as far as shutdowns go."""
-    recorder = EventRecorder(stage.client, controller="fairlead.dev/shutdown", instance=machine.kubelet.name)
+    recorder = EventRecorder(context.client, controller="fairlead.dev/shutdown", instance=machine.kubelet.name)
     keeper = Keeper(
-        stage.client,
+        context.client,
         KeeperOptions(
             node_name=machine.kubelet.name, config=read_shutdown_config(_CONFIG), folder=folder, owner="agent"
         ),
-        Parts(ear=machine.ear, runtime=machine.runtime, kubelet=machine, machine=machine.identity),
+        Parts(ear=machine.listener, runtime=machine.runtime, kubelet=machine, machine=machine.identity),
         Teller(recorder, DiscardedMetrics()),
     )
     async with recorder.running():
         await keeper.run()
 
 
-async def _furnish(stage: Stage, node: str) -> None:
+async def _create_workloads(context: SceneContext, node: str) -> None:
     important = PriorityClass(metadata=ObjectMeta(name="important"), value=1000)
-    await stage.client.of(PriorityClass).create(important)
+    await context.client.of(PriorityClass).create(important)
     for name, priority_class, ends in _PODS:
         spec = {"nodeName": node, "containers": [{"name": "main", "image": "registry.example/main"}]}
         body: dict[str, Any] = {
@@ -118,15 +122,15 @@ async def _furnish(stage: Stage, node: str) -> None:
             "metadata": {"name": name, "namespace": _NAMESPACE, "annotations": {ANNOTATION_ENDS: ends}},
             "spec": spec | {"priorityClassName": priority_class},
         }
-        await stage.client.of(Pod).create(wire.from_dict(Pod, body), namespace=_NAMESPACE)
+        await context.client.of(Pod).create(wire.from_dict(Pod, body), namespace=_NAMESPACE)
 
 
 class _Readiness:
     """Whether the node and its pods are ready, and how often the node was ready again after it was not."""
 
-    def __init__(self, stage: Stage, node: str) -> None:
-        self.node = Informer(stage.client.of(Node), field_selector=f"metadata.name={node}")
-        self.pods = Informer(stage.client.of(Pod), namespace=_NAMESPACE, field_selector=f"spec.nodeName={node}")
+    def __init__(self, context: SceneContext, node: str) -> None:
+        self.node = Informer(context.client.of(Node), field_selector=f"metadata.name={node}")
+        self.pods = Informer(context.client.of(Pod), namespace=_NAMESPACE, field_selector=f"spec.nodeName={node}")
         self.is_ready = False
         self.was_ready_again = 0
         self._went_down = False
@@ -151,6 +155,6 @@ class _Readiness:
         self._changed.set()
 
 
-async def _until(stage: Stage, holds: Any) -> None:
+async def _until(context: SceneContext, holds: Any) -> None:
     while not holds():  # what a file or another's list holds has no event to wait for
-        await stage.clock.sleep(0.02)
+        await context.clock.sleep(0.02)

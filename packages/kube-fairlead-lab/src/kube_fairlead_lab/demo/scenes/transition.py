@@ -18,7 +18,7 @@ from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead.client.watch import Change, ChangeType
 from kube_fairlead.drivers import sdk
 from kube_fairlead.lifecycle.facts import Settings
-from kube_fairlead_lab.demo.stage import Stage
+from kube_fairlead_lab.demo.context import SceneContext
 
 __all__ = ["Firmware", "ask", "play", "state_of", "until"]
 
@@ -34,8 +34,8 @@ class Firmware(sdk.Driver):
         sdk.Transition(name="firmware-update-in-a-hurry", start="UpdatingFirmware", end="FirmwareUpdated", sla="1s"),
     )
 
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
+    def __init__(self, context: SceneContext) -> None:
+        self._context = context
         self.may_finish = asyncio.Event()
         self.working = asyncio.Event()
         self.calls: list[str] = []
@@ -55,38 +55,40 @@ class Firmware(sdk.Driver):
     def _note(self, step: str, work: sdk.Work) -> None:
         self.calls.append(step)
         self.uids.add(work.event_uid)
-        self._stage.say(f"driver: {step.capitalize()}LifecycleTransition for event uid {work.event_uid[:8]}")
+        self._context.narrate(f"driver: {step.capitalize()}LifecycleTransition for event uid {work.event_uid[:8]}")
 
 
-async def play(stage: Stage) -> None:
+async def play(context: SceneContext) -> None:
     """The scene."""
-    await stage.client.of(Node).create(Node(metadata=ObjectMeta(name=_NODE)))
-    driver = Firmware(stage)
-    async with _agent_and(driver, stage):
-        stage.say(f"kubectl create: LifecycleEvent update-{_NODE}")
-        async with ask(stage, f"update-{_NODE}", "firmware-update", _NODE) as changes:
+    await context.client.of(Node).create(Node(metadata=ObjectMeta(name=_NODE)))
+    driver = Firmware(context)
+    async with _agent_and(driver, context):
+        context.narrate(f"kubectl create: LifecycleEvent update-{_NODE}")
+        async with ask(context, f"update-{_NODE}", "firmware-update", _NODE) as changes:
             claimed = await until(changes, "Claimed")
-            stage.check(claimed.status.claimed_by == f"node/{_NODE}", "the node's agent claimed it, with a deadline")
+            context.check(claimed.status.claimed_by == f"node/{_NODE}", "the node's agent claimed it, with a deadline")
             await driver.working.wait()
-            stage.check(await state_of(stage, _NODE) == "UpdatingFirmware", "the Node says UpdatingFirmware")
+            context.check(await state_of(context, _NODE) == "UpdatingFirmware", "the Node says UpdatingFirmware")
             driver.may_finish.set()
             await until(changes, "Succeeded")
-            stage.check(
-                await state_of(stage, _NODE) == "FirmwareUpdated", "Succeeded, and the Node says FirmwareUpdated"
+            context.check(
+                await state_of(context, _NODE) == "FirmwareUpdated", "Succeeded, and the Node says FirmwareUpdated"
             )
             await until(changes, "gone")
-            stage.check(driver.calls == ["start", "end"], "a watcher saw every state, then the event went")
+            context.check(driver.calls == ["start", "end"], "a watcher saw every state, then the event went")
         driver.may_finish.clear()
-        stage.say("the same with an SLA of one second, and a disk that takes longer")
-        async with ask(stage, f"hurry-{_NODE}", "firmware-update-in-a-hurry", _NODE) as changes:
+        context.narrate("the same with an SLA of one second, and a disk that takes longer")
+        async with ask(context, f"hurry-{_NODE}", "firmware-update-in-a-hurry", _NODE) as changes:
             expired = await until(changes, "SlaExpired")
-            stage.check("deadline" in expired.status.message, f"SlaExpired: {expired.status.message}")
+            context.check("deadline" in expired.status.message, f"SlaExpired: {expired.status.message}")
             await until(changes, "gone")
-        stage.check(await state_of(stage, _NODE) == "UpdatingFirmware", "the Node stays at the state it really reached")
+        context.check(
+            await state_of(context, _NODE) == "UpdatingFirmware", "the Node stays at the state it really reached"
+        )
 
 
 @contextlib.asynccontextmanager
-async def _agent_and(driver: sdk.Driver, stage: Stage) -> AsyncIterator[None]:
+async def _agent_and(driver: sdk.Driver, context: SceneContext) -> AsyncIterator[None]:
     """The agent of the node and a driver beside it, which find each other by a socket in a folder."""
     with tempfile.TemporaryDirectory(prefix="fl-") as folder:
         registry = pathlib.Path(folder) / "registry"
@@ -97,17 +99,19 @@ async def _agent_and(driver: sdk.Driver, stage: Stage) -> AsyncIterator[None]:
             TaskScope("demo agent", on_exit=OnExit.CANCEL) as scope,
             sdk.serving(driver, sdk.Options(registry=registry)) as serving,
         ):
-            told = scope.start(serving.wait_told(), name="registration")
-            scope.start(launch.serve(stage.client, settings, DiscardedMetrics()), name="agent")
-            await told
-            stage.check(serving.registered, "the driver registered, and its transitions are published: kubectl get lt")
+            registration = scope.start(serving.wait_told(), name="registration")
+            scope.start(launch.serve(context.client, settings, DiscardedMetrics()), name="agent")
+            await registration
+            context.check(
+                serving.registered, "the driver registered, and its transitions are published: kubectl get lt"
+            )
             yield
 
 
 @contextlib.asynccontextmanager
-async def ask(stage: Stage, name: str, transition: str, node: str) -> AsyncIterator[AsyncIterator[object]]:
+async def ask(context: SceneContext, name: str, transition: str, node: str) -> AsyncIterator[AsyncIterator[object]]:
     """Create an event and follow what becomes of it."""
-    events = stage.client.of(LifecycleEvent)
+    events = context.client.of(LifecycleEvent)
     spec = LifecycleEventSpec(transition_name=transition, binding_node=node)
     made = await events.create(LifecycleEvent(metadata=ObjectMeta(name=name), spec=spec))
     version = made.metadata.resource_version
@@ -125,7 +129,7 @@ async def until(changes: AsyncIterator[object], state: str) -> LifecycleEvent:
     raise EOFError("the watch ended")
 
 
-async def state_of(stage: Stage, node: str) -> str:
+async def state_of(context: SceneContext, node: str) -> str:
     """What the Node says of itself."""
-    condition = (await stage.client.of(Node).get(node)).condition(CONDITION_LIFECYCLE_TRANSITION)
+    condition = (await context.client.of(Node).get(node)).condition(CONDITION_LIFECYCLE_TRANSITION)
     return "" if condition is None else condition.reason

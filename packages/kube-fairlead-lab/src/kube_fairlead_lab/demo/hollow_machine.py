@@ -24,14 +24,14 @@ class HollowMachine:
 
     def __init__(self, kubelet: Kubelet, clock: Clock) -> None:
         self.kubelet = kubelet
-        self.ear = _Ear()
+        self.listener = _ShutdownListener()
         self.runtime = _Runtime(kubelet, clock)
         self.identity = Machine(kubelet.boot_id, clock.now())
 
     def go_down(self) -> None:
         """As `systemctl poweroff` would have it."""
-        self.ear.preparing = True
-        self.ear.words.put_nowait(True)
+        self.listener.preparing = True
+        self.listener.words.put_nowait(True)
 
     async def ends_pods(self) -> bool:
         """A hollow kubelet knows nothing of shutdowns."""
@@ -46,7 +46,7 @@ class HollowMachine:
         self.kubelet.start()
 
 
-class _Ear:
+class _ShutdownListener:
     """Hears what it is told."""
 
     def __init__(self) -> None:

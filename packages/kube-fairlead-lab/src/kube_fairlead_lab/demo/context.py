@@ -1,4 +1,4 @@
-"""What a scene plays on: an API server in this process, a client for it, and a voice."""
+"""What a scene plays on: an API server in this process, a client for it, and a terminal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kube_fairlead_apiserver.server import World
 from kube_fairlead_apiserver.settings import Settings
 from kube_fairlead_lab.demo.scenes import SceneEntry
 
-__all__ = ["SceneFailed", "Stage", "perform"]
+__all__ = ["SceneContext", "SceneFailed", "play_scenes"]
 
 
 class SceneFailed(Exception):
@@ -32,7 +32,7 @@ class SceneFailed(Exception):
 
 
 @dataclasses.dataclass(slots=True)
-class Stage:
+class SceneContext:
     """Handed to every scene."""
 
     client: client.Client
@@ -41,7 +41,7 @@ class Stage:
     kubeconfig: pathlib.Path
     began_at: float
 
-    def say(self, text: str) -> None:
+    def narrate(self, text: str) -> None:
         """A line of the story, with the time since the scene began."""
         elapsed = self.clock.monotonic() - self.began_at
         click.echo(f"  {click.style(f'{elapsed:6.2f}s', dim=True)}  {text}")
@@ -50,21 +50,21 @@ class Stage:
         """State something that must be so; the scene ends if it is not."""
         if not held:
             raise SceneFailed(f"not so: {what}")
-        self.say(click.style("✓ ", fg="green") + what)
+        self.narrate(click.style("✓ ", fg="green") + what)
 
 
-async def perform(entries: Sequence[SceneEntry]) -> None:
+async def play_scenes(entries: Sequence[SceneEntry]) -> None:
     """Play scenes one after another, on one control plane."""
     clock = RealClock()
     with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder:
         started = clock.monotonic()
-        async with _control_plane(pathlib.Path(folder), clock) as stage:
-            click.echo(f"API server up in {clock.monotonic() - started:.2f} s at {stage.url}\n")
+        async with _control_plane(pathlib.Path(folder), clock) as context:
+            click.echo(f"API server up in {clock.monotonic() - started:.2f} s at {context.url}\n")
             for entry in entries:
                 click.echo(click.style(entry.title, bold=True) + f"  [{entry.name}]")
                 click.echo(f"  proves: {entry.proves}")
-                stage.began_at = clock.monotonic()
-                await importlib.import_module(entry.module).play(stage)
+                context.began_at = clock.monotonic()
+                await importlib.import_module(entry.module).play(context)
                 click.echo()
     count = len(entries)
     click.echo(click.style(f"{count} scene{'s' if count != 1 else ''} held.", bold=True))
@@ -72,7 +72,7 @@ async def perform(entries: Sequence[SceneEntry]) -> None:
 
 
 @asynccontextmanager
-async def _control_plane(folder: pathlib.Path, clock: Clock) -> AsyncIterator[Stage]:
+async def _control_plane(folder: pathlib.Path, clock: Clock) -> AsyncIterator[SceneContext]:
     randomness = SystemRandomness()
     world = World(clock, randomness, RandomIds(randomness), PrometheusMetrics())
     ready: asyncio.Future[launch.Running] = asyncio.get_running_loop().create_future()
@@ -83,4 +83,4 @@ async def _control_plane(folder: pathlib.Path, clock: Clock) -> AsyncIterator[St
             kubeconfig_path=running.kubeconfig, component="fairlead-demo", environment=Environment({})
         )
         async with connection as connected:
-            yield Stage(connected, clock, running.url, running.kubeconfig, clock.monotonic())
+            yield SceneContext(connected, clock, running.url, running.kubeconfig, clock.monotonic())
