@@ -21,7 +21,7 @@ def test_every_scene_holds_and_the_readme_shows_what_is_printed() -> None:
     command = [sys.executable, "-m", "kube_fairlead.cli", "demo"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert f"{len(SCENES)} scenes held." in result.stdout
+    assert f"{len(SCENES)} scenes passed." in result.stdout
     assert all(f"[{name}]" in result.stdout for name in SCENES)
     shown = README.read_text(encoding="utf-8").partition("```console\n$ make demo\n")[2].partition("```")[0]
     assert shown

@@ -1,7 +1,7 @@
-"""`fairlead demo`: the story of Fairlead, told on a control plane of its own, checked as it is told.
+"""`fairlead demo`: what Fairlead does, shown and checked on a control plane of its own.
 
-A scene is one module in `scenes`: it says what it proves, does it against a real server, and fails when it is not so.
-`context` brings up what scenes play on. What a component does never lives here; a scene only uses it as a user would.
+A scene is one module in `scenes`: it states what it proves, uses a real API server, and fails if a check fails.
+`context` starts the API server that scenes use. No component code lives here: a scene uses components as users do.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ __all__ = ["command"]
     "names",
     multiple=True,
     type=click.Choice(list(scenes.SCENES)),
-    help="Play only this scene; may be given several times.",
+    help="Run only this scene. Can be repeated.",
 )
 def command(*, names: tuple[str, ...]) -> None:
-    """Show what Fairlead does, on a control plane of its own; ends by itself.
+    """Show what Fairlead does, on a control plane of its own, and exit.
 
-    Every scene states what it proves and checks it; the exit code is 0 only when all of them held.
+    Each scene states what it proves and checks it. The exit code is 0 only if every check passes.
     """
     from kube_fairlead_lab.demo.context import play_scenes
 

@@ -1,4 +1,4 @@
-"""What a scene plays on: an API server in this process, a client for it, and a terminal."""
+"""What a scene uses: an API server in this process, a client for it, and the output."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["SceneContext", "SceneFailed", "play_scenes"]
 
 
 class SceneFailed(Exception):
-    """What the scene says it proves is not so."""
+    """A check of the scene failed."""
 
 
 @dataclasses.dataclass(slots=True)
 class SceneContext:
-    """Handed to every scene."""
+    """Passed to every scene."""
 
     client: client.Client
     clock: Clock
@@ -42,24 +42,24 @@ class SceneContext:
     began_at: float
 
     def narrate(self, text: str) -> None:
-        """A line of the story, with the time since the scene began."""
+        """Print one line, with the time since the scene began."""
         elapsed = self.clock.monotonic() - self.began_at
         click.echo(f"  {click.style(f'{elapsed:6.2f}s', dim=True)}  {text}")
 
     def check(self, held: object, what: str) -> None:
-        """State something that must be so; the scene ends if it is not."""
+        """Print what holds; end the scene if it does not."""
         if not held:
-            raise SceneFailed(f"not so: {what}")
+            raise SceneFailed(f"check failed: {what}")
         self.narrate(click.style("✓ ", fg="green") + what)
 
 
 async def play_scenes(entries: Sequence[SceneEntry]) -> None:
-    """Play scenes one after another, on one control plane."""
+    """Run scenes one after another, on one control plane."""
     clock = RealClock()
     with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder:
         started = clock.monotonic()
         async with _control_plane(pathlib.Path(folder), clock) as context:
-            click.echo(f"API server up in {clock.monotonic() - started:.2f} s at {context.url}\n")
+            click.echo(f"API server ready in {clock.monotonic() - started:.2f} s at {context.url}\n")
             for entry in entries:
                 click.echo(click.style(entry.title, bold=True) + f"  [{entry.name}]")
                 click.echo(f"  proves: {entry.proves}")
@@ -67,8 +67,8 @@ async def play_scenes(entries: Sequence[SceneEntry]) -> None:
                 await importlib.import_module(entry.module).play(context)
                 click.echo()
     count = len(entries)
-    click.echo(click.style(f"{count} scene{'s' if count != 1 else ''} held.", bold=True))
-    click.echo("Try it yourself: `fairlead apiserver` starts such a server and prints how to point kubectl at it.")
+    click.echo(click.style(f"{count} scene{'s' if count != 1 else ''} passed.", bold=True))
+    click.echo("Next: `fairlead apiserver` starts such a server and prints how to use it with kubectl.")
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""A hollow node as a machine that can be told to go down: what its agent hears, ends and stops."""
+"""A hollow node that can shut down: the shutdown listener, runtime and kubelet that its agent uses."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["HollowMachine"]
 
 
 class HollowMachine:
-    """The ear, the container runtime and the kubelet of a hollow node, for the keeper of its shutdowns.
+    """The shutdown listener, the container runtime and the kubelet of a hollow node, for its agent.
 
-    Like a real machine it outlives the agent: who comes later finds it as it is.
+    Like a real machine it outlives the agent: the next agent finds it as it is.
     """
 
     def __init__(self, kubelet: Kubelet, clock: Clock) -> None:
@@ -29,16 +29,16 @@ class HollowMachine:
         self.identity = Machine(kubelet.boot_id, clock.now())
 
     def go_down(self) -> None:
-        """As `systemctl poweroff` would have it."""
+        """Announce a shutdown, as `systemctl poweroff` does."""
         self.listener.preparing = True
         self.listener.words.put_nowait(True)
 
     async def ends_pods(self) -> bool:
-        """A hollow kubelet knows nothing of shutdowns."""
+        """A hollow kubelet does not handle shutdowns."""
         return False
 
     async def stop(self) -> None:
-        """Stop the kubelet; its containers go on."""
+        """Stop the kubelet; its containers keep running."""
         self.kubelet.stop()
 
     async def start(self) -> None:
@@ -47,7 +47,7 @@ class HollowMachine:
 
 
 class _ShutdownListener:
-    """Hears what it is told."""
+    """Passes on the announcements that `go_down` makes."""
 
     def __init__(self) -> None:
         self.words: asyncio.Queue[bool] = asyncio.Queue()
@@ -57,7 +57,7 @@ class _ShutdownListener:
 
     @contextlib.asynccontextmanager
     async def running(self, needed_seconds: float) -> AsyncIterator[None]:
-        del needed_seconds  # it waits as long as it must
+        del needed_seconds  # a hollow machine waits without a limit
         yield
 
     async def next_word(self) -> bool:
@@ -68,7 +68,7 @@ class _ShutdownListener:
 
 
 class _Runtime:
-    """Ends hollow pods, and notes who was asked when and what came of it."""
+    """Terminates hollow pods, and records the order and the exit codes."""
 
     def __init__(self, kubelet: Kubelet, clock: Clock) -> None:
         self._kubelet = kubelet
@@ -87,18 +87,18 @@ class _Runtime:
     async def end(
         self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]], on_exit: OnExit
     ) -> Mapping[str, ContainerEnd]:
-        del hooks, on_exit  # a hollow pod's hooks are part of how long it takes
+        del hooks, on_exit  # a hollow pod's termination time includes its hooks
         if pod.name not in self.asked:
             self.asked.append(pod.name)
         box = self._kubelet.runtime.stop(pod.uid, grace_seconds, self._clock.now())
         while box is not None and not box.has_ended(now := self._clock.now()):
-            # One that never ends is waited for until somebody loses patience.
+            # A pod that never ends: the caller cancels this wait at its deadline.
             await self._clock.sleep(1.0 if box.ends_at is None else (box.ends_at - now).total_seconds())
             box = self._kubelet.runtime.get(pod.uid)
         return self._ends(pod)
 
     async def tear_down(self, pod: RunningPod) -> None:
-        del pod  # a hollow one has no network
+        del pod  # a hollow pod has no network
 
     async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
         box = self._kubelet.runtime.get(pod.uid)

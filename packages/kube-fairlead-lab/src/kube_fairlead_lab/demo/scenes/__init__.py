@@ -1,4 +1,4 @@
-"""The scenes, in the order they are played. Each module has a `SCENE`; the table imports none of them."""
+"""The scenes, in the order in which they run. The table names their modules and imports none of them."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ _ENTRIES = (
         "graceful-deletion",
         "kube_fairlead_lab.demo.scenes.graceful_deletion",
         "A custom resource is deleted with a grace period",
-        "the grace reaches the controller, can only get shorter, and the object goes when the controller is done",
+        "the controller gets the grace period; a later request can only shorten it; the finalizer decides the end",
     ),
     SceneEntry(
         "transition",
         "kube_fairlead_lab.demo.scenes.transition",
         "A driver carries out a transition on a node",
-        "an event is claimed, run and finished, in states that everybody can see; one that takes too long expires",
+        "an event is claimed, carried out and finished, every state visible in the API; a late one expires",
     ),
     SceneEntry(
         "killed-agent",
         "kube_fairlead_lab.demo.scenes.killed_agent",
-        "An agent is killed in the middle of its work",
-        "the next agent goes on with the step that is missing, and nothing is done twice",
+        "An agent is killed during a transition",
+        "the next agent resumes at the missing step and repeats none that has finished",
     ),
     SceneEntry(
         "drain",
         "kube_fairlead_lab.demo.scenes.drain",
-        "A node is drained on the server's side",
-        "a disruption budget blocks the drain, the drain says so, and goes on the moment the budget allows it",
+        "A node is drained by its own agent",
+        "a disruption budget blocks the drain, the drain reports it, and continues as soon as the budget allows it",
     ),
     SceneEntry(
         "hybrid-clouds",
         "kube_fairlead_lab.demo.scenes.hybrid_clouds",
-        "Two clouds and a machine of nobody's in one cluster",
-        "when a machine vanishes in one cloud, its own node goes, and no other is touched",
+        "Two clouds and one unmanaged node in one cluster",
+        "when a machine is deleted in one cloud, its node is deleted, and no other node is changed",
     ),
     SceneEntry(
         "leader-transition",
         "kube_fairlead_lab.demo.scenes.leader_transition",
-        "Three managers: the leader yields and stays, then one is killed",
-        "leadership passes in milliseconds, in order, without a restart; after a crash, when the lease has run out",
+        "Three managers: the leader yields and keeps running, then the next leader is killed",
+        "leadership changes in milliseconds without a restart; after a crash, when the Lease expires",
     ),
     SceneEntry(
         "node-shutdown",
         "kube_fairlead_lab.demo.scenes.node_shutdown",
-        "A machine goes down, and its agent is killed in the middle",
-        "pods end in order of priority and in time; the next agent goes on with the time that is left",
+        "A node shuts down, and its agent is killed during the shutdown",
+        "pods terminate in order of priority and in time; the next agent resumes with the time that is left",
     ),
 )
 SCENES = {entry.name: entry for entry in _ENTRIES}

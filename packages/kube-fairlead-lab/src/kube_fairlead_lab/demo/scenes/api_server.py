@@ -1,4 +1,4 @@
-"""An API server in one process: create, watch, change, delete; and what a refusal looks like."""
+"""An API server in one process: create, watch, patch, delete, and a rejected request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EXPECTED = [("ADDED", "greeting"), ("MODIFIED", "greeting"), ("DELETED", "greet
 
 
 async def play(context: SceneContext) -> None:
-    """The scene."""
+    """Run the scene."""
     config_maps = context.client.of(core_v1.ConfigMap)
     seen: list[tuple[str, str]] = []
     watching = asyncio.Event()
@@ -43,20 +43,20 @@ async def play(context: SceneContext) -> None:
         made = await config_maps.create(
             core_v1.ConfigMap(metadata=ObjectMeta(name="greeting", namespace="default"), data={"text": "hello"})
         )
-        context.check(made.metadata.uid, "created: the server gave it a uid and a version")
+        context.check(made.metadata.uid, "created, with a uid and a resourceVersion")
         try:
             await config_maps.create(wire.replace(made, metadata=ObjectMeta(name="greeting", namespace="default")))
         except errors.AlreadyExists as error:
-            context.check(error.code == 409, f"created twice: {error}")
+            context.check(error.code == 409, f"a second create is rejected: {error}")
         changed = await config_maps.patch("greeting", MergePatch({"data": {"text": "hullo"}}), namespace="default")
         context.check(changed.data == {"text": "hullo"}, "patched")
         await config_maps.delete("greeting", namespace="default")
-    context.check(seen == _EXPECTED, "the watch told every change once, in order")
-    await _refuse(context)
-    context.narrate("point kubectl at such a server with: " + click.style("export KUBECONFIG=...", bold=True))
+    context.check(seen == _EXPECTED, "the watch delivered every change once, in order")
+    await _reject(context)
+    context.narrate("use kubectl with such a server: " + click.style("export KUBECONFIG=...", bold=True))
 
 
-async def _refuse(context: SceneContext) -> None:
+async def _reject(context: SceneContext) -> None:
     transitions = "/apis/lifecycle.k8s.io/v1alpha1/lifecycletransitions"
     body = {
         "apiVersion": "lifecycle.k8s.io/v1alpha1",
@@ -67,6 +67,6 @@ async def _refuse(context: SceneContext) -> None:
     try:
         await context.client.request("POST", transitions, body=body)
     except errors.Invalid as error:
-        context.check(error.causes, f"a transition for no node at all is refused: {error.causes[0]['message']}")
+        context.check(error.causes, f"a transition without a node is rejected: {error.causes[0]['message']}")
     else:
-        context.check(held=False, what="a transition for no node at all is refused")
+        context.check(held=False, what="a transition without a node is rejected")

@@ -1,4 +1,4 @@
-"""KEP-5683 end to end: a node is drained by its own agent and driver; a disruption budget blocks it, then frees it."""
+"""KEP-5683 end to end: a node is drained by its own agent and driver; a disruption budget blocks it for a while."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _REPLICAS = 4
 
 
 async def play(context: SceneContext) -> None:
-    """The scene."""
+    """Run the scene."""
     nodes = plan_nodes(2, prefix="rack-", clouds=[""])
     leaving, staying = (plan.name for plan in nodes)
     async with (
@@ -47,22 +47,22 @@ async def play(context: SceneContext) -> None:
         await ready.until(_REPLICAS)
         before = ready.on(leaving)
         context.narrate(
-            f"{_REPLICAS} ready pods, {before} of them on {leaving}; a budget wants all {_REPLICAS} to stay"
+            f"{_REPLICAS} ready pods, {before} of them on {leaving}; a budget has minAvailable: {_REPLICAS}"
         )
         terminal = _Terminal(context)
         async with TaskScope("demo scene") as scope:
             context.narrate(f"$ fairlead drain {leaving}")
             drain = scope.start(_carry(context, terminal, leaving, NODE_DRAIN.name), name="drain")
             await terminal.heard("blocked: ")
-            context.check(ready.on(leaving) == before, "nothing was evicted, and the drain says which budget blocks it")
+            context.check(
+                ready.on(leaving) == before, "no pod was evicted, and the drain names the budget that blocks it"
+            )
             context.narrate(f"$ kubectl scale deployment/web --replicas={_REPLICAS + 1}")
             deployments = context.client.of(Deployment).resource.gvr
             await subresources.set_scale(context.client, deployments, "web", _REPLICAS + 1, namespace=_SHOP)
-            context.check(await drain, f"the budget's own status woke the drain, and {leaving} is empty")
-        context.check(ready.fewest >= _REPLICAS, f"there were never fewer than {_REPLICAS} ready pods on the way")
-        context.check(
-            ready.on(leaving) == 0 and ready.on(staying) == _REPLICAS + 1, f"all of them are on {staying} now"
-        )
+            context.check(await drain, f"the budget's new status continued the drain, and {leaving} is empty")
+        context.check(ready.fewest >= _REPLICAS, f"there were never fewer than {_REPLICAS} ready pods")
+        context.check(ready.on(leaving) == 0 and ready.on(staying) == _REPLICAS + 1, f"all pods are on {staying} now")
         await _expect_state(context, leaving, NODE_DRAIN.end)
         context.narrate(f"$ fairlead uncordon {leaving}")
         await _carry(context, terminal, leaving, NODE_UNCORDON.name)
@@ -70,7 +70,7 @@ async def play(context: SceneContext) -> None:
 
 
 class _Terminal:
-    """What `fairlead drain` shows in a terminal, told as part of the story."""
+    """Prints what `fairlead drain` shows in a terminal."""
 
     def __init__(self, context: SceneContext) -> None:
         self._context = context
@@ -90,14 +90,14 @@ class _Terminal:
         self._changed.set()
 
     async def heard(self, text: str) -> None:
-        """Wait until a status says this."""
+        """Wait until a status contains this text."""
         while text not in self._heard:
             self._changed.clear()
             await self._changed.wait()
 
 
 class _Ready:
-    """How many pods of the shop are ready, where, and how few there ever were since there were enough."""
+    """How many pods of the namespace are ready, on which node, and the lowest number since `until`."""
 
     def __init__(self, context: SceneContext) -> None:
         self._pods = Informer(context.client.of(Pod), namespace=_SHOP)
@@ -118,11 +118,11 @@ class _Ready:
             yield self
 
     def on(self, node: str) -> int:
-        """The ready pods on a node."""
+        """The number of ready pods on a node."""
         return sum(pod.spec.node_name == node for pod in self._ready())
 
     async def until(self, number: int) -> None:
-        """Wait for so many, and count the fewest from then on."""
+        """Wait for this number of ready pods, and record the lowest number from then on."""
         while len(self._ready()) < number:
             self._changed.clear()
             await self._changed.wait()
@@ -140,7 +140,7 @@ class _Ready:
 
 @contextlib.asynccontextmanager
 async def _lifecycle_on(context: SceneContext, node: str) -> AsyncIterator[None]:
-    """An agent and a drain driver for a node, as they would run on it, talking through real sockets."""
+    """Run an agent and a drain driver for a node; they use real sockets, as on a node."""
     with tempfile.TemporaryDirectory(prefix="fl-") as folder:
         registry = pathlib.Path(folder) / "registry"
         settings = launch.LaunchSettings(
@@ -154,7 +154,7 @@ async def _lifecycle_on(context: SceneContext, node: str) -> AsyncIterator[None]
             scope.start(launch.serve(context.client, settings, DiscardedMetrics()), name="agent")
             await registration
             context.check(
-                driver.registered, f"the drain driver registered with the agent of {node}, as kubelet plugins do"
+                driver.registered, f"the drain driver has registered with the agent of {node}, as kubelet plugins do"
             )
             yield
 
@@ -185,4 +185,4 @@ async def _carry(context: SceneContext, terminal: _Terminal, node: str, transiti
 async def _expect_state(context: SceneContext, name: str, state: str) -> None:
     condition = (await context.client.of(Node).get(name)).condition(CONDITION_LIFECYCLE_TRANSITION)
     reached = condition.reason if condition is not None else ""
-    context.check(reached == state, f"Node {name} says {state}")
+    context.check(reached == state, f"Node {name} has the condition reason {state}")

@@ -1,4 +1,4 @@
-"""KEP-5673 end to end: a virtual machine is deleted with 300 s of grace, then with 10, then at once."""
+"""KEP-5673 end to end: a virtual machine is deleted with a grace period of 300 s, then 10 s, then 0 s."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _GROUP = "example.com"
 
 
 async def play(context: SceneContext) -> None:
-    """The scene."""
+    """Run the scene."""
     machines = await _define(context)
     await machines.create(
         {
@@ -30,7 +30,7 @@ async def play(context: SceneContext) -> None:
             "spec": {"cpus": 2},
         }
     )
-    context.narrate("VirtualMachine web runs; its controller holds it with a finalizer")
+    context.narrate("VirtualMachine web runs; its controller has set a finalizer")
     asked = await machines.delete("web", namespace="default", grace_period_seconds=300)
     _expect(context, asked, 300, "kubectl delete vm/web --grace-period=300")
     async with TaskScope("demo scene") as scope:
@@ -40,12 +40,14 @@ async def play(context: SceneContext) -> None:
         shorter = await machines.delete("web", namespace="default", grace_period_seconds=10)
         _expect(context, shorter, 10, "kubectl delete vm/web --grace-period=10")
         longer = await machines.delete("web", namespace="default", grace_period_seconds=60)
-        _expect(context, longer, 10, "asking for 60 s again changes nothing: a deadline only moves earlier")
+        _expect(context, longer, 10, "kubectl delete vm/web --grace-period=60 does not extend it")
         context.narrate("kubectl delete vm/web --grace-period=0 --force")
         await machines.delete("web", namespace="default", grace_period_seconds=0)
-        context.check(await controller == "powered off", "the controller was woken and forced the machine off at once")
+        context.check(
+            await controller == "powered off", "the controller was notified and powered the machine off at once"
+        )
     left = await machines.list(namespace="default")
-    context.check(not left.items, "the finalizer is gone, and so is the object, whatever time was left")
+    context.check(not left.items, "the controller removed the finalizer, and the API server removed the object")
 
 
 async def _define(context: SceneContext) -> Api[dict[str, Any]]:
@@ -80,11 +82,11 @@ def _expect(context: SceneContext, vm: Any, seconds: int, what: str) -> None:
 
 
 async def _shut_down(context: SceneContext, machines: Api[dict[str, Any]], vm: Any, begun: asyncio.Event) -> str:
-    """What a controller does: ask the guest, wait as long as it may, then pull the plug. This guest never answers."""
+    """What a controller does: ask the guest, wait for the grace period, then power off. This guest never answers."""
     async with grace.follow(machines, vm, native=True) as countdown:
         context.narrate(f"controller: asked the guest to shut down; {countdown.remaining:.0f} s left")
         begun.set()
         await countdown.wait()
-        context.narrate("controller: time is up, pulling the plug and letting go")
+        context.narrate("controller: grace period over; powering off and removing the finalizer")
     await machines.patch("web", MergePatch({"metadata": {"finalizers": None}}), namespace="default")
     return "powered off"

@@ -1,4 +1,4 @@
-"""Two clouds and a machine of nobody's in one cluster: a machine vanishes in one cloud, and only its own node goes."""
+"""Two clouds and one unmanaged node in one cluster: a machine is deleted in one cloud, and only its node is deleted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LIMIT_SECONDS = 20.0
 
 
 async def play(context: SceneContext) -> None:
-    """The scene."""
+    """Run the scene."""
     sky, sea = FakeCloud("sky", name="sky"), FakeCloud("sea", name="sea")
     stopping = asyncio.Event()
     for cloud, name in ((sky, "sky-1"), (sky, "sky-2"), (sea, "sea-1"), (sea, "sea-2")):
@@ -39,7 +39,7 @@ async def play(context: SceneContext) -> None:
         finally:
             stopping.set()
     asked = {about for call in sky.calls if call.name == "exists" for about in call.about}
-    context.check(asked == {"sky://sky-1"}, "the cloud was asked about that very machine before its node was deleted")
+    context.check(asked == {"sky://sky-1"}, "the manager asked the cloud about this machine before it deleted the node")
     for name in ("sky-2", "sea-1", "sea-2", "garage"):
         await context.client.of(core_v1.Node).delete(name)
 
@@ -50,30 +50,33 @@ async def _follow(context: SceneContext, sky: FakeCloud, garage: core_v1.Node) -
     node = await context.client.of(core_v1.Node).get("sea-1")
     platform = node.metadata.labels[wellknown.LABEL_PLATFORM]
     context.check(
-        platform == "sea", f"each cloud answered for its own: sea-1 is {node.spec.provider_id}, label {platform}"
+        platform == "sea",
+        f"each cloud initialized its own nodes: sea-1 has providerID {node.spec.provider_id}, label {platform}",
     )
-    # The whole object, with its resource version: a write that changes nothing else would show too.
+    # The whole object with its resourceVersion: this also shows a write that changes nothing else.
     before = await context.client.of(core_v1.Node).get("garage")
     sky.remove("sky-1")
     for name in ("sky-1", "sea-1"):
-        await _say_ready(context, name, "Unknown")
-    silent = await _say_ready(context, "garage", "Unknown")
-    context.narrate("sky-1's machine vanishes; sky-1, sea-1 and garage fall silent")
+        await _set_ready(context, name, "Unknown")
+    silent = await _set_ready(context, "garage", "Unknown")
+    context.narrate("the machine of sky-1 is deleted in its cloud; sky-1, sea-1 and garage become NotReady")
     await _until(context, "sky-1", lambda node: node is None)
     left = {one.name for one in (await context.client.of(core_v1.Node).list_all()).items}
-    context.check(left >= {"sky-2", "sea-1", "sea-2", "garage"}, "only sky-1 went; the foreign and the unknown stayed")
+    context.check(
+        left >= {"sky-2", "sea-1", "sea-2", "garage"}, "only sky-1 was deleted; sea-1 and garage are still there"
+    )
     after = await context.client.of(core_v1.Node).get("garage")
-    context.check(before == garage and after == silent, "and nobody ever wrote to the machine of nobody's")
+    context.check(before == garage and after == silent, "no controller wrote to the unmanaged node")
 
 
 async def _join(context: SceneContext, name: str, *, waits: bool) -> core_v1.Node:
     taints = (_WAITING,) if waits else ()
     node = core_v1.Node(metadata=ObjectMeta(name=name), spec=core_v1.NodeSpec(taints=taints))
     await context.client.of(core_v1.Node).create(node)
-    return await _say_ready(context, name, "True")
+    return await _set_ready(context, name, "True")
 
 
-async def _say_ready(context: SceneContext, name: str, status: str) -> core_v1.Node:
+async def _set_ready(context: SceneContext, name: str, status: str) -> core_v1.Node:
     patch = StrategicMergePatch({"status": {"conditions": [{"type": "Ready", "status": status}]}})
     return await context.client.of(core_v1.Node).patch(name, patch, subresource="status")
 

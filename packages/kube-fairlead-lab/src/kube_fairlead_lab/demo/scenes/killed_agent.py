@@ -1,4 +1,4 @@
-"""An agent is killed with -9 in the middle of a transition, and the next one goes on where it was."""
+"""An agent is killed with SIGKILL during a transition, and the next agent resumes it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NODE = "rack-8"
 
 
 async def play(context: SceneContext) -> None:
-    """The scene."""
+    """Run the scene."""
     await context.client.of(Node).create(Node(metadata=ObjectMeta(name=_NODE)))
     driver = transition.Firmware(context)
     with tempfile.TemporaryDirectory(prefix="fl-") as folder:
@@ -36,27 +36,30 @@ async def play(context: SceneContext) -> None:
                 await driver.working.wait()
                 first.kill()
                 await first.wait()
-                context.narrate(f"kill -9 {first.pid}: the agent is gone in the middle of the driver's work")
+                context.narrate(f"kill -9 {first.pid}: the agent is killed while the driver works")
             left = await transition.state_of(context, _NODE)
-            context.check(left == "UpdatingFirmware", "nothing is forgotten: the event is Claimed, the Node says so")
+            context.check(
+                left == "UpdatingFirmware", "the event is still Claimed, and the Node condition shows UpdatingFirmware"
+            )
             driver.working.clear()
             async with _agent(context, registry):
                 await driver.working.wait()
                 context.check(
                     driver.calls == ["start", "end", "end"] and len(driver.uids) == 1,
-                    "the next agent calls for the missing step only, under the same event uid",
+                    "the next agent calls the driver for the missing step only, with the same event uid",
                 )
                 driver.may_finish.set()
                 await transition.until(changes, "Succeeded")
                 await transition.until(changes, "gone")
             context.check(
-                await transition.state_of(context, _NODE) == "FirmwareUpdated", "Succeeded, as if nothing had been"
+                await transition.state_of(context, _NODE) == "FirmwareUpdated",
+                "Succeeded; the Node condition shows FirmwareUpdated",
             )
 
 
 @contextlib.asynccontextmanager
 async def _agent(context: SceneContext, registry: pathlib.Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """`fairlead agent` as a process of its own."""
+    """Run `fairlead agent` in its own process."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "kube_fairlead.cli", "agent", f"--node-name={_NODE}"),
         *(f"--kubeconfig={context.kubeconfig}", f"--registry-dir={registry}", "--shutdown-owner=kubelet"),

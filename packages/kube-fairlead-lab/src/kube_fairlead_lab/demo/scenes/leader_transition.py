@@ -1,4 +1,4 @@
-"""KEP-5366 end to end: three managers as processes; the leader yields and stays alive, then the next one is killed."""
+"""KEP-5366 end to end: three manager processes; the leader yields and keeps running, then the next leader is killed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _GRACE_SECONDS = 10.0
 
 
 async def play(context: SceneContext) -> None:
-    """The scene."""
+    """Run the scene."""
     async with contextlib.AsyncExitStack() as stack:
         managers = {}
         for name in ("manager-1", "manager-2", "manager-3"):
@@ -43,41 +43,43 @@ async def play(context: SceneContext) -> None:
                 await manager.knows_leader.wait()
         first, term = await _holder(context)
         await _collected(context, "first")
-        context.check(first in managers, f"{first} leads, term {term}: it works, and the other two follow")
+        context.check(first in managers, f"{first} leads in term {term}; the other two are standby")
 
         begun = context.clock.monotonic()
         managers[first].process.send_signal(signal.Signals["SIGUSR1"])
         second, term = await _next_leader(context, first)
         await _collected(context, "second")
         took = (context.clock.monotonic() - begun) * 1000
-        context.check(second in managers, f"{first} was asked to yield (SIGUSR1): {second} leads, term {term}")
+        context.check(second in managers, f"SIGUSR1 to {first}: it yields, and {second} leads in term {term}")
         context.narrate(
-            f"{took:.0f} ms from the signal to its first work; the lease would have lasted {_LEASE_SECONDS} s"
+            f"{took:.0f} ms from the signal to the new leader's first write; the lease duration is {_LEASE_SECONDS} s"
         )
-        context.check(managers[first].process.returncode is None, f"{first} is the same process, alive, and follows")
+        context.check(
+            managers[first].process.returncode is None, f"{first} still runs, in the same process, and is standby"
+        )
 
         begun = context.clock.monotonic()
         managers[second].process.kill()
         third, term = await _next_leader(context, second)
         await _collected(context, "third")
         took = context.clock.monotonic() - begun
-        context.check(third in managers, f"{second} was killed (kill -9): {third} leads, term {term}")
-        context.narrate(f"{took:.1f} s later: nobody leads before a lease of {_LEASE_SECONDS} s has run out")
-    # They end one after the other, and the last may have led for a moment.
+        context.check(third in managers, f"kill -9 of {second}: {third} leads in term {term}")
+        context.narrate(f"after {took:.1f} s: a standby waits until the lease of {_LEASE_SECONDS} s has expired")
+    # They stop one after another, and the last one may have led for a moment.
     holder, _ = await _holder(context)
-    context.check(not holder, "the rest ended in order (SIGTERM) and gave the Lease back")
+    context.check(not holder, "SIGTERM to the others: they stopped and released the Lease")
     await context.client.of(Lease).delete(_LEASE, namespace=_NAMESPACE)
 
 
 class _Manager:
-    """One process, and whether it has seen who leads."""
+    """One process, and whether it has seen a leader."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
         self.knows_leader = asyncio.Event()
 
     async def listen(self) -> None:
-        """Its log must be read, and tells when it takes part."""
+        """Read its log, which shows when it has seen a leader."""
         if self.process.stderr is not None:
             async for line in self.process.stderr:
                 if b"new leader" in line:
@@ -138,7 +140,7 @@ async def _next_leader(context: SceneContext, after: str) -> tuple[str, int]:
 
 
 async def _collected(context: SceneContext, name: str) -> None:
-    """A leader's work: it deletes a finished event whose node does not exist."""
+    """Wait until the leader has deleted a finished event whose node does not exist."""
     events = context.client.of(LifecycleEvent)
     spec = LifecycleEventSpec(transition_name="none", binding_node="none")
     made = await events.create(LifecycleEvent(metadata=ObjectMeta(name=f"demo-{name}"), spec=spec))

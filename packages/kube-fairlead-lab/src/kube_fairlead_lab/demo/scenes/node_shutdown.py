@@ -1,4 +1,4 @@
-"""KEP-4802 and KEP-5683's first story: a machine goes down, its agent is killed in the middle, and nobody forgets."""
+"""KEP-4802 and KEP-5683: a node shuts down, its agent is killed, and the next agent resumes the shutdown."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _NAMESPACE = "default"
 
 
 async def play(context: SceneContext) -> None:
-    """The scene."""
+    """Run the scene."""
     (plan,) = plan_nodes(1, prefix="tower-", clouds=[""])
     with tempfile.TemporaryDirectory(prefix="fl-") as folder:
         async with HollowCluster(context.client, [plan]).running() as cluster:
@@ -48,7 +48,7 @@ async def play(context: SceneContext) -> None:
                 await _create_workloads(context, plan.name)
                 await ready.until(len(_PODS))
                 context.narrate(
-                    f"{plan.name} runs web, database and network, in rising priority; they get 4 s, 4 s and 1 s"
+                    f"{plan.name} runs web, database and network in rising priority, with 4 s, 4 s and 1 s to terminate"
                 )
                 await _go_down(context, machine, pathlib.Path(folder), ready)
 
@@ -56,48 +56,51 @@ async def play(context: SceneContext) -> None:
 async def _go_down(context: SceneContext, machine: HollowMachine, folder: pathlib.Path, ready: _Readiness) -> None:
     name, runtime = machine.kubelet.name, machine.runtime
     async with tasks.TaskScope("demo scene", on_exit=tasks.OnExit.CANCEL) as scope:
-        agent = scope.start(_keep(context, machine, folder), name="agent")
+        agent = scope.start(_run_agent(context, machine, folder), name="agent")
         await _until(context, (folder / "pods.json").exists)
         began = context.clock.monotonic()
         context.narrate(f"{name}$ systemctl poweroff")
         machine.go_down()
         await _until(context, lambda: "database" in runtime.asked)
-        context.check(runtime.exit_codes == {"web": 0}, "web has ended, then database was asked to")
-        context.narrate("kill -9 of the agent, in the middle of it")
+        context.check(runtime.exit_codes == {"web": 0}, "web has terminated; only then database is stopped")
+        context.narrate("the agent is killed during the shutdown")
         await tasks.cancel_and_wait(agent)
-        context.check(not ready.is_ready, "the node does not claim to be ready, and takes no pods")
-        scope.start(_keep(context, machine, folder), name="agent again")
+        context.check(not ready.is_ready, "the Node stays NotReady, so no pod is scheduled on it")
+        scope.start(_run_agent(context, machine, folder), name="agent again")
         context.narrate(
-            "its next process finds the shutdown on the node's disk, and goes on with the time that is left"
+            "the next agent reads the shutdown's state from the node's disk and resumes with the time that is left"
         )
         await machine.listener.released.wait()
         took = context.clock.monotonic() - began
-        context.check(runtime.asked == ["web", "database", "network"], "the order was kept; nobody was asked twice")
+        context.check(runtime.asked == ["web", "database", "network"], "pods were stopped in order, each one once")
         context.check(
             runtime.exit_codes == {"web": 0, "database": 0, "network": 137},
-            "only network, which ignores it, was killed",
+            "only network, which ignores SIGTERM, was killed",
         )
-        context.narrate(f"the machine was let go after {took:.1f} s; its pods might have taken 9 s")
-    await _look(context, name, ready)
+        context.narrate(f"the agent released the inhibitor lock after {took:.1f} s of at most 9 s")
+    await _check_result(context, name, ready)
 
 
-async def _look(context: SceneContext, name: str, ready: _Readiness) -> None:
+async def _check_result(context: SceneContext, name: str, ready: _Readiness) -> None:
     node = await context.client.of(Node).get(name)
     state = node.condition(CONDITION_LIFECYCLE_TRANSITION)
-    context.check(state is not None and state.reason == NODE_SHUTDOWN.end, f"Node {name} says {NODE_SHUTDOWN.end}")
-    context.check(ready.was_ready_again == 0, "it was never ready again on the way")
+    context.check(
+        state is not None and state.reason == NODE_SHUTDOWN.end,
+        f"Node {name} has the condition reason {NODE_SHUTDOWN.end}",
+    )
+    context.check(ready.was_ready_again == 0, "the Node was never Ready again during the shutdown")
     for pod, _, _ in _PODS:
         status = (await context.client.of(Pod).get(pod, namespace=_NAMESPACE)).status
         context.narrate(f"  pod/{pod}: {status.phase} {status.reason} {status.message}".rstrip())
     (event,) = (await context.client.of(LifecycleEvent).list(field_selector=f"spec.bindingNode={name}")).items
     context.check(
         event.claim_status == "Claimed",
-        f"LifecycleEvent {event.name} stays Claimed until the end is seen from elsewhere",
+        f"LifecycleEvent {event.name} stays Claimed until a controller sees the node down",
     )
 
 
-async def _keep(context: SceneContext, machine: HollowMachine, folder: pathlib.Path) -> None:
-    """One life of the node's agent, as far as shutdowns go."""
+async def _run_agent(context: SceneContext, machine: HollowMachine, folder: pathlib.Path) -> None:
+    """Run the part of the node's agent that handles shutdowns."""
     recorder = EventRecorder(context.client, controller="fairlead.dev/shutdown", instance=machine.kubelet.name)
     keeper = Keeper(
         context.client,
@@ -126,7 +129,7 @@ async def _create_workloads(context: SceneContext, node: str) -> None:
 
 
 class _Readiness:
-    """Whether the node and its pods are ready, and how often the node was ready again after it was not."""
+    """Whether the node and its pods are ready, and how often the node became ready again."""
 
     def __init__(self, context: SceneContext, node: str) -> None:
         self.node = Informer(context.client.of(Node), field_selector=f"metadata.name={node}")
@@ -141,7 +144,7 @@ class _Readiness:
         )
 
     async def until(self, number: int) -> None:
-        """Wait for the node and so many of its pods."""
+        """Wait until the node is ready and this number of its pods run."""
         while not self.is_ready or sum(pod.status.phase == "Running" for pod in self.pods.store) < number:
             self._changed.clear()
             await self._changed.wait()
@@ -156,5 +159,5 @@ class _Readiness:
 
 
 async def _until(context: SceneContext, holds: Any) -> None:
-    while not holds():  # what a file or another's list holds has no event to wait for
+    while not holds():  # a file and a list have no event to wait for
         await context.clock.sleep(0.02)

@@ -1,4 +1,4 @@
-"""KEP-5683 step by step: a small driver is claimed for, run and finished; then one that never finishes expires."""
+"""KEP-5683 step by step: an event is claimed, carried out and finished; a second one expires."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NODE = "rack-7"
 
 
 class Firmware(sdk.Driver):
-    """A driver as its author writes it. This one updates nothing; it waits until it is told that it has."""
+    """A driver as its author writes it. This one updates nothing; it waits for `may_finish`."""
 
     name = "example.com/firmware"
     transitions = (
@@ -42,11 +42,11 @@ class Firmware(sdk.Driver):
         self.uids: set[str] = set()
 
     async def start(self, work: sdk.Work) -> None:
-        """Nothing to prepare."""
+        """Prepare nothing."""
         self._note("start", work)
 
     async def end(self, work: sdk.Work, report: sdk.Report) -> None:
-        """Wait until it is done."""
+        """Wait for `may_finish`."""
         self._note("end", work)
         report(sdk.Progress(done=1, total=2, unit="disks", message="second disk"))
         self.working.set()
@@ -59,37 +59,43 @@ class Firmware(sdk.Driver):
 
 
 async def play(context: SceneContext) -> None:
-    """The scene."""
+    """Run the scene."""
     await context.client.of(Node).create(Node(metadata=ObjectMeta(name=_NODE)))
     driver = Firmware(context)
     async with _agent_and(driver, context):
         context.narrate(f"kubectl create: LifecycleEvent update-{_NODE}")
         async with ask(context, f"update-{_NODE}", "firmware-update", _NODE) as changes:
             claimed = await until(changes, "Claimed")
-            context.check(claimed.status.claimed_by == f"node/{_NODE}", "the node's agent claimed it, with a deadline")
+            context.check(
+                claimed.status.claimed_by == f"node/{_NODE}", "the node's agent claimed it and set a deadline"
+            )
             await driver.working.wait()
-            context.check(await state_of(context, _NODE) == "UpdatingFirmware", "the Node says UpdatingFirmware")
+            context.check(
+                await state_of(context, _NODE) == "UpdatingFirmware", "the Node condition shows UpdatingFirmware"
+            )
             driver.may_finish.set()
             await until(changes, "Succeeded")
             context.check(
-                await state_of(context, _NODE) == "FirmwareUpdated", "Succeeded, and the Node says FirmwareUpdated"
+                await state_of(context, _NODE) == "FirmwareUpdated",
+                "Succeeded; the Node condition shows FirmwareUpdated",
             )
             await until(changes, "gone")
-            context.check(driver.calls == ["start", "end"], "a watcher saw every state, then the event went")
+            context.check(driver.calls == ["start", "end"], "the watch showed every state, then the event was deleted")
         driver.may_finish.clear()
-        context.narrate("the same with an SLA of one second, and a disk that takes longer")
+        context.narrate("the same with an SLA of one second, and a driver that takes longer")
         async with ask(context, f"hurry-{_NODE}", "firmware-update-in-a-hurry", _NODE) as changes:
             expired = await until(changes, "SlaExpired")
             context.check("deadline" in expired.status.message, f"SlaExpired: {expired.status.message}")
             await until(changes, "gone")
         context.check(
-            await state_of(context, _NODE) == "UpdatingFirmware", "the Node stays at the state it really reached"
+            await state_of(context, _NODE) == "UpdatingFirmware",
+            "the Node condition still shows the state that was reached",
         )
 
 
 @contextlib.asynccontextmanager
 async def _agent_and(driver: sdk.Driver, context: SceneContext) -> AsyncIterator[None]:
-    """The agent of the node and a driver beside it, which find each other by a socket in a folder."""
+    """Run the node's agent and a driver that registers through a socket in the registry folder."""
     with tempfile.TemporaryDirectory(prefix="fl-") as folder:
         registry = pathlib.Path(folder) / "registry"
         settings = launch.LaunchSettings(
@@ -103,14 +109,14 @@ async def _agent_and(driver: sdk.Driver, context: SceneContext) -> AsyncIterator
             scope.start(launch.serve(context.client, settings, DiscardedMetrics()), name="agent")
             await registration
             context.check(
-                serving.registered, "the driver registered, and its transitions are published: kubectl get lt"
+                serving.registered, "the driver has registered, and its transitions are published: kubectl get lt"
             )
             yield
 
 
 @contextlib.asynccontextmanager
 async def ask(context: SceneContext, name: str, transition: str, node: str) -> AsyncIterator[AsyncIterator[object]]:
-    """Create an event and follow what becomes of it."""
+    """Create an event and watch it."""
     events = context.client.of(LifecycleEvent)
     spec = LifecycleEventSpec(transition_name=transition, binding_node=node)
     made = await events.create(LifecycleEvent(metadata=ObjectMeta(name=name), spec=spec))
@@ -120,7 +126,7 @@ async def ask(context: SceneContext, name: str, transition: str, node: str) -> A
 
 
 async def until(changes: AsyncIterator[object], state: str) -> LifecycleEvent:
-    """Read on until the event is in a state, or `gone`."""
+    """Read changes until the event has this state, or is `gone`."""
     async for change in changes:
         if isinstance(change, Change) and isinstance(change.object, LifecycleEvent):
             now = "gone" if change.type is ChangeType.DELETED else change.object.claim_status
@@ -130,6 +136,6 @@ async def until(changes: AsyncIterator[object], state: str) -> LifecycleEvent:
 
 
 async def state_of(context: SceneContext, node: str) -> str:
-    """What the Node says of itself."""
+    """The reason of the Node's lifecycle condition."""
     condition = (await context.client.of(Node).get(node)).condition(CONDITION_LIFECYCLE_TRANSITION)
     return "" if condition is None else condition.reason
