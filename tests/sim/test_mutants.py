@@ -1,4 +1,4 @@
-"""Proof that the simulation bites: each known mistake is found within a few seeds."""
+"""Each mutant of the product is found by the simulation within a few seeds."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ SEEDS = 8
 
 
 @pytest.mark.parametrize("number", range(1, 11))
-def test_every_invariant_has_three(number: int) -> None:
+def test_every_invariant_has_three_mutants(number: int) -> None:
     assert sum(str(number) in mutant.rules for mutant in MUTANTS) >= 3
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_it_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mutant_is_found(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.apply(monkeypatch)
     for seed in range(mutant.seed, mutant.seed + SEEDS):
         violation = run(seed, Scenario()).violation

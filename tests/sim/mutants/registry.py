@@ -1,6 +1,6 @@
-"""Mistakes that the simulation must find: each one breaks the product in one place.
+"""Mutants that the simulation must find: each one breaks the product in one place.
 
-A mutant names the rules by which it may be found, and a seed that finds it.
+A mutant names the rules that may find it, and a seed that finds it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ class Mutant:
     name: str
     rules: frozenset[str]
     apply: Apply
-    seed: int = 1  # where the search begins
+    seed: int = 1  # the first seed to play
 
 
 MUTANTS: list[Mutant] = []
 
 
 def mutant(*rules: str, seed: int = 1) -> Callable[[Apply], Apply]:
-    """Found by the first of the rules as a rule, but also by the others."""
+    """Register a mutant. The first rule usually finds it; the others may."""
 
     def enter(apply: Apply) -> Apply:
         MUTANTS.append(Mutant(apply.__name__, frozenset(rules), apply, seed))

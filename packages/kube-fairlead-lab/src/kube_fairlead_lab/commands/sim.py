@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 __all__ = ["command"]
 
-_BROKEN = 1
+_FAILED = 1
 _INTERRUPTED = 130
 _NUMBER_MAX = 1_000_000
 _RUNS_BETWEEN_REPORTS = 10
 
 
 def _numbers(ctx: click.Context, parameter: click.Parameter, value: str | None) -> frozenset[int] | None:
-    """A callback for numbers with commas between them, and ranges of such."""
+    """Parse a comma-separated list of numbers and ranges."""
     if value is None:
         return None
     chosen: set[int] = set()
@@ -36,36 +36,47 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, value: str | None) 
         try:
             low, high = int(first), int(last if dash else first)
         except ValueError as error:
-            raise click.BadParameter(f"{part.strip()!r} is no number; such as 3,17,40-45", ctx, parameter) from error
+            raise click.BadParameter(
+                f"{part.strip()!r} is not a number; expected a list such as 3,17,40-45", ctx, parameter
+            ) from error
         if not 1 <= low <= high <= _NUMBER_MAX:
-            raise click.BadParameter(f"{part.strip()!r} is no range of numbers from 1 on", ctx, parameter)
+            raise click.BadParameter(f"{part.strip()!r} is not a range of numbers from 1 up", ctx, parameter)
         chosen.update(range(low, high + 1))
     return frozenset(chosen)
 
 
-class _Asked(NamedTuple):
-    """How a failure is to be printed."""
+class _Request(NamedTuple):
+    """What to run, and how to report a failure."""
 
     scenario: Scenario
-    flags: tuple[str, ...]  # those that make this world, for commands that play it again
+    flags: tuple[str, ...]  # flags that select the scenario, for the command that repeats the run
     is_shrunk: bool
-    with_history: bool  # all of it
+    with_history: bool  # print the whole history
 
 
 @click.command("sim")
-@click.option("--seed", type=click.IntRange(min=0), help="Play this seed; with --seeds or --for the first of them.")
-@click.option("--seeds", type=click.IntRange(min=1), help="Play so many, one after the other.  [default: 1]")
-@click.option("--for", "seconds", metavar="DURATION", callback=options.optional_duration, help="Play for so long.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that play at once.")
-@click.option("--twice", is_flag=True, help="Play each seed twice, in two processes, and compare their histories.")
 @click.option(
-    "--scenario", "scenario_file", type=values.FILE, help="A file of sizes and fault rates. Docs: simulation.md."
+    "--seed", type=click.IntRange(min=0), help="Seed to play; with --seeds or --for the first one.  [default: random]"
 )
-@click.option("--steady-network", is_flag=True, help="A network that never fails, whatever the scenario says.")
-@click.option("--steps", type=click.IntRange(min=0), help="Only so many of the actions that a seed brings.")
-@click.option("--only", metavar="NUMBERS", callback=_numbers, help="Only these actions of a seed, such as 3,17,40-45.")
-@click.option("--shrink", is_flag=True, help="Cut a failure down to the few actions that bring it about.")
-@click.option("--history", is_flag=True, help="Print all that happened, also when nothing failed.")
+@click.option("--seeds", type=click.IntRange(min=1), help="Number of seeds to play.  [default: 1]")
+@click.option(
+    "--for", "seconds", metavar="DURATION", callback=options.optional_duration, help="How long to start new seeds."
+)
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of parallel processes.")
+@click.option("--twice", is_flag=True, help="Play each seed in two processes and compare the histories.")
+@click.option(
+    "--scenario",
+    "scenario_file",
+    type=values.FILE,
+    help="YAML file with cluster sizes and fault rates. Docs: simulation.md.",
+)
+@click.option("--steady-network", is_flag=True, help="Play without network faults, whatever the scenario says.")
+@click.option("--steps", type=click.IntRange(min=0), help="Play only this number of the seed's first actions.")
+@click.option(
+    "--only", metavar="NUMBERS", callback=_numbers, help="Play only these actions of the seed, such as 3,17,40-45."
+)
+@click.option("--shrink", is_flag=True, help="Search for the fewest actions that cause the same failure.")
+@click.option("--history", is_flag=True, help="Print the whole history, also without a failure.")
 def command(
     *,
     seed: int | None,
@@ -82,13 +93,13 @@ def command(
 ) -> int:
     """Play the whole system on virtual time, under seeded faults.
 
-    The same seed is the same history, to the last step. Without --seed a fresh one is drawn and printed. Exit code 1
-    when an invariant of the design did not hold; then what led to it is printed: who did what at which virtual second.
-    Numbers in brackets are those of the actions, for --only.
+    A seed plans actions: faults, and requests of users. The same seed always gives the same history. Without --seed a
+    random seed is used and printed. The exit code is 1 if an invariant is violated; the output then shows which actor
+    did what at which virtual second before the violation. Numbers in brackets are numbers of actions, for --only.
     """
     from kube_fairlead_lab.sim import campaign
 
-    asked = _Asked(
+    request = _Request(
         _scenario(scenario_file, is_steady=steady_network),
         (
             *(() if scenario_file is None else ("--scenario", str(scenario_file))),
@@ -100,25 +111,25 @@ def command(
     first = campaign.fresh_seed() if seed is None else seed
     if seconds is None and seeds in {None, 1} and not twice:
         if only is not None and seed is None:
-            raise click.UsageError("--only is about the actions of one seed; give --seed, too")
-        return _one(first, _actions(first, asked.scenario, steps, only), asked)
+            raise click.UsageError("--only selects actions of one seed: --seed is required")
+        return _one(first, _actions(first, request.scenario, steps, only), request)
     if steps is not None or history or only is not None:
         raise click.UsageError(
-            "--steps, --only and --history are for one seed; give --seed and no --seeds, --for or --twice"
+            "--steps, --only and --history need a single seed: use --seed without --seeds, --for and --twice"
         )
     count = None if seconds is not None and seeds is None else seeds or 1
-    # Before the first one: whoever is stopped in the middle, or dies, can be played again.
-    click.echo(f"from seed {first} on")
+    # Printed first, so that a run that is interrupted or crashes can be repeated.
+    click.echo(f"first seed: {first}")
     report = campaign.play(
         first,
-        asked.scenario,
+        request.scenario,
         seeds=count,
         seconds=seconds,
         jobs=jobs,
         twice=twice,
         on_failure=lambda failed: click.echo(_summary(failed)),
     )
-    return _print_report(report, asked)
+    return _print_report(report, request)
 
 
 def _scenario(path: pathlib.Path | None, *, is_steady: bool) -> Scenario:
@@ -140,42 +151,42 @@ def _actions(seed: int, scenario: Scenario, steps: int | None, only: frozenset[i
     if only is None:
         return actions
     if missing := sorted(only - {action.number for action in actions}):
-        raise click.UsageError(f"--only: there is no action {missing[0]}; seed {seed} has {len(actions)} of them here")
+        raise click.UsageError(f"--only: no action {missing[0]}; seed {seed} has {len(actions)} actions here")
     return [action for action in actions if action.number in only]
 
 
-def _one(seed: int, actions: list[Action], asked: _Asked) -> int:
+def _one(seed: int, actions: list[Action], request: _Request) -> int:
     from kube_fairlead_lab.sim.child_process import run_in_child
 
     try:
-        outcome = run_in_child(seed, asked.scenario, actions, with_history=asked.with_history)
+        outcome = run_in_child(seed, request.scenario, actions, with_history=request.with_history)
     except BaseException:
-        click.echo(f"seed {seed} did not come to its end", err=True)
+        click.echo(f"seed {seed} did not finish", err=True)
         raise
-    if asked.with_history and not (asked.is_shrunk and outcome.violation is not None):
+    if request.with_history and not (request.is_shrunk and outcome.violation is not None):
         click.echo("\n".join(map(str, outcome.history)))
     click.echo(_summary(outcome))
-    return 0 if outcome.violation is None else _explain(outcome, actions, asked)
+    return 0 if outcome.violation is None else _explain(outcome, actions, request)
 
 
-def _explain(outcome: Outcome, actions: Sequence[Action], asked: _Asked) -> int:
-    """Say what led to a failure; the exit code."""
-    # What the simulation itself died of, and histories that differ, cannot be looked for by playing again.
+def _explain(outcome: Outcome, actions: Sequence[Action], request: _Request) -> int:
+    """Print what led to a failure; return the exit code."""
+    # A crash of the simulation, and histories that differ, cannot be shrunk.
     if (
-        asked.is_shrunk
+        request.is_shrunk
         and outcome.history
         and outcome.violation is not None
         and outcome.violation.rule != "determinism"
     ):
-        return _shrink(outcome, actions, asked)
-    if not asked.with_history:
+        return _shrink(outcome, actions, request)
+    if not request.with_history:
         _print_relevant(outcome)
     if outcome.violation is not None and outcome.violation.rule == "determinism":
-        asked = asked._replace(flags=(*asked.flags, "--twice"), is_shrunk=True)
-    click.echo(f"\nagain: {_again(outcome.seed, asked, actions)}")
-    if not asked.is_shrunk:
-        click.echo("--shrink looks for the few actions that are enough")
-    return _BROKEN
+        request = request._replace(flags=(*request.flags, "--twice"), is_shrunk=True)
+    click.echo(f"\nrepeat: {_repeat_command(outcome.seed, request, actions)}")
+    if not request.is_shrunk:
+        click.echo("use --shrink to search for the fewest actions that cause it")
+    return _FAILED
 
 
 def _print_relevant(outcome: Outcome) -> None:
@@ -184,12 +195,12 @@ def _print_relevant(outcome: Outcome) -> None:
     if outcome.violation is None or not outcome.history:
         return
     extract = relevant_entries(outcome.history, outcome.violation)
-    others = f" ({extract.left_out} other lines are left out; --history prints all)" if extract.left_out else ""
+    others = f" ({extract.left_out} other lines omitted; --history prints all)" if extract.left_out else ""
     click.echo(f"\nwhat led to it{others}:")
     click.echo("\n".join(extract.lines))
 
 
-def _shrink(outcome: Outcome, actions: Sequence[Action], asked: _Asked) -> int:
+def _shrink(outcome: Outcome, actions: Sequence[Action], request: _Request) -> int:
     from kube_fairlead_lab.sim.child_process import run_in_child
     from kube_fairlead_lab.sim.shrinker import shrink
 
@@ -198,47 +209,47 @@ def _shrink(outcome: Outcome, actions: Sequence[Action], asked: _Asked) -> int:
     def progress(runs: int, left: int) -> None:
         nonlocal printed
         if left < printed or runs % _RUNS_BETWEEN_REPORTS == 0:
-            click.echo(f"shrinking: after {runs} runs {left} of {len(actions)} actions are left", err=True)
+            click.echo(f"shrinking: {left} of {len(actions)} actions left after {runs} runs", err=True)
         printed = left
 
-    shrunk = shrink(outcome, asked.scenario, actions, play=run_in_child, on_run=progress)
-    _print_shrunk(shrunk, len(actions), asked)
-    return _INTERRUPTED if shrunk.is_interrupted else _BROKEN
+    shrunk = shrink(outcome, request.scenario, actions, play=run_in_child, on_run=progress)
+    _print_shrunk(shrunk, len(actions), request)
+    return _INTERRUPTED if shrunk.is_interrupted else _FAILED
 
 
-def _print_shrunk(shrunk: Shrunk, before: int, asked: _Asked) -> None:
+def _print_shrunk(shrunk: Shrunk, before: int, request: _Request) -> None:
     how = f"{shrunk.runs} runs{', ' if shrunk.cut_short else ''}{shrunk.cut_short}"
-    click.echo(f"\n{len(shrunk.actions)} of {before} actions are enough ({how}):")
+    click.echo(f"\n{len(shrunk.actions)} of {before} actions cause the failure ({how}):")
     for action in shrunk.actions:
         click.echo(f"  {action}")
     is_steady = shrunk.scenario.network is None
-    click.echo(f"on a network that {'never fails' if is_steady else 'fails as in the scenario'}:")
+    click.echo("without network faults:" if is_steady else "with the network faults of the scenario:")
     click.echo(_summary(shrunk.outcome))
-    if asked.with_history:
+    if request.with_history:
         click.echo("\n".join(map(str, shrunk.outcome.history)))
     else:
         _print_relevant(shrunk.outcome)
-    if is_steady and asked.scenario.network is not None:
-        asked = asked._replace(flags=(*asked.flags, "--steady-network"))
-    click.echo(f"\nagain: {_again(shrunk.outcome.seed, asked, shrunk.actions)}")
+    if is_steady and request.scenario.network is not None:
+        request = request._replace(flags=(*request.flags, "--steady-network"))
+    click.echo(f"\nrepeat: {_repeat_command(shrunk.outcome.seed, request, shrunk.actions)}")
 
 
-def _again(seed: int, asked: _Asked, actions: Sequence[Action]) -> str:
-    """The command that plays exactly this."""
+def _repeat_command(seed: int, request: _Request, actions: Sequence[Action]) -> str:
+    """The command that repeats exactly this run."""
     from kube_fairlead_lab.sim.plan import plan
 
     numbers = [action.number for action in actions]
     chosen: tuple[str, ...] = ()
     if numbers != list(range(1, len(numbers) + 1)):
         chosen = ("--only", _ranges(numbers))
-    elif len(numbers) < len(plan(seed, asked.scenario)):
+    elif len(numbers) < len(plan(seed, request.scenario)):
         chosen = ("--steps", str(len(numbers)))
-    words = (*click.get_current_context().command_path.split(), "--seed", str(seed), *asked.flags, *chosen)
+    words = (*click.get_current_context().command_path.split(), "--seed", str(seed), *request.flags, *chosen)
     return shlex.join(words)
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """As `--only` takes them: 3,17,40-45."""
+    """In the format of `--only`: 3,17,40-45."""
     parts: list[list[int]] = []
     for number in numbers:
         if parts and parts[-1][-1] == number - 1:
@@ -249,14 +260,14 @@ def _ranges(numbers: Sequence[int]) -> str:
 
 
 def _summary(outcome: Outcome) -> str:
-    verdict = "holds" if outcome.violation is None else f"BROKEN {outcome.violation}"
+    verdict = "passed" if outcome.violation is None else f"FAILED {outcome.violation}"
     return (
         f"seed {outcome.seed}: {verdict}; {outcome.virtual_seconds / 60:.1f} virtual minutes, "
         f"{outcome.counts['finished events']} events finished, {outcome.faults.total()} faults, hash {outcome.digest}"
     )
 
 
-def _print_report(report: Report, asked: _Asked) -> int:
+def _print_report(report: Report, request: _Request) -> int:
     from kube_fairlead_lab.sim.plan import plan
 
     click.echo(str(report))
@@ -264,8 +275,8 @@ def _print_report(report: Report, asked: _Asked) -> int:
         first = report.failures[0]
         click.echo(f"\nseed {first.seed}:")
         if report.is_interrupted:
-            asked = asked._replace(is_shrunk=False)
-        code = _explain(first, plan(first.seed, asked.scenario), asked)
+            request = request._replace(is_shrunk=False)
+        code = _explain(first, plan(first.seed, request.scenario), request)
     else:
         code = 0
     return _INTERRUPTED if report.is_interrupted else code

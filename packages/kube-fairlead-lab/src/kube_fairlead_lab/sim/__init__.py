@@ -1,11 +1,11 @@
-"""The whole system in one process, on virtual time, under seeded bad luck.
+"""The whole system in one process, on virtual time, under seeded faults.
 
-Everything above the outermost I/O is the real thing: the API server's registry, storage and deletion code, the agents,
-the managers, the cloud controllers, their clients, elections, caches and queues. Replaced are the event loop
-(`loop`), clocks (`clock`), the network between a component and the API server (`network`), the links to drivers and
-clouds (`links`), the disk under the server (`disk`), drivers' machines and clouds (`actors`). Nothing in the components
-knows.
+Everything above the outermost I/O is the product's code: the API server's registry, storage and deletion code, the
+agents, the managers, the cloud controllers, their clients, elections, caches and queues. The simulation replaces the
+event loop (`loop`), clocks (`clock`), the network between a component and the API server (`network`), the links to
+drivers and clouds (`links`), the server's disk (`disk`), machines and clouds (`actors`). The components do not notice.
 
-One seed is one history. `checkers` hold it against the design's invariants while it happens; `runner.run` plays a seed
-and says how it ended; `narration` makes words of what led to it.
+The same seed gives the same history. `plan` draws the actions of a seed, `fault_injector` carries them out, `checkers`
+check every change against the design's invariants, `runner.run` plays a seed and returns its outcome, and `narration`
+describes what led to a failure.
 """

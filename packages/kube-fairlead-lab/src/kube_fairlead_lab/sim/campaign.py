@@ -1,4 +1,4 @@
-"""Many seeds, on as many cores as there are, and what they covered."""
+"""Plays many seeds in several processes, and reports what they covered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Report", "fresh_seed", "play"]
 
 _Future = concurrent.futures.Future[Outcome]
 
-_MOVES = frozenset(
+_STATE_CHANGES = frozenset(
     {
         "new -> Pending",
         "Pending -> Claimed",
@@ -44,7 +44,7 @@ _COUNTED = ("handovers", "evictions", "machines shut down", "graceful deletions"
 
 @dataclasses.dataclass(slots=True)
 class Report:
-    """What a campaign amounts to."""
+    """The result of a campaign."""
 
     first_seed: int
     seconds: float = 0.0
@@ -57,7 +57,7 @@ class Report:
     is_interrupted: bool = False
 
     def add(self, outcome: Outcome) -> None:
-        """One more seed was played."""
+        """Add the outcome of one seed."""
         self.seeds += 1
         self.counted += outcome.counts_as_run
         self.virtual_seconds += outcome.virtual_seconds
@@ -69,25 +69,26 @@ class Report:
     def __str__(self) -> str:
         moves = {name for name in self.counts if " -> " in name}
         kinds = [kind for kind in FAULTS if self.faults[kind]]
-        missing = sorted(_MOVES - moves)
+        missing = sorted(_STATE_CHANGES - moves)
+        seen = len(_STATE_CHANGES) - len(missing)
         speed = self.seeds / max(self.seconds, 1e-9)
-        broken, counted = len(self.failures), self.counted
+        failed, counted = len(self.failures), self.counted
         events, faults = self.counts["finished events"], self.faults.total()
         done = ", ".join(f"{self.counts[what]} {what}" for what in _COUNTED)
         lines = [
-            f"{self.seeds} seeds from {self.first_seed}: {broken} broken, {counted} with enough going on",
+            f"{self.seeds} seeds from {self.first_seed}: {failed} failed, {counted} with enough events and faults",
             f"{speed:.2f} seeds/s, {self.virtual_seconds / 3600:.1f} virtual hours in {self.seconds:.0f} s",
-            f"{events} events finished, {faults} faults, {len(kinds)} of {len(FAULTS)} kinds beside the network's own",
+            f"{events} events finished, {faults} faults, {len(kinds)} of {len(FAULTS)} planned kinds",
             done,
-            f"state moves: {len(_MOVES & moves)} of {len(_MOVES)}{', never ' if missing else ''}{', '.join(missing)}",
+            f"state changes: {seen} of {len(_STATE_CHANGES)}{', missing: ' if missing else ''}{', '.join(missing)}",
         ]
         if self.is_interrupted:
-            lines.append("interrupted: seeds that were under way are not counted")
+            lines.append("interrupted: unfinished seeds are not counted")
         return "\n".join(lines)
 
 
 def fresh_seed() -> int:
-    """One that nobody has played before."""
+    """A random seed."""
     return int.from_bytes(SystemRandomness().token_bytes(4), "big")
 
 
@@ -101,10 +102,10 @@ def play(
     twice: bool = False,
     on_failure: Callable[[Outcome], None] = lambda _outcome: None,
 ) -> Report:
-    """Play one seed after the other: so many, or for so long (a seed that has begun is finished), or what is less.
+    """Play consecutive seeds until `seeds` have been played or `seconds` have passed; each one is finished.
 
-    With `twice` each is played again in a process that hashes differently, and must be the same to the last step. Who
-    interrupts it gets the report of those that were over by then.
+    With `twice` each seed is also played in a process with another hash seed, and both histories must be equal. After
+    an interrupt the report covers the seeds that were finished.
     """
     clock = RealClock()
     began = clock.monotonic()
@@ -140,26 +141,26 @@ def play(
 
 
 def _pool(jobs: int) -> concurrent.futures.ProcessPoolExecutor:
-    # Spawned, not forked: each begins with a clean interpreter, wherever this one stands, and a hash seed of its own.
+    # Spawned, not forked: each process starts with a clean interpreter and its own hash seed.
     context = multiprocessing.get_context("spawn")
-    return concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_get_ready)
+    return concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_prepare)
 
 
 def _compared(first: Outcome, others: list[Outcome]) -> Outcome:
     if first.violation is not None or all(other.digest == first.digest for other in others):
         return first
-    what = f"seed {first.seed} played again was another history: {first.digest} and {others[0].digest}"
+    what = f"seed {first.seed} had two different histories: {first.digest} and {others[0].digest}"
     return dataclasses.replace(first, violation=Violation("determinism", what))
 
 
-def _leave(_signal: int, _frame: types.FrameType | None) -> None:
-    # Told to by its parent, and not by a pool that would wait for what is under way.
+def _exit_now(_signal: int, _frame: types.FrameType | None) -> None:
+    # The parent sends SIGTERM to end it now; the pool would wait for the running seed.
     kill_children()
     os._exit(1)
 
 
-def _get_ready() -> None:
-    signal.signal(signal.SIGTERM, _leave)
-    # What killed processes left behind is taken apart at the end, and complains of it.
+def _prepare() -> None:
+    signal.signal(signal.SIGTERM, _exit_now)
+    # Coroutines of killed processes are destroyed at the end, and report errors then.
     sys.unraisablehook = lambda _what: None
     warm_up()

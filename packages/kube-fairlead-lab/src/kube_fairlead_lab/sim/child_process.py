@@ -1,8 +1,8 @@
-"""One seed in a child of its own.
+"""Runs one seed in a child process.
 
-What the dead of a simulated world leave behind is a heap of half-run coroutines. To take it apart costs a tenth of the
-whole run; a child that ends needs not. It also begins with exactly what its parent was, whatever was played before, and
-it can be left in the middle.
+Killed simulated processes leave unfinished coroutines behind. Destroying them takes a tenth of the whole run; a child
+process that exits does not have to. The child also starts from the same state, whatever was played before, and it can
+be killed at any moment.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _children: list[BaseProcess] = []
 
 @functools.cache
 def warm_up() -> None:
-    """Load and compile once what every child would have to: schemas, rules, patterns."""
+    """Load and compile schemas, rules and patterns once, so that no child has to."""
     if _CAN_FORK:
         run(0, _WARMING)
 
@@ -40,11 +40,11 @@ def warm_up() -> None:
 def run_in_child(
     seed: int, scenario: Scenario, actions: Sequence[Action] | None = None, *, with_history: bool = False
 ) -> Outcome:
-    """As `run`. Who interrupts it can rely on that: within a world an interrupt may be taken for one of its own.
+    """As `run`, in a child process, so that an interrupt reaches the caller and not the simulated code.
 
-    A child that ends without an outcome is a failure, too; what it died of is on its standard error.
+    A child that exits without an outcome is a failure; its standard error has the reason.
     """
-    if not _CAN_FORK or threading.active_count() > 1:  # which a child would lack
+    if not _CAN_FORK or threading.active_count() > 1:  # a forked child has only one thread
         return run(seed, scenario, actions, with_history=with_history)
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
@@ -59,7 +59,7 @@ def run_in_child(
     except EOFError:
         return Outcome.of_nothing(seed)
     except BaseException:
-        child.kill()  # nobody waits for it any more
+        child.kill()  # its result is not needed any more
         raise
     finally:
         ours.close()
@@ -69,7 +69,7 @@ def run_in_child(
 
 @contextlib.contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Whoever is born meanwhile never hears of Ctrl-C: it is their parent who decides what becomes of them."""
+    """Child processes that start meanwhile do not receive Ctrl-C: the parent decides when they end."""
     if sys.platform == "win32":
         yield
         return
@@ -81,7 +81,7 @@ def interrupts_blocked() -> Iterator[None]:
 
 
 def kill_children() -> None:
-    """Let nobody play on whom this process has started."""
+    """Kill the child processes of this process."""
     for child in _children:
         child.kill()
 
@@ -89,5 +89,5 @@ def kill_children() -> None:
 def _play(
     seed: int, scenario: Scenario, actions: Sequence[Action] | None, answer: Connection, *, with_history: bool
 ) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # whatever its parent makes of it
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # not the parent's handler
     answer.send(run(seed, scenario, actions, with_history=with_history, leftovers=_left))

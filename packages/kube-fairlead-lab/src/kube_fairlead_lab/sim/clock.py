@@ -1,4 +1,4 @@
-"""The clock of one simulated machine: it may be wrong, run fast or slow, and jump."""
+"""The clock of one simulated machine: it can be wrong, drift and jump."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EPOCH: Final = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
 
 class SimClock:
-    """What processes of one machine see of time. `rate` is how many of its seconds pass in a true one."""
+    """The time as processes of one machine see it. `rate` is the number of its seconds per true second."""
 
     def __init__(self, loop: SimLoop, *, rate: float = 1.0, offset_seconds: float = 0.0) -> None:
         self._loop = loop
@@ -25,25 +25,25 @@ class SimClock:
 
     @property
     def is_about_right(self) -> bool:
-        """Whether nobody has set it wrong."""
+        """Whether it is within a second of the true time, drift aside."""
         return abs(self.offset_seconds) <= 1.0
 
     def now(self) -> dt.datetime:
-        """What the machine believes the time to be."""
+        """The time of day on this machine."""
         return EPOCH + dt.timedelta(seconds=self._loop.time() * self.rate + self.offset_seconds)
 
     def monotonic(self) -> float:
-        """Its seconds since the start."""
+        """Seconds since the start, by this clock."""
         return self._loop.time() * self.rate
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so many of its seconds."""
+        """Wait this number of seconds, by this clock."""
         await asyncio.sleep(seconds / self.rate)
 
     def timeout(self, seconds: float | None) -> AbstractAsyncContextManager[object]:
-        """Raise TimeoutError when the block takes more of its seconds."""
+        """Raise TimeoutError when the block takes longer, by this clock."""
         return timeout(None if seconds is None else seconds / self.rate)
 
     def jump(self, seconds: float) -> None:
-        """Somebody sets the machine's clock."""
+        """Set the clock forward or back."""
         self.offset_seconds += seconds

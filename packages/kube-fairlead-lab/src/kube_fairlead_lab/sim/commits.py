@@ -1,4 +1,4 @@
-"""Every durable change, in commit order, as the disk sees it: the one witness that no component can fool."""
+"""Every durable change in commit order, as the simulated disk sees it, independent of every component."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ _WATCHED = frozenset({EVENTS, LEASES, NODES, PODS, RECORDS, THINGS, TRANSITIONS}
 
 
 def claim_status(event: Json) -> ClaimStatus:
-    """Where a stored event stands."""
+    """The claim status of a stored event."""
     return ClaimStatus(event.get("status", {}).get("claimStatus") or "Pending")
 
 
 def is_ready(obj: Json | None) -> bool:
-    """Whether a stored node or pod says so of itself."""
+    """Whether a stored node or pod has the condition Ready."""
     conditions = () if obj is None else obj.get("status", {}).get("conditions", ())
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Commit:
-    """One object from one state to the next; None where it did not exist, or does no more."""
+    """One change of one object; `before` is None for a creation, `after` is None for a deletion."""
 
     revision: int
     table: str
@@ -60,7 +60,7 @@ class Commit:
 
 
 class Commits:
-    """The newest durable state of what is checked, and those who want to know of each change."""
+    """The newest durable state of the tables that are checked, and the listeners for changes."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
@@ -71,23 +71,23 @@ class Commits:
         self.listeners: list[Callable[[Commit], None]] = []
 
     def of(self, table: str) -> Mapping[str, Json]:
-        """All objects of a table by key."""
+        """All objects of a table, by key."""
         return self._objects[table]
 
     def is_kept(self, table: str) -> bool:
-        """Whether the history of a table is known."""
+        """Whether the history of a table is recorded."""
         return table in _WATCHED
 
     def in_order(self, table: str) -> Sequence[Commit]:
-        """All commits of a table so far. It grows."""
+        """All commits of a table so far. The sequence grows."""
         return self._in_order[table]
 
     def of_object(self, table: str, key: str) -> Sequence[Commit]:
-        """All commits of one object so far, and of those that had its name before it."""
+        """All commits so far under one key, also of earlier objects with the same name."""
         return self._of_object.get((table, key), ())
 
     def take(self, row: Row) -> None:
-        """A row has become durable."""
+        """Record a row that has become durable."""
         self.revisions.add(row.revision)
         if row.table not in _WATCHED:
             return

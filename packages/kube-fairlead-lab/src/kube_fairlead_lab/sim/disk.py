@@ -1,8 +1,7 @@
-"""The disk under the simulated API server: slow, sometimes full, and forgetful of what was not synced.
+"""The disk of the simulated API server: it can be slow or full, and a crash loses what is not synced.
 
-An append takes time; the rows are durable at one moment within it, unknown to the server until the answer comes. A
-process that dies in between leaves either all of the batch or nothing of it, as a journalled database does, and a torn
-batch is one of which nothing is left.
+An append takes time. The rows become durable at one moment within it, before the server gets the result. If the process
+is killed in between, either the whole batch is durable or none of it, as in a journalled database.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _SYNC_SECONDS: Final = (0.0001, 0.003)
 
 
 class Disk:
-    """What survives the server's processes."""
+    """What survives a crash of the server."""
 
     def __init__(self, randomness: Randomness) -> None:
         self._randomness = randomness
@@ -33,45 +32,45 @@ class Disk:
         self.on_commit: Callable[[Row], None] = lambda _row: None
 
     def copy_from(self, other: Disk) -> None:
-        """Begin with what is on another one."""
+        """Start with the content of another disk."""
         self._rows = dict(other._rows)
         self._compacted = other._compacted
         self.newest = other.newest
 
     def open(self) -> DiskHandle:
-        """For one life of the server."""
+        """A handle for one process of the server."""
         return DiskHandle(self)
 
     def load(self) -> tuple[int, Iterator[Row]]:
-        """What is durable."""
+        """The durable rows."""
         return self._compacted, iter([self._rows[revision] for revision in sorted(self._rows)])
 
     def sync_seconds(self) -> float:
-        """How long the next half of a sync takes."""
+        """Duration of the next half of a sync."""
         return self._randomness.uniform(*_SYNC_SECONDS) * self.slowness
 
     def store(self, rows: Sequence[Row]) -> None:
-        """From now on durable."""
+        """Make rows durable."""
         for row in rows:
             self._rows[row.revision] = row
             self.newest = row.revision
             self.on_commit(row)
 
     def drop(self, revision: int, superseded: Sequence[int]) -> None:
-        """Forget the named rows."""
+        """Drop the named rows."""
         for dropped in superseded:
             self._rows.pop(dropped, None)
         self._compacted = max(self._compacted, revision)
 
 
 class DiskHandle:
-    """The log of one life of the server. Its process may die in any of the waits."""
+    """The log of one server process. The process can be killed in any of the waits."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
 
     def load(self) -> tuple[int, Iterator[Row]]:
-        """What is durable."""
+        """The durable rows."""
         return self._disk.load()
 
     async def append(self, rows: Sequence[Row]) -> None:
@@ -88,8 +87,8 @@ class DiskHandle:
         self._disk.drop(revision, superseded)
 
     async def make_room(self) -> str | None:
-        """What is short: everything, or nothing."""
+        """The reason why there is no room, or None."""
         return "no space left on device" if self._disk.is_full else None
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""

@@ -1,4 +1,4 @@
-"""The environment: processes that live, die and come back, and the record of what they did."""
+"""The simulated environment: processes that start, crash and restart, and the record of what they did."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = ["Actor", "Environment", "Life", "Violation"]
 
 _log = logs.get_logger(__name__)
 
-_IDLE_SECONDS = 1.0  # by then whoever is to be killed in the middle of something is killed doing nothing
+_IDLE_SECONDS = 1.0  # an idle process is killed after this time, wherever it waits
 
 
 class Violation(Exception):
-    """An invariant does not hold. `rule` is its number in the design, or the name of a promise beside those."""
+    """A rule is violated. `rule` is the number of an invariant of the design, or the name of another rule."""
 
     def __init__(self, rule: str, what: str) -> None:
         self.rule = rule
@@ -42,7 +42,7 @@ class Violation(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Life:
-    """One run of one process: its name and number, its clock, its chance."""
+    """One run of one process: its name and number, its clock, its randomness."""
 
     name: str
     number: int
@@ -55,7 +55,7 @@ Main = Callable[[Life], Coroutine[Any, Any, None]]
 
 
 class Actor:
-    """A process that is started again whenever it has ended."""
+    """A process that is restarted when it has ended."""
 
     def __init__(
         self, name: str, main: Main, clock: SimClock, *, allowed: tuple[type[BaseException], ...] = ()
@@ -67,16 +67,16 @@ class Actor:
         self.lives = 0
         self.process: Process | None = None
         self.is_wanted = True
-        self.disturbed_at = 0.0  # when it last was other than well
+        self.disturbed_at = 0.0  # when it was last started or disturbed by a fault
 
 
 class Environment:
-    """Everything there is in one simulated world."""
+    """All parts of one simulated cluster."""
 
     def __init__(self, loop: SimLoop, seed: int) -> None:
         self.loop = loop
         self.seed = seed
-        self.processes: list[Process] = []  # all that ever lived: see `runner`
+        self.processes: list[Process] = []  # also those that have ended: see `runner`
         self.trace = Trace(loop)
         self.chance = SeededRandomness(seed)
         self.network = Network(loop, SeededRandomness(seed + 1), self.trace)
@@ -93,14 +93,14 @@ class Environment:
     # ---- processes
 
     def add(self, name: str, main: Main, *, allowed: tuple[type[BaseException], ...] = ()) -> Actor:
-        """A process of its own machine, whose clock is never quite right. Not started yet."""
+        """Add a process on its own machine, whose clock drifts a little. It is not started yet."""
         drift = self.chance.uniform(-0.001, 0.001)
         clock = SimClock(self.loop, rate=1.0 + drift, offset_seconds=self.chance.uniform(-0.9, 0.9))
         actor = self.actors[name] = Actor(name, main, clock, allowed=allowed)
         return actor
 
     def start(self, actor: Actor) -> None:
-        """Begin its next life."""
+        """Start its next run."""
         actor.lives += 1
         process = Process(f"{actor.name}#{actor.lives}")
         actor.process = process
@@ -113,7 +113,7 @@ class Environment:
         main.add_done_callback(lambda task: self._ended(actor, process, task), context=self.loop.harness.context)
 
     def kill(self, actor: Actor, why: str = "killed") -> None:
-        """As kill -9. It comes back a little later."""
+        """Kill it as SIGKILL does. It is restarted a little later."""
         process = actor.process
         if process is None or not process.is_alive:
             return
@@ -122,7 +122,7 @@ class Environment:
         self._gone(actor, process)
 
     def crash(self, actor: Actor, steps: int) -> None:
-        """Kill it in the middle of what it does next, or soon when it does nothing."""
+        """Kill it after this number of steps, or soon if it is idle."""
         process = actor.process
         if process is None or not process.is_alive:
             return
@@ -135,18 +135,18 @@ class Environment:
             self.kill(actor)
 
     def halt(self, actor: Actor) -> None:
-        """Kill it for as long as nobody wants it back."""
+        """Kill it and do not restart it until `revive`."""
         actor.is_wanted = False
         self.kill(actor, "is switched off")
 
     def revive(self, actor: Actor) -> None:
-        """Start what was halted."""
+        """Start a process that was halted."""
         if not actor.is_wanted:
             actor.is_wanted = True
             self.start(actor)
 
     def kill_all(self) -> None:
-        """The simulation is over."""
+        """Kill every process, at the end of the simulation."""
         for process in (*self.processes, self.loop.harness):
             self.loop.kill(process)
 
@@ -173,7 +173,7 @@ class Environment:
             self.start(actor)
 
     def pause(self, actor: Actor, seconds: float) -> None:
-        """As SIGSTOP, and SIGCONT so much later."""
+        """Stop it as SIGSTOP does, and continue it later."""
         process = actor.process
         if process is None or not process.is_alive or process.is_paused:
             return
@@ -188,7 +188,7 @@ class Environment:
             self.loop.resume(process)
 
     def exit_on_overrun(self, name: str) -> Callable[[TermOverrun], None]:
-        """What a component does instead of `os._exit`."""
+        """The replacement of `os._exit` for a component."""
 
         def exit_now(overrun: TermOverrun) -> None:
             self.counts["term overruns"] += 1
@@ -198,7 +198,7 @@ class Environment:
         return exit_now
 
     def well_since(self, name: str) -> float | None:
-        """Since when a process runs, sees the server and has the right time, as far as it can; None: it does not."""
+        """Since when a process runs, reaches the server and has the right time; None if it does not."""
         actor, server = self.actors[name], self.actors["apiserver"]
         process, serving = actor.process, self.network.server()
         if process is None or not process.is_alive or process.is_paused or self.network.is_cut(name):
@@ -207,23 +207,23 @@ class Environment:
             return None
         return max(actor.disturbed_at, server.disturbed_at, self.disk.well_since)
 
-    # ---- what processes need
+    # ---- what processes use
 
     def link(self, name: str) -> Link:
-        """A new link between two parties."""
+        """A new link between two actors."""
         link = self.links[name] = Link(name, self.loop.time)
         return link
 
     def client(self, life: Life, *, party: str = "") -> Client:
-        """A client of the simulated API server."""
+        """A client for the simulated API server."""
         user = UserInfo(name=life.name, groups=("system:masters", "system:authenticated"))
         transport = SimTransport(self.network, party or life.name, life.clock, user)
         return Client(transport, clock=life.clock, randomness=life.randomness)
 
-    # ---- judgement
+    # ---- violations
 
     def violate(self, violation: Violation) -> None:
-        """Something that never may has happened. The first one counts."""
+        """Record a violation. The first one decides the outcome."""
         if self.violation is None:
             self.violation = violation
             self.trace.add("checker", str(violation))

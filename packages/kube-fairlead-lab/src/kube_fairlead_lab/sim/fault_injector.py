@@ -1,4 +1,4 @@
-"""Bad luck and busy people: brings about what is planned."""
+"""Carries out the plan: injects the faults and runs the users' requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Handler = Callable[[Randomness], Awaitable[None] | None]
 
 _PAUSES = (1.0, 6.0, 15.0, 35.0, 70.0, 90.0)
 _CUTS = (0.5, 3.0, 12.0, 35.0, 70.0)
-_AT_LEADERS = 0.6  # what happens to one of several replicas mostly happens to the one that matters
+_AT_LEADERS = 0.6  # share of faults to a replica that hit the leader
 _KINDS = ("agent-", "agent-", "kubelet-", "driver-", "drain-", "manager-", "ccm-", "operator-", "operator-")
 _ON_THE_NETWORK = ("agent-", "agent-", "kubelet-", "drain-", "manager-", "manager-", "ccm-", "ccm-", "operator-")
 _STEPS_MAX = 60
@@ -34,7 +34,7 @@ _JUMPS = (-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)
 
 
 class FaultInjector:
-    """How each planned thing is done."""
+    """Has one handler for each kind of action."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class FaultInjector:
         release: Release,
     ) -> None:
         self._release = release
-        self._gone: set[str] = set()  # drivers that are away for a while, by their actors' names
+        self._gone: set[str] = set()  # names of drivers that are stopped for a while
         self._environment = environment
         self._users = users
         self._leaders = leaders
@@ -92,7 +92,7 @@ class FaultInjector:
         }
 
     async def carry_out(self, actions: Sequence[Action], network: NetworkFaults | None, *, seconds: float) -> None:
-        """Let it all happen. It lasts as long as it was to last, however few the actions are."""
+        """Carry out the actions. It takes `seconds`, however few the actions are."""
         environment = self._environment
         environment.network.faults = network
         began = environment.clock.monotonic()
@@ -110,7 +110,7 @@ class FaultInjector:
         await environment.clock.sleep(max(0.0, began + seconds - environment.clock.monotonic()))
 
     def restore(self) -> None:
-        """Everything is well from now on: processes run, disks have room, clouds answer."""
+        """End all faults: processes run, disks have room, clouds answer."""
         environment = self._environment
         environment.trace.add("weather", "calms down")
         environment.network.faults = None
@@ -129,17 +129,17 @@ class FaultInjector:
         for name in sorted(self._gone):
             self._bring_back(self._machines[name.partition("-")[2]], name)
         if self._release.number % 3 == 2:
-            self._release.number += 1  # no transition of a user has the name of what this release offers
+            self._release.number += 1  # skip a release that offers a transition with the name of a user's own
         for actor in environment.actors.values():
             environment.network.heal(actor.name)
             if actor.process is not None and actor.process.is_paused:
                 environment.loop.resume(actor.process)
             if actor.name.startswith(("driver-", "drain-")):
-                # Whatever hangs in one is let go of by a restart.
+                # A restart ends calls that hang in a driver.
                 environment.kill(actor, "restarted")
 
     async def _driver_gone(self, chance: Randomness) -> None:
-        """A driver dies and stays away for long, best while its work has no deadline; its socket is left behind."""
+        """Stop a driver for long, if possible during work without a deadline. Its socket stays."""
         machine = self._machine(chance)
         name = f"{chance.choice(['driver', 'driver', 'drain'])}-{machine.node_name}"
         if busy := self._users.busy_without_a_deadline():
@@ -156,7 +156,7 @@ class FaultInjector:
             self._environment.revive(self._environment.actors[name])
 
     async def _driver_release(self, chance: Randomness) -> None:
-        """A new version comes out, which offers something else; the drivers are restarted one after the other."""
+        """Roll out a new driver version with other transitions; the drivers are restarted one by one."""
         self._release.number += 1
         self._environment.trace.add("user", f"rolls out release {self._release.number} of the drivers")
         for node in sorted(self._machines):
@@ -201,7 +201,7 @@ class FaultInjector:
         return links[chance.choice([name for name in links if name.startswith(("agent-", "manager-"))])]
 
     async def _cloud_partition(self, chance: Randomness) -> None:
-        """A manager loses its cloud just when it has something to ask: one of its nodes is not heard of."""
+        """Cut a manager from its cloud while one of its nodes is not ready, so that it has to ask."""
         cloud = self._cloud(chance)
         link = cloud.links[self._actor(f"ccm-{cloud.name}-", chance).name]
         if cloud.machines:
@@ -225,7 +225,7 @@ class FaultInjector:
         self._environment.trace.add(actor.name, f"clock jumps by {seconds} s")
         actor.clock.jump(seconds)
         await self._environment.clock.sleep(60.0)
-        actor.clock.jump(-seconds)  # somebody has noticed
+        actor.clock.jump(-seconds)  # the clock is corrected
         actor.disturbed_at = self._environment.loop.time()
 
     async def _machine_shutdown(self, chance: Randomness) -> None:
@@ -276,7 +276,7 @@ class FaultInjector:
         cloud.troubles.discard(trouble)
 
     async def _cloud_wrong(self, chance: Randomness) -> None:
-        """It leaves out a machine that is there, or says that it is shut down; and its node is not ready just then."""
+        """A cloud omits a machine that exists, or reports it as shut down, while its node is not ready."""
         cloud = self._cloud(chance)
         if not cloud.machines:
             return
@@ -289,7 +289,7 @@ class FaultInjector:
         wrong.discard(name)
 
     async def _cloud_confused(self, chance: Randomness) -> None:
-        """Its provider answers nonsense, just when it is asked about a machine that the list has left out."""
+        """A provider returns invalid values while it is asked about a machine that its list omits."""
         cloud = self._cloud(chance)
         if not cloud.machines:
             return
@@ -304,7 +304,7 @@ class FaultInjector:
 
 
 def _steps(chance: Randomness) -> int:
-    """After how many steps a process dies: mostly few, for what follows a wait is where things are half done."""
+    """After how many steps a process is killed: mostly few, where work is half done."""
     return 1 + int(chance.random() ** 2 * _STEPS_MAX)
 
 

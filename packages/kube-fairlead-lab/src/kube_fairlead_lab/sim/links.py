@@ -1,7 +1,7 @@
-"""Links between parties that talk to each other past the API server: an agent and its driver, a manager and its cloud.
+"""Links that bypass the API server: between an agent and its driver, and between a manager and its cloud.
 
-Such a link is cut now and then. What is said meanwhile is heard when the link is whole again, in order, unless the
-connection has not survived; who cannot even get through gives up after a while, as a kernel does.
+A link can be cut. What is sent meanwhile arrives in order when the link heals, unless the connection has not survived.
+A caller that cannot connect gives up after a while, as a kernel does.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kube_fairlead.base.timeouts import timeout
 
 __all__ = ["Link"]
 
-_PATIENCE_SECONDS: Final = 20.0  # of a kernel whose packets are never answered
+_PATIENCE_SECONDS: Final = 20.0  # a kernel's timeout for a connection
 
 
 class Link:
-    """One of them. `time` is the true time."""
+    """One link. `time` returns the true time."""
 
     def __init__(self, name: str, time: Callable[[], float]) -> None:
         self.name = name
@@ -31,15 +31,15 @@ class Link:
 
     @property
     def is_cut(self) -> bool:
-        """Whether nothing gets through."""
+        """Whether the link is cut."""
         return not self._connected.is_set()
 
     def cut(self) -> None:
-        """From now on nothing does."""
+        """Cut the link."""
         self._connected.clear()
 
     def heal(self) -> None:
-        """It is whole again. First `on_heal` decides what has survived, then what was held back arrives."""
+        """Heal the link: first the `on_heal` listeners run, then the held messages arrive."""
         if not self.is_cut:
             return
         self.well_since = self._time()
@@ -47,21 +47,21 @@ class Link:
         for listener in self.on_heal:
             listener()
         held, self._held = self._held, []
-        for word in held:
-            word()
+        for message in held:
+            message()
 
-    def send(self, word: Callable[[], None]) -> None:
-        """Let the other end hear something, now or when it can."""
+    def send(self, message: Callable[[], None]) -> None:
+        """Deliver a message to the other end, now or when the link heals."""
         if self.is_cut:
-            self._held.append(word)
+            self._held.append(message)
         else:
-            word()
+            message()
 
     async def wait_connected(self) -> None:
-        """Reach the other end.
+        """Wait for a connection to the other end.
 
         Raises:
-            TimeoutError: it could not be reached.
+            TimeoutError: the other end cannot be reached.
         """
         if self.is_cut:
             async with timeout(_PATIENCE_SECONDS):

@@ -1,13 +1,12 @@
-"""An event loop on virtual time that runs several simulated processes, in an order that a seed decides.
+"""An event loop on virtual time that runs several simulated processes in an order that a seed decides.
 
-1. Time moves only when nothing can run, and then straight to the next timer. A simulated hour costs what happens in it.
-2. Which process runs next is drawn from the seed; within one process callbacks run in the order they were made ready,
-   as asyncio promises. So a seed is one interleaving, and the same seed is the same interleaving.
-3. A process that was killed never runs another line: no `finally`, no farewell. What it left behind is kept, unrun,
-   until the simulation is over.
-4. A process that is paused runs nothing, and its timers go off when it wakes, as after SIGSTOP and SIGCONT.
+1. Time moves only when nothing can run, and then to the next timer. An idle simulated hour costs nothing.
+2. The seed decides which process runs next. Within one process callbacks run in the order in which they became ready,
+   as asyncio promises. So the same seed gives the same interleaving.
+3. A killed process never runs another line, not even `finally`. What it leaves is kept until the simulation ends.
+4. A paused process runs nothing. Its timers fire when it continues, as after SIGSTOP and SIGCONT.
 
-A callback belongs to the process in whose context it was scheduled; tasks inherit it from whoever started them.
+A callback belongs to the process in whose context it was scheduled; a task inherits the process that started it.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ _Ts = TypeVarTuple("_Ts")
 
 _TASKS_BETWEEN_TIDYING = 64
 _CANCELLED_BETWEEN_TIDYING = 256
-# So many callbacks without a step in time: something spins.
+# So many callbacks without a step in time mean that a process spins.
 _SPINNING = 50_000
 _CALLBACKS_AT_ONCE = 256
 
 
 class LoopStarved(RuntimeError):
-    """Nothing can run, and nothing ever will: every process waits for something that nobody will do."""
+    """No process can run, and no timer is set."""
 
 
 class Process:
-    """One simulated process, or the world around them. Everything that it runs carries it in its context."""
+    """One simulated process, or the harness. Everything that it runs carries it in its context."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.is_alive = True
         self.is_paused = False
-        self.steps_left: int | None = None  # after so many more it dies: see `SimLoop.call_after_steps`
+        self.steps_left: int | None = None  # see `SimLoop.call_after_steps`
         self.on_last_step: Callable[[], None] = lambda: None
         self.woke_at = float("-inf")
         self.ready: collections.deque[asyncio.Handle] = collections.deque()
@@ -67,7 +66,7 @@ def current_process() -> Process:
 
 
 class SimLoop(asyncio.BaseEventLoop):
-    """See the module."""
+    """The event loop; see the module."""
 
     def __init__(self, randomness: Randomness) -> None:
         super().__init__()
@@ -86,36 +85,36 @@ class SimLoop(asyncio.BaseEventLoop):
     # ---- control of processes
 
     def start(self, process: Process, work: Coroutine[Any, Any, _T], *, name: str) -> asyncio.Task[_T]:
-        """Run something as that process."""
+        """Run a coroutine in a process."""
         return self.create_task(work, name=name, context=process.context.copy())
 
     def kill(self, process: Process) -> None:
-        """As kill -9."""
+        """Kill a process as SIGKILL does."""
         process.is_alive = False
         for task in process.tasks:
-            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - it is no mistake here
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - a killed task is no error here
         if process in self._runnable:
             self._runnable.remove(process)
 
     def call_after_steps(self, process: Process, steps: int, on_last_step: Callable[[], None]) -> None:
-        """Let something happen to it after so many more steps: between two awaits that take no time, too."""
+        """Call back after this number of steps of a process, also between two awaits that take no time."""
         process.steps_left = steps
         process.on_last_step = on_last_step
 
     def pause(self, process: Process) -> None:
-        """As SIGSTOP."""
+        """Pause a process as SIGSTOP does."""
         process.is_paused = True
         if process in self._runnable:
             self._runnable.remove(process)
 
     def resume(self, process: Process) -> None:
-        """As SIGCONT."""
+        """Continue a process as SIGCONT does."""
         process.is_paused = False
         process.woke_at = self._now
         if process.ready and process.is_alive:
             self._runnable.append(process)
 
-    # ---- what asyncio asks of a loop
+    # ---- the interface of an asyncio loop
 
     def time(self) -> float:
         """Virtual seconds since the start."""
@@ -124,7 +123,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_soon(
         self, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        """Run a callback in its process's turn."""
+        """Run a callback when it is its process's turn."""
         own = contextvars.copy_context() if context is None else context
         handle = asyncio.Handle(callback, args, self, own)
         self._make_ready(handle, own)
@@ -133,7 +132,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[_Ts]], object], *args: *_Ts, context: contextvars.Context | None = None
     ) -> asyncio.Handle:
-        """There are no threads here; async generators that were left alone are closed by this door."""
+        """As `call_soon`: there are no threads. asyncio closes abandoned async generators by it."""
         return self.call_soon(callback, *args, context=context)
 
     def call_later(
@@ -143,7 +142,7 @@ class SimLoop(asyncio.BaseEventLoop):
         *args: *_Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Run a callback so many virtual seconds from now."""
+        """Run a callback after some virtual seconds."""
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
@@ -153,7 +152,7 @@ class SimLoop(asyncio.BaseEventLoop):
         *args: *_Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        """Run a callback at that virtual moment."""
+        """Run a callback at a virtual time."""
         own = contextvars.copy_context() if context is None else context
         handle = asyncio.TimerHandle(when, callback, args, self, own)
         heapq.heappush(self._timers, (when, next(self._numbers), handle, own))
@@ -166,7 +165,7 @@ class SimLoop(asyncio.BaseEventLoop):
         name: object = None,
         context: contextvars.Context | None = None,
     ) -> asyncio.Task[_T]:
-        """Start a task; its process remembers it."""
+        """Start a task and add it to its process."""
         process = _current.get(self.harness) if context is None else context.get(_current, self.harness)
         make = process.task_factory or _numbered_task
         task: asyncio.Task[_T] = make(self, work, **({} if context is None else {"context": context}))
@@ -178,11 +177,11 @@ class SimLoop(asyncio.BaseEventLoop):
         return task
 
     def set_task_factory(self, factory: Any) -> None:
-        """Of the process that asks: one process's ledgers are no other's business."""
+        """Set the factory of the calling process; each process has its own."""
         _current.get(self.harness).task_factory = factory
 
     def get_task_factory(self) -> Any:
-        """Of the process that asks."""
+        """The factory of the calling process."""
         return _current.get(self.harness).task_factory or _numbered_task
 
     def _make_ready(self, handle: asyncio.Handle, context: contextvars.Context) -> None:
@@ -194,7 +193,7 @@ class SimLoop(asyncio.BaseEventLoop):
         process.ready.append(handle)
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        # Most timers are the patience of a request that was answered: they would soon be nearly all there are.
+        # Most timers are timeouts of requests that are answered: without this they would fill the heap.
         del handle
         self._cancelled_timers += 1
         if self._cancelled_timers > _CANCELLED_BETWEEN_TIDYING and self._cancelled_timers * 2 > len(self._timers):
@@ -203,7 +202,7 @@ class SimLoop(asyncio.BaseEventLoop):
             self._cancelled_timers = 0
 
     def _run_once(self) -> None:
-        """Some callbacks and steps in time: as many as come before somebody stops the loop, up to a few hundred."""
+        """Run callbacks and move time until the loop is stopped, up to a few hundred callbacks."""
         runnable, draw = self._runnable, self._randomness.random
         for _ in range(_CALLBACKS_AT_ONCE):
             if self._stopping:
@@ -222,7 +221,7 @@ class SimLoop(asyncio.BaseEventLoop):
                 self._ran_since_time_moved += 1
                 if self._ran_since_time_moved > _SPINNING:
                     raise LoopStarved(f"{process.name} spins")
-                handle._run()  # noqa: SLF001 - what an event loop does with its handles
+                handle._run()  # noqa: SLF001 - an event loop runs its handles
                 if process.steps_left is not None:
                     self._count_down(process)
 
@@ -249,14 +248,14 @@ class SimLoop(asyncio.BaseEventLoop):
         raise NotImplementedError  # there is no selector
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps who would have to be woken."""
+        """Nothing to wake: the loop never sleeps."""
 
 
 class _NumberedTask(asyncio.Task[Any]):
-    """A task whose place in a set goes by when it was made, and not by where in memory: sets of tasks are cancelled."""
+    """A task with a number as its hash: asyncio cancels sets of tasks, and their order must not depend on addresses."""
 
     def __init__(self, work: Any, *, loop: asyncio.AbstractEventLoop, number: int, **options: Any) -> None:
-        self._number = number  # before anything can put it into a set
+        self._number = number  # set before the task can be put into a set
         super().__init__(work, loop=loop, **options)
 
     def __hash__(self) -> int:
@@ -264,5 +263,5 @@ class _NumberedTask(asyncio.Task[Any]):
 
 
 def _numbered_task(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
-    assert isinstance(loop, SimLoop)  # noqa: S101 - whose factory this is
+    assert isinstance(loop, SimLoop)  # noqa: S101 - this is the factory of SimLoop
     return _NumberedTask(work, loop=loop, number=next(loop.task_numbers), **options)

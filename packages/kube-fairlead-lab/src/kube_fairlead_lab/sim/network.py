@@ -1,9 +1,8 @@
-"""The network between the simulated components and the API server: late, lossy, sometimes cut.
+"""The network between the simulated components and the API server: it delays, loses and cuts.
 
-A request takes a while to arrive and its answer a while to come back, in order. Either may get lost with the
-connection; the client then knows no more than on a real network. A party that is cut off hears nothing, or is not
-heard, or both, until the cut heals or its own patience ends. When the server's process dies, every connection to it
-breaks.
+A request and its answer take time, and packets arrive in order. Either can be lost with the connection; the client then
+knows as much as on a real network. An actor can be cut off in one direction or both, until the cut heals or a timeout
+ends the request. When the server's process is killed, every connection to it breaks.
 """
 
 from __future__ import annotations
@@ -32,21 +31,21 @@ from kube_fairlead_lab.sim.trace import Trace
 __all__ = ["Network", "SimTransport", "Way"]
 
 _LATENCY_SECONDS: Final = (0.0002, 0.004)
-_PATIENCE_SECONDS: Final = 20.0  # of a kernel whose packets are never answered
+_PATIENCE_SECONDS: Final = 20.0  # a kernel's timeout for a connection
 _CHUNKS_IN_FLIGHT: Final = 64
 _REASONS: Final = {429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 409: "Conflict"}
 
 
 class Way(enum.Flag):
-    """Which way a cut stops what is under way."""
+    """The direction of a cut."""
 
-    OUT = enum.auto()  # what the party says is not heard
-    IN = enum.auto()  # it hears nothing
+    OUT = enum.auto()  # packets from the actor are held back
+    IN = enum.auto()  # packets to the actor are held back
     BOTH = OUT | IN
 
 
 class Network:
-    """All connections, and what may happen to them. `faults` is None while the weather is calm."""
+    """All connections and their faults. `faults` is None after the chaos phase."""
 
     def __init__(self, loop: SimLoop, randomness: Randomness, trace: Trace) -> None:
         self.loop = loop
@@ -58,37 +57,37 @@ class Network:
         self.on_answer: list[Callable[[str, Request, Response, int], None]] = []
         self.on_watch: list[Callable[[Any, Request, bytes], Any]] = []
         self.on_failure: list[Callable[[Request, str], None]] = []
-        self.newest_seen = 0  # the highest revision that any client was shown
+        self.newest_seen = 0  # the highest revision that a client has received
         self._server: tuple[Process, AsgiApplication] | None = None
         self._cut: dict[str, Way] = {}
         self._exchanges: dict[_Exchange, None] = {}
 
     def listen(self, process: Process, application: AsgiApplication) -> None:
-        """The server is there."""
+        """Register the server."""
         self._server = (process, application)
 
     def server(self) -> tuple[Process, AsgiApplication] | None:
-        """Who serves now."""
+        """The current server."""
         return self._server
 
     def server_died(self) -> None:
-        """Nobody listens any more, and every connection breaks."""
+        """Remove the server and break every connection."""
         self._server = None
         for exchange in list(self._exchanges):
             exchange.break_off("the server is gone")
 
     def client_died(self, process: Process) -> None:
-        """The server hears that a client hung up."""
+        """Close the connections of a client that was killed."""
         for exchange in list(self._exchanges):
             if exchange.client is process:
                 exchange.hang_up()
 
     def cut(self, party: str, way: Way) -> None:
-        """From now on nothing gets through from a party, or to it, or either. One cut does not mend another."""
+        """Cut an actor off in a direction. A second cut does not heal the first."""
         self._cut[party] = self._cut.get(party, way) | way
 
     def heal(self, party: str) -> None:
-        """It can be reached again. Some of its connections have not survived."""
+        """Heal the cuts of an actor. Some of its connections have not survived."""
         self._cut.pop(party, None)
         for exchange in list(self._exchanges):
             if exchange.party == party:
@@ -98,12 +97,12 @@ class Network:
                     exchange.flush()
 
     def is_cut(self, party: str, way: Way = Way.BOTH) -> bool:
-        """Whether nothing gets through, that way or any."""
+        """Whether an actor is cut off in any of these directions."""
         cut = self._cut.get(party)
         return cut is not None and bool(cut & way)
 
     def latency(self) -> float:
-        """How long the next packet takes."""
+        """Latency of the next packet."""
         slow = self.faults.slow if self.faults is not None else 0.0
         if slow and self.randomness.random() < slow:
             self.injected["slow packet"] += 1
@@ -111,7 +110,7 @@ class Network:
         return self.randomness.uniform(*_LATENCY_SECONDS)
 
     def mishap(self, request: Request) -> str:
-        """What goes wrong with a request: nothing (mostly), `request lost`, `answer lost`, or a status code."""
+        """The fault of a request: none (mostly), `request lost`, `answer lost`, or a status code."""
         faults = self.faults
         if faults is None:
             return ""
@@ -131,10 +130,10 @@ class Network:
         return ""
 
     def open(self, request: Request, party: str, user: UserInfo) -> _Exchange:
-        """Begin an exchange; the server's process works on it from now on.
+        """Open an exchange; the server's process handles it.
 
         Raises:
-            ServerUnreachable: nobody listens.
+            ServerUnreachable: there is no server.
         """
         if self._server is None:
             raise errors.ServerUnreachable("connection refused")
@@ -148,7 +147,7 @@ class Network:
         return exchange
 
     def open_watches(self) -> list[tuple[Request, object]]:
-        """Those that somebody listens to, and what was made of them."""
+        """Open watches, and the state that the listener keeps for each."""
         return [
             (exchange.request, exchange.listener_state)
             for exchange in self._exchanges
@@ -156,18 +155,18 @@ class Network:
         ]
 
     def failed(self, request: Request, why: str) -> None:
-        """The server itself, and nothing on the way, could not do what it was asked."""
+        """Report that the server itself failed, and not the network."""
         for listener in self.on_failure:
             listener(request, why)
 
     def closed(self, exchange: _Exchange) -> None:
-        """An exchange is over."""
+        """Remove a finished exchange."""
         self._exchanges.pop(exchange, None)
 
 
 @dataclasses.dataclass(eq=False)
 class SimTransport:
-    """One party's way to the API server."""
+    """The transport of one actor's client."""
 
     network: Network
     party: str
@@ -175,7 +174,7 @@ class SimTransport:
     user: UserInfo
 
     async def send(self, request: Request) -> Response:
-        """Send and wait for the whole answer."""
+        """Send a request and wait for the whole answer."""
         seen = self.network.newest_seen
         try:
             async with self.clock.timeout(request.timeout_seconds), self._exchange(request) as exchange:
@@ -191,7 +190,7 @@ class SimTransport:
 
     @contextlib.asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[_Exchange | _Ready]:
-        """Send and hold the answer open."""
+        """Send a request and keep the answer open."""
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with self.clock.timeout(request.timeout_seconds):
@@ -203,7 +202,7 @@ class SimTransport:
             yield _Ready(exchange) if isinstance(exchange, Response) else exchange
 
     async def close(self) -> None:
-        """Connections are the network's own."""
+        """Nothing to close: the network owns the connections."""
 
     @contextlib.asynccontextmanager
     async def _exchange(self, request: Request) -> AsyncIterator[_Exchange | Response]:
@@ -232,7 +231,7 @@ class SimTransport:
 
 
 class _Exchange:
-    """One request under way, seen from both ends."""
+    """One request and its answer, as both ends see it."""
 
     def __init__(self, network: Network, request: Request, party: str) -> None:
         self._network = network
@@ -254,13 +253,13 @@ class _Exchange:
         self._is_lost = False
         self._broken = ""
         self._hung_up = asyncio.Event()
-        self._news = asyncio.Event()  # for the client: something arrived
-        self._room = asyncio.Event()  # for the server: something was taken
+        self._news = asyncio.Event()  # for the client: a packet arrived
+        self._room = asyncio.Event()  # for the server: the client has read a packet
         self._room.set()
 
     @property
     def is_open(self) -> bool:
-        """Whether an answer has begun, and neither end has hung up."""
+        """Whether the answer has begun, and no end has closed the connection."""
         return bool(self.status) and not self._broken and not self._is_complete and not self._hung_up.is_set()
 
     # ---- the server's side
@@ -268,7 +267,7 @@ class _Exchange:
     async def serve(self, application: AsgiApplication, scope: dict[str, Any]) -> None:
         try:
             await application(scope, self._receive, self._send)
-        except Exception as error:  # noqa: BLE001 - a server that crashes is a broken connection to its client
+        except Exception as error:  # noqa: BLE001 - a client sees an exception of the server as a broken connection
             self._network.failed(self.request, repr(error))
             self.break_off(f"{type(error).__name__}: {error}")
         finally:
@@ -286,7 +285,7 @@ class _Exchange:
             await asyncio.sleep(0)
             return
         if message["type"] == "http.response.start":
-            # Servers send it in one packet with what follows.
+            # Servers send the head in one packet with the body that follows.
             self._start = message
             return
         if self._start is not None and self._start["status"] == 500:
@@ -302,7 +301,7 @@ class _Exchange:
         self._send_packet()
 
     def _send_packet(self) -> None:
-        # In order, however long each takes: as TCP delivers.
+        # In order, whatever the latency of each packet, as TCP delivers.
         loop = self._network.loop
         self._latest = max(self._latest, loop.time() + self._network.latency())
         loop.call_at(self._latest, self._arrive, context=loop.harness.context)
@@ -312,7 +311,7 @@ class _Exchange:
     def _arrive(self) -> None:
         message = self._wire.popleft()
         if self._broken or self._hung_up.is_set():
-            return  # nobody is there to hear it
+            return  # the client is gone
         if self._is_lost:
             self.break_off("connection reset by peer")
             return
@@ -333,19 +332,19 @@ class _Exchange:
         self._news.set()
 
     def flush(self) -> None:
-        """What was held back by a cut arrives after all."""
+        """Deliver the packets that a cut has held back."""
         held, self._held = self._held, []
-        # Before whatever has been sent since and is still under way.
+        # Before later packets that are still under way.
         self._wire.extendleft(reversed(held))
         for _ in held:
             self._send_packet()
 
     def lose_answer(self) -> None:
-        """The connection will break instead of bringing an answer."""
+        """Break the connection instead of delivering the answer."""
         self._is_lost = True
 
     def break_off(self, why: str) -> None:
-        """The connection is gone, for both."""
+        """Break the connection for both ends."""
         if not self._broken:
             self._broken = why
             self._news.set()
@@ -383,7 +382,7 @@ class _Exchange:
 
 
 class _Ready:
-    """A complete answer where a stream was asked for."""
+    """A complete answer to a stream request."""
 
     def __init__(self, response: Response) -> None:
         self.status = response.status

@@ -1,4 +1,4 @@
-"""What will go wrong and when: drawn before anything begins, so that it can be read, replayed and cut down."""
+"""The plan of a seed: all actions with their times, drawn before the run, so that it can be replayed and shrunk."""
 
 from __future__ import annotations
 
@@ -46,29 +46,29 @@ FAULTS: Final = (
     "deadline_rewritten",
     "power_loss",
 )
-"""By the names of their rates in a scenario."""
+"""Kinds of faults, by the names of their rates in a scenario."""
 
 USER_ACTIONS: Final = ("event_wanted", "event_unwanted", "thing_touched", "maintenance_wanted")
-"""What users do all day. No faults."""
+"""Kinds of user requests."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
 class Action:
-    """One thing that happens: when (seconds after the weather turned), what, and the seed of its own choices."""
+    """One planned action: its time (seconds after the chaos phase began), its kind, and its own seed."""
 
     at: float
     kind: str
     seed: int
-    number: int = dataclasses.field(default=0, compare=False)  # among all that the seed stands for, from 1
+    number: int = dataclasses.field(default=0, compare=False)  # position in the seed's plan, from 1
 
     def __str__(self) -> str:
         return f"{self.number:5}  {self.at:9.3f} s  {self.kind}"
 
 
 def plan(seed: int, scenario: Scenario, steps: int | None = None) -> list[Action]:
-    """Everything that happens to one world, in order; with `steps` only so many of them.
+    """All actions of a seed in order; with `steps` only the first ones.
 
-    Each kind is drawn from a stream of its own: a scenario without one kind has all others at the same moments.
+    Each kind is drawn from its own random stream: a scenario without one kind has the others at the same times.
     """
     faults = msgspec.structs.asdict(scenario.faults)
     rates = {kind: faults[kind] for kind in FAULTS}
@@ -81,12 +81,12 @@ def plan(seed: int, scenario: Scenario, steps: int | None = None) -> list[Action
 
 
 def _stream(seed: int, kind: str, per_minute: float, scenario: Scenario) -> list[Action]:
-    # By its name: a kind that is new some day leaves the others where they were.
+    # The stream depends on the kind's name, so that a new kind does not move the others.
     chance = SeededRandomness(zlib.crc32(f"{seed} {kind}".encode()))
     actions: list[Action] = []
     at = 0.0
     while per_minute > 0:
-        # Things that happen independently, so often per minute, come after exponentially long pauses.
+        # Independent actions with a rate per minute have exponentially distributed pauses.
         at += -math.log(1.0 - chance.random()) * 60 / per_minute
         if at >= scenario.chaos_minutes * 60:
             break

@@ -1,4 +1,4 @@
-"""One seed, from an empty cluster through bad weather to a calm end, and the verdict."""
+"""Plays one seed: creates a cluster, injects faults, waits until everything is finished, and checks the result."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ from kube_fairlead_lab.sim.scenario import Scenario
 
 __all__ = ["Outcome", "run"]
 
-_ALONE_SECONDS = 60.0  # so long nobody brings back nodes that are gone: who is left has to come to terms with it
-_ISLAND = "island"  # a node whose agent is hardly ever there: whoever claims from elsewhere does
+_ALONE_SECONDS = 60.0  # deleted nodes are recreated only after this time, so that controllers handle the deletion
+_ISLAND = "island"  # a node whose agent is mostly away: the claimer of a manager handles its events
 _PLATFORMS = ("xcloud", "xcloud2")  # one is a prefix of the other: ownership must not confuse them
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _DriverCheckers:
-    """Who wants to know what drivers are asked and what they do."""
+    """The checkers that observe calls to drivers."""
 
     finalizers: Finalizers
     driver_work: DriverWork
@@ -78,7 +78,7 @@ class _DriverCheckers:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one seed ended."""
+    """The result of one seed."""
 
     seed: int
     digest: str
@@ -86,17 +86,17 @@ class Outcome:
     virtual_seconds: float
     counts: collections.Counter[str]
     faults: collections.Counter[str]
-    history: tuple[Entry, ...]  # of a failure, or where it was asked for
+    history: tuple[Entry, ...]  # of a failure, or on request
 
     @property
     def counts_as_run(self) -> bool:
-        """Whether enough happened for a quiet end to mean something."""
+        """Whether the run had enough events and faults to be meaningful."""
         return self.counts["finished events"] >= 20 and self.faults.total() >= 10
 
     @classmethod
     def of_nothing(cls, seed: int) -> Outcome:
-        """Of a seed whose process did not live to tell."""
-        died = Violation("no crash", "the simulation itself ended before its end")
+        """The outcome of a seed whose process crashed."""
+        died = Violation("no crash", "the simulation itself crashed")
         return cls(seed, "", died, 0.0, collections.Counter(), collections.Counter(), ())
 
 
@@ -118,9 +118,9 @@ def run(
     fresh_disk()
     is_cleared = leftovers is None
     leftovers = [] if leftovers is None else leftovers
-    with _undisturbed(leftovers, is_cleared=is_cleared):
+    with _deterministic(leftovers, is_cleared=is_cleared):
         loop = SimLoop(SeededRandomness(seed ^ 0x5EED))
-        loop.set_exception_handler(lambda _loop, _context: None)  # tasks that died unheard are checked by what follows
+        loop.set_exception_handler(lambda _loop, _context: None)  # checkers find the consequences
         environment = Environment(loop, seed)
         leftovers += [loop, environment]
         try:
@@ -136,7 +136,9 @@ def run(
 
 
 async def _play(environment: Environment, scenario: Scenario, actions: Sequence[Action]) -> None:
-    playing = environment.loop.start(environment.loop.harness, _story(environment, scenario, actions), name="story")
+    playing = environment.loop.start(
+        environment.loop.harness, _scenario_run(environment, scenario, actions), name="story"
+    )
     violated = environment.loop.start(environment.loop.harness, environment.violated.wait(), name="violated")
     await asyncio.wait([playing, violated], return_when=asyncio.FIRST_COMPLETED)
     if playing.done() and (error := playing.exception()) is not None:
@@ -151,7 +153,7 @@ def _outcome(environment: Environment, *, with_history: bool) -> Outcome:
     return Outcome(
         seed=environment.seed,
         digest=environment.trace.digest,
-        # Anew, without the frames it came through: they would keep the whole world alive.
+        # A copy without frames: they would keep the whole environment alive.
         violation=None
         if environment.violation is None
         else Violation(environment.violation.rule, environment.violation.what),
@@ -162,7 +164,7 @@ def _outcome(environment: Environment, *, with_history: bool) -> Outcome:
     )
 
 
-async def _story(environment: Environment, scenario: Scenario, actions: Sequence[Action]) -> None:
+async def _scenario_run(environment: Environment, scenario: Scenario, actions: Sequence[Action]) -> None:
     commits = Commits(environment.loop.time)
     write_log = WriteLog(environment.trace, commits)
     _watch_disk(environment, commits)
@@ -258,7 +260,7 @@ def _populate_nodes(
         wait = scenario.driver_wait_seconds
         environment.start(add_agent(environment, node, hosts, driver_wait_seconds=wait, machine=machine))
         if len(drivers) == 2:
-            # Somebody started a second agent for the first node by mistake, on a machine of its own.
+            # A second agent for the first node, started by mistake on another machine.
             environment.start(add_agent(environment, node, hosts, driver_wait_seconds=wait, name=f"agent-{node}-twin"))
     return drivers
 
@@ -305,7 +307,7 @@ def _watch_disk(environment: Environment, commits: Commits) -> None:
 
     def committed(row: Row) -> None:
         environment.trace.seal(row.value or row.key.encode())
-        # The server must not see what the checkers think of it.
+        # The server must not see the exception of a checker.
         try:
             commits.take(row)
         except Violation as violation:
@@ -320,24 +322,24 @@ async def _until(condition: Callable[[], bool], clock: Clock) -> None:
 
 
 @contextlib.contextmanager
-def _undisturbed(leftovers: list[object], *, is_cleared: bool) -> Iterator[None]:
-    """Keep out what would differ between two runs of one seed, and clean up after the dead.
+def _deterministic(leftovers: list[object], *, is_cleared: bool) -> Iterator[None]:
+    """Disable what would differ between two runs of one seed, and clean up after killed processes.
 
-    Collection of garbage runs when the interpreter likes; the last lines of generators that nobody finished would then
-    run at a moment of its choice. So nothing is collected meanwhile, and those last lines run, unheard, at the end.
+    Garbage collection runs at times that the interpreter chooses, and then runs the `finally` blocks of unfinished
+    generators. So it is disabled during the run, and those blocks run at the end.
     """
     start = threading.Thread.start
     was_enabled = gc.isenabled()
     was_silent = logging.root.manager.disable
     gc.disable()
-    logging.disable(logging.CRITICAL)  # what components say of their bad day is the trace's to tell
-    _set_aside_what_is_here()
+    logging.disable(logging.CRITICAL)  # the trace records what happens
+    _freeze_program()
     try:
         yield
     finally:
         if is_cleared:
             _clear(leftovers)
-        threading.Thread.start = start  # type: ignore[method-assign]  # managers that were killed could not put it back
+        threading.Thread.start = start  # type: ignore[method-assign]  # killed managers did not restore it
         logging.disable(was_silent)
         if was_enabled and is_cleared:
             gc.enable()
@@ -347,14 +349,14 @@ def _clear(leftovers: list[object]) -> None:
     hook, sys.unraisablehook = sys.unraisablehook, lambda _what: None
     with warnings.catch_warnings(action="ignore"):
         leftovers.clear()
-        # Last lines that ran leave something behind in their turn.
+        # `finally` blocks create new garbage.
         while gc.collect():
             pass
     sys.unraisablehook = hook
 
 
 @functools.cache
-def _set_aside_what_is_here() -> None:
-    """The program itself is no garbage, and need not be looked through after every seed."""
+def _freeze_program() -> None:
+    """Exclude the program itself from later collections."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""What is simulated and how bad it gets: a file of plain values."""
+"""Scenario files: cluster sizes and fault rates."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0, le=86_400)]
 
 
 class ScenarioError(ValueError):
-    """A scenario file that cannot be used: which file, which field, what is wrong."""
+    """A scenario file is invalid. The message names the file, the field and the problem."""
 
 
 class NetworkFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often something happens to one request; 0.01 is one in a hundred."""
+    """Probabilities per request; 0.01 is one in a hundred."""
 
     request_lost: _Chance = 0.004
     answer_lost: _Chance = 0.006
@@ -35,7 +35,7 @@ class NetworkFaults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 
 class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How often each thing happens to the whole world in one virtual minute, on average."""
+    """Average rates per virtual minute, for the whole cluster."""
 
     server_crash: _Rate = 0.6
     disk_full: _Rate = 0.2
@@ -70,7 +70,7 @@ class Faults(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One kind of world. The seed decides everything that is left open here."""
+    """Cluster sizes, durations and fault rates. The seed decides the rest."""
 
     nodes: _Count = 5
     managers: _Count = 3
@@ -80,7 +80,7 @@ class Scenario(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     things_per_minute: _Rate = 6.0
     maintenances_per_minute: _Rate = 0.5
     driver_wait_seconds: _Seconds = 60.0  # the agents' --driver-wait-timeout
-    network: NetworkFaults | None = NetworkFaults()  # null: a network that never fails
+    network: NetworkFaults | None = NetworkFaults()  # null: no network faults
     faults: Faults = Faults()
 
 
@@ -88,7 +88,7 @@ def read_scenario(path: Path) -> Scenario:
     """Read a scenario file (YAML).
 
     Raises:
-        ScenarioError: it is not one.
+        ScenarioError: the file is not a valid scenario.
     """
     try:
         return msgspec.convert(reading.read(path.read_bytes()) or {}, Scenario)

@@ -1,4 +1,4 @@
-"""From a long run of bad luck to the few actions that matter: delta debugging over the plan."""
+"""Finds the few actions of a plan that cause a failure, by delta debugging."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ Play = Callable[[int, Scenario, Sequence[Action]], Outcome]
 
 _MOST_RUNS: Final = 100
 _MOST_SECONDS: Final = 300.0
-# What tells one failure from another of its kind: what is in brackets or quotes, and every word with a number in it.
+# Details that differ between failures of one kind: brackets, quotes, and words with a number in them.
 _PARTICULARS: Final = re.compile(r"\{.*\}|\[[^\]]*\]|'[^']+'|[^\s,:;]*\d[^\s,;]*")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shrunk:
-    """The smallest plan found that still fails in the same way."""
+    """The smallest plan found that fails in the same way."""
 
     scenario: Scenario
     actions: tuple[Action, ...]
     outcome: Outcome
     runs: int
-    cut_short: str = ""  # why it may be not as small as it could be
+    cut_short: str = ""  # why the search ended early
     is_interrupted: bool = False
 
 
 def is_same_kind(one: Violation, other: Violation) -> bool:
-    """Whether the same rule is broken in the same way, names and numbers aside."""
+    """Whether both violate the same rule in the same way, apart from names and numbers."""
     return one.rule == other.rule and _PARTICULARS.sub("…", one.what) == _PARTICULARS.sub("…", other.what)
 
 
@@ -52,10 +52,10 @@ def shrink(
     most_seconds: float = _MOST_SECONDS,
     on_run: Callable[[int, int], None] = lambda _runs, _actions: None,
 ) -> Shrunk:
-    """Leave out whatever can be left out.
+    """Remove actions while the failure stays the same.
 
-    Every attempt is a whole run, so there is a limit to them and to the time; `on_run` hears how many there were and
-    how many actions are left. Who interrupts it gets what was found by then.
+    Each attempt is a whole run, so their number and time are limited. `on_run` gets the number of runs and of actions
+    left. After an interrupt the result is the smallest plan found so far.
     """
     search = _Search(failed, scenario, tuple(actions), play, on_run)
     try:
@@ -68,7 +68,7 @@ def shrink(
 
 
 class _Exhausted(Exception):
-    """There is no more time, or there are no more runs."""
+    """The limit of time or runs is reached."""
 
 
 class _Search:
@@ -81,7 +81,7 @@ class _Search:
         on_run: Callable[[int, int], None],
     ) -> None:
         if failed.violation is None:
-            raise ValueError("only a run that failed can be cut down")
+            raise ValueError("only a failed run can be shrunk")
         self._violation = failed.violation
         self._play = play
         self._on_run = on_run
@@ -92,10 +92,10 @@ class _Search:
         self.runs = 0
 
     def look(self, most_runs: int, most_seconds: float) -> None:
-        """Until nothing more can be left out.
+        """Search until no action can be removed.
 
         Raises:
-            _Exhausted: a limit was reached before.
+            _Exhausted: a limit is reached before that.
         """
         self._most_runs = most_runs
         self._most_seconds = most_seconds
@@ -104,10 +104,10 @@ class _Search:
             self._attempt(msgspec.structs.replace(self.scenario, network=None), self.actions)
         if self.actions:
             self._attempt(self.scenario, ())
-        self._cut_in_pieces()
+        self._remove_pieces()
 
-    def _cut_in_pieces(self) -> None:
-        """Zeller's ddmin: drop halves, then quarters, and so on down to single actions."""
+    def _remove_pieces(self) -> None:
+        """Zeller's ddmin: remove halves, then quarters, down to single actions."""
         pieces = 2
         while len(self.actions) > 1:
             size = max(1, -(-len(self.actions) // pieces))
@@ -137,5 +137,5 @@ class _Search:
 
 
 def _happened(actions: tuple[Action, ...], outcome: Outcome) -> tuple[Action, ...]:
-    """Without what was planned for later: it had not happened yet, so it can be left out without a look."""
+    """Without the actions planned for after the failure: they need no attempt."""
     return tuple(action for action in actions if action.at <= outcome.virtual_seconds)

@@ -1,4 +1,4 @@
-"""What happened: facts as they are for whoever tells them later, and a hash by which two runs of one seed compare."""
+"""The record of a run: facts that `narration` puts into words later, and a hash that compares two runs of one seed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from kube_fairlead_lab.sim.plan import Action
 __all__ = ["PLAN", "Fact", "Trace"]
 
 PLAN: Final = "luck"
-"""Who a action is ascribed to, for as long as nobody else has felt it."""
+"""The actor of an action that has not hit another actor yet."""
 
 
 class Fact(NamedTuple):
-    """Something that happened: in words already, or as whatever it is (`narration` makes words of it)."""
+    """One fact: a text, or an object that `narration` describes."""
 
     at: float
     who: str
     what: object
-    action: Action | None = None  # the action that it is part of
+    action: Action | None = None  # the action that caused it
 
 
 class Trace:
-    """A growing record. It costs next to nothing: words are made when somebody asks, and mostly nobody does."""
+    """A growing record. It is cheap: texts are made after the run, and only for a failure or on request."""
 
     def __init__(self, loop: SimLoop) -> None:
         self._loop = loop
@@ -36,22 +36,22 @@ class Trace:
         self.facts: list[Fact] = []
 
     def add(self, who: str, what: str) -> None:
-        """Something happened now."""
+        """Record a text."""
         at = self._loop.time()
         self._hash.update(f"{at:.6f} {who} {what}\n".encode())
         self.facts.append(Fact(at, who, what, self._action.get()))
 
     def keep(self, what: object) -> None:
-        """Something that can be answered later, and is not hashed: what it is made of is."""
+        """Record an object for `narration`. It is not hashed; its content is."""
         self.facts.append(Fact(self._loop.time(), "", what))
 
     def seal(self, content: bytes) -> None:
-        """Something that must be the same in both runs, and that nobody needs to be answered."""
+        """Add content to the hash only."""
         self._hash.update(content)
 
     @contextlib.contextmanager
     def during(self, action: Action) -> Iterator[None]:
-        """What is added meanwhile, in this task, is part of that action."""
+        """Attribute what this task adds meanwhile to an action."""
         token = self._action.set(action)
         try:
             yield
@@ -60,7 +60,7 @@ class Trace:
 
     @property
     def digest(self) -> str:
-        """The hash of all that was said and stored, and of how many callbacks it took: every step counts."""
+        """The hash of all texts, of all stored content and of the number of callbacks."""
         whole = self._hash.copy()
         whole.update(str(self._loop.callbacks_run).encode())
         return whole.hexdigest()[:16]
