@@ -195,7 +195,7 @@ def _print_relevant(outcome: Outcome) -> None:
     if outcome.violation is None or not outcome.history:
         return
     extract = relevant_entries(outcome.history, outcome.violation)
-    others = f" ({extract.left_out} other lines omitted; --history prints all)" if extract.left_out else ""
+    others = f" ({extract.omitted} other lines omitted; --history prints all)" if extract.omitted else ""
     click.echo(f"\nwhat led to it{others}:")
     click.echo("\n".join(extract.lines))
 

@@ -205,7 +205,7 @@ class FaultInjector:
         cloud = self._cloud(chance)
         link = cloud.links[self._actor(f"ccm-{cloud.name}-", chance).name]
         if cloud.machines:
-            await self._users.doubt_a_node(chance.choice(sorted(cloud.machines)))
+            await self._users.set_node_not_ready(chance.choice(sorted(cloud.machines)))
         await self._environment.clock.sleep(chance.uniform(0.0, 6.0))
         await self._cut_link(link, chance)
 
@@ -284,7 +284,7 @@ class FaultInjector:
         wrong = chance.choice([cloud.forgotten, cloud.said_off])
         self._environment.trace.add(f"cloud-{cloud.name}", f"is wrong about {name}")
         wrong.add(name)
-        await self._users.doubt_a_node(name)
+        await self._users.set_node_not_ready(name)
         await self._environment.clock.sleep(chance.uniform(5.0, 60.0))
         wrong.discard(name)
 
@@ -295,7 +295,7 @@ class FaultInjector:
             return
         name = chance.choice(sorted(cloud.machines))
         cloud.forgotten.add(name)
-        await self._users.doubt_a_node(name)
+        await self._users.set_node_not_ready(name)
         await self._cloud_trouble(Trouble.CONFUSED, 10.0, chance, cloud)
         cloud.forgotten.discard(name)
 

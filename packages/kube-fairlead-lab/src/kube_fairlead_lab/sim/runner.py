@@ -226,7 +226,7 @@ async def _scenario_run(environment: Environment, scenario: Scenario, actions: S
         if calm_seconds >= _ALONE_SECONDS:
             deadlines.check_orphans()
             if not node_deletions.are_due(calm_seconds):
-                await users.mend_nodes()
+                await users.restore_nodes()
         await environment.clock.sleep(10.0)
     liveness.at_end()
     shutdowns.at_end()

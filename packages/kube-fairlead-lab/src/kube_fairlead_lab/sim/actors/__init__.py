@@ -1,5 +1,5 @@
-"""Who is on the environment: each file starts one kind of process with the real component inside.
+"""The actors of the simulation: each file starts one kind of process with the real component inside.
 
-Here belong the places where a component meets the simulated world, and the people and machines around it. What goes
-wrong, and whether it may, never does: see `fault_injector` and `checkers`.
+Here belong adapters between a component and the simulated environment, and the users, machines and clouds around it.
+Faults and checks never do: see `fault_injector` and `checkers`.
 """

@@ -1,4 +1,4 @@
-"""Agents: one per node, and now and then a twin that somebody started by mistake."""
+"""Agents: one per node, and a second one for one node, started by mistake."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 
 __all__ = ["DRIVER_LOST", "add_agent", "add_part_time_agent"]
 
-_RENEWAL: Final = dt.timedelta(seconds=20)  # so that what no driver offers any more is collected within minutes
+_RENEWAL: Final = dt.timedelta(seconds=20)  # short, so that a transition without a driver is collected within minutes
 DRIVER_LOST: Final = dt.timedelta(seconds=30)
-"""How long a claim without a deadline waits for a driver that is gone."""
+"""How long a claim without a deadline waits for a stopped driver."""
 
 
 class _NoSockets:
-    """The registry is made beside the agent, with the sockets of this world: the agent's own has none."""
+    """No sockets: the simulated registry is created beside the agent and replaces the agent's own."""
 
     def registration(self, path: str) -> RegistrationChannel:
         raise NotImplementedError(path)
@@ -59,9 +59,9 @@ def add_agent(
     machine: SimMachine | None = None,
     name: str = "",
 ) -> Actor:
-    """The agent of a node. It keeps its name over its lives, as one with a state folder does.
+    """Add the agent of a node. It keeps its identity over restarts, as an agent with a state folder does.
 
-    With a machine it also looks after that one's shutdowns.
+    With a machine it also handles the machine's shutdowns.
     """
     name = name or f"agent-{node_name}"
     settings = Settings(driver_wait=dt.timedelta(seconds=driver_wait_seconds), driver_lost=DRIVER_LOST)
@@ -95,7 +95,7 @@ def add_agent(
 
 
 def add_part_time_agent(environment: Environment, node_name: str) -> Actor:
-    """An agent that is there for some seconds now and then, and has no drivers: it is only in others' way."""
+    """Add an agent without drivers that runs for some seconds from time to time."""
     name = f"agent-{node_name}"
 
     async def main(life: Life) -> None:
@@ -124,7 +124,7 @@ async def _keep(client: Client, machine: SimMachine, life: Life, agent: Agent) -
         ),
         Teller(recorder, DiscardedMetrics()),
     )
-    # The disk is the machine's, not that of the computer this runs on.
+    # The disk of the simulated machine, not of the host.
     keeper.memory = SimMemory(machine)
     keeper.cache = machine.cache = SimPodCache(machine)
     async with recorder.running():

@@ -1,4 +1,4 @@
-"""Drivers, each a process of its own beside the agent, and the machines that they work on."""
+"""Drivers: each one is a process beside the agent."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _T = TypeVar("_T")
 
 DRIVER: Final = "example.com/reboot"
 SELF_TEST: Final = OfferedTransition(name="self-test", start="Testing", end="Tested", sla="33s")
-"""A user's own. The driver of one node offers another one of its name in some releases, and is refused."""
+"""A user's own transition. In some releases a driver offers one with the same name, which is rejected."""
 
 
 class Release:
-    """The version of the drivers that are started from now on, and what it offers."""
+    """The version of the drivers that start from now on, and its transitions."""
 
     def __init__(self) -> None:
         self.number = 0
 
     def offered(self, node_name: str) -> tuple[OfferedTransition, ...]:
-        """What a driver of this version offers on a node."""
+        """The transitions of this version on a node."""
         found = [
             OfferedTransition(name="reboot", start="Rebooting", end="Rebooted", sla="90s"),
             OfferedTransition(name="patch", start="Patching", end="Patched", sla="10m"),
@@ -64,37 +64,37 @@ CENTRAL: Final = "example.com/central"
 REMOTE: Final[tuple[OfferedTransition, ...]] = (
     OfferedTransition(name="remote", start="RemoteStarted", end="RemoteDone"),
 )
-"""What is done to machines from elsewhere, by a driver beside the controller manager."""
+"""The transition of the driver beside the controller manager."""
 
-_LIES: Final = 0.02  # how often a driver names a state that is none of the transition's
-_CONNECTIONS_LOST: Final = 0.5  # how often they do not survive a cut
+_WRONG_STATES: Final = 0.02  # how often a driver reports a state that is not in the transition
+_CONNECTIONS_LOST: Final = 0.5  # how often connections do not survive a cut
 
 
 class DriverObserver(Protocol):
-    """Who wants to know what drivers are asked and what they do."""
+    """Observes calls to drivers."""
 
     def begun(self, work: Work, *, is_end: bool, caller: Process, link: Link) -> int:
-        """A driver begins; the number of the call."""
+        """A call begins; returns its number."""
         ...
 
     def over(self, number: int, reached: object = None) -> None:
-        """It has ended, with an answer or without."""
+        """A call has ended, with an answer or without."""
         ...
 
     def answered(self, work: Work, progress: Progress | None) -> None:
-        """Its answer has reached the claimant, and before it this was its last progress."""
+        """The answer has reached the claimant; `progress` is the last one before it."""
         ...
 
 
 class _Marks:
-    """What survives a driver's process: which work was done on it."""
+    """What survives a driver's process: the work that is done."""
 
     def __init__(self) -> None:
         self.ended: set[str] = set()
 
 
 class Worker(sdk.Driver):
-    """Takes its time, sometimes for ever, and now and then refuses."""
+    """Takes a random time, sometimes for ever, and sometimes fails."""
 
     name: str = DRIVER
     transitions: Sequence[OfferedTransition] = ()
@@ -126,14 +126,14 @@ class Worker(sdk.Driver):
 
 
 class Central(Worker):
-    """The same from elsewhere."""
+    """The driver beside the controller manager."""
 
     name = CENTRAL
     transitions = REMOTE
 
 
 def worker(node_name: str, release: Release) -> Callable[[DriverHost, Life], sdk.Driver]:
-    """A driver of the version that is out when it is started."""
+    """A driver of the version that is current when it starts."""
 
     def make(host: DriverHost, life: Life) -> sdk.Driver:
         made = Worker(host, life)
@@ -144,7 +144,7 @@ def worker(node_name: str, release: Release) -> Callable[[DriverHost, Life], sdk
 
 
 def drainer(node_name: str) -> Callable[[DriverHost, Life], sdk.Driver]:
-    """The real drain driver of a node. What it offers has an SLA here, or a drain might last as long as the world."""
+    """The real drain driver of a node. Its transitions have an SLA here, so that every drain ends."""
 
     def make(host: DriverHost, life: Life) -> sdk.Driver:
         made = DrainDriver(host.environment.client(life), node_name=node_name)
@@ -157,7 +157,7 @@ def drainer(node_name: str) -> Callable[[DriverHost, Life], sdk.Driver]:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class _Call:
-    """A call under way: who made it, what runs for it in the driver, where the answer goes."""
+    """A running call: its caller, its task in the driver, and the future for its answer."""
 
     caller: Process
     answer: asyncio.Future[Any]
@@ -165,7 +165,7 @@ class _Call:
 
 
 class DriverHost:
-    """A driver's process as its agent reaches it. Calls run there; only answers come back, over a link."""
+    """A driver's process as its agent reaches it. Calls run in the driver; answers come back over a link."""
 
     def __init__(
         self,
@@ -183,20 +183,20 @@ class DriverHost:
         self.marks = _Marks()
         self._make = make
         self.is_troubled = True
-        self.name = ""  # as it registers
+        self.name = ""  # the name that it registers
         self.offered: Sequence[OfferedTransition] = ()
         self.lives = 0
         self.began_at = 0.0
-        self.died_at: float | None = 0.0  # None: it lives
-        self.registered: dict[Process, int] = {}  # with whom, in which life
-        self.on_socket: dict[str, Callable[[], None]] = {}  # who looks at the folder, by name
+        self.died_at: float | None = 0.0  # None: it runs
+        self.registered: dict[Process, int] = {}  # agent process -> run of the driver
+        self.on_socket: dict[str, Callable[[], None]] = {}  # listeners for new sockets, by name
         self._service: Service | None = None
         self._process: Process | None = None
-        self._calls: dict[_Call, None] = {}  # in the order in which they came
-        self._at_work: set[int] = set()  # calls by their number for the checker
+        self._calls: dict[_Call, None] = {}  # in the order of arrival
+        self._at_work: set[int] = set()  # numbers of running calls
 
     async def main(self, life: Life) -> None:
-        """One life of the driver."""
+        """One run of the driver."""
         driver = self._make(self, life)
         self.name, self.offered = driver.name, driver.transitions
         self._service = Service(driver, life.clock)
@@ -207,7 +207,7 @@ class DriverHost:
         await asyncio.Event().wait()
 
     def died(self, process: Process) -> None:
-        """A process is gone: the driver, or somebody who called it. The kernel tells the other end."""
+        """A process has ended: the driver or a caller. The kernel closes the connections of the other end."""
         for call in [call for call in self._calls if call.caller is process]:
             del self._calls[call]
             self.link.send(functools.partial(_cancel, call.task))
@@ -229,10 +229,10 @@ class DriverHost:
             if not call.answer.done():
                 call.answer.set_exception(DriverGone("connection reset by peer"))
 
-    # ---- the channels: what the agent calls
+    # ---- the channels that the agent calls
 
     async def get_info(self) -> PluginInfo:
-        """Who it is."""
+        """The driver's name and versions."""
 
         async def info(_service: Service) -> PluginInfo:
             return PluginInfo(
@@ -242,11 +242,11 @@ class DriverHost:
         return await self._call(info)
 
     async def notify(self, *, registered: bool, error: str = "") -> None:
-        """Whether it is known now."""
+        """The result of the registration."""
         caller = current_process()
 
         async def heard(_service: Service) -> None:
-            self._tell("is registered" if registered else f"is not registered: {error}")
+            self._record("is registered" if registered else f"is not registered: {error}")
             if registered:
                 self.registered[caller] = self.lives
             else:
@@ -255,7 +255,7 @@ class DriverHost:
         await self._call(heard)
 
     async def get_transitions(self, node_name: str) -> Sequence[OfferedTransition]:
-        """Which transitions the driver carries out."""
+        """The transitions of the driver."""
         return await self._call(lambda service: service.get_transitions(node_name))
 
     async def start(self, work: Work, *, timeout_seconds: float | None = None) -> Reached:
@@ -290,31 +290,31 @@ class DriverHost:
 
         async def checked(service: Service) -> Reached:
             step = f"{'end' if is_end else 'start'} {work.event_name}"
-            self._tell(f"is asked by {caller.name} to {step}")
+            self._record(f"is asked by {caller.name} to {step}")
             self._on_call(work)
             number, reached = self._checker.begun(work, is_end=is_end, caller=caller, link=self.link), None
             self._at_work.add(number)
             try:
                 reached = await begin(service)
-                self._tell(f"is done: {step}")
+                self._record(f"is done: {step}")
             except asyncio.CancelledError:
-                self._tell(f"is stopped: {step}")
+                self._record(f"is stopped: {step}")
                 raise
             except Exception as error:
-                self._tell(f"fails to {step}: {error}")
+                self._record(f"fails to {step}: {error}")
                 raise
             finally:
                 self._at_work.discard(number)
                 self._checker.over(number, reached)
-            if self.is_troubled and self.environment.chance.random() < _LIES:
-                self.environment.counts["driver lies"] += 1
-                self._tell(f"lies about how it was: {step}")
+            if self.is_troubled and self.environment.chance.random() < _WRONG_STATES:
+                self.environment.counts["wrong states of drivers"] += 1
+                self._record(f"lies about how it was: {step}")
                 return Reached(state="Nonsense", node_name=reached.node_name)
             return reached
 
         return await self._call(checked)
 
-    def _tell(self, what: str) -> None:
+    def _record(self, what: str) -> None:
         if current_process().is_alive:
             self.environment.trace.add(current_process().name, what)
 
@@ -342,7 +342,7 @@ class DriverHost:
             result = await work
         except DriverError as error:
             self.link.send(functools.partial(_fail, answer, error))
-        except Exception as error:  # noqa: BLE001 - over a socket, too, an exception is an answer
+        except Exception as error:  # noqa: BLE001 - over a socket an exception is an answer, too
             self.link.send(functools.partial(_fail, answer, DriverRefused(f"{type(error).__name__}: {error}")))
         else:
             self.link.send(functools.partial(_settle, answer, result))
@@ -363,4 +363,4 @@ def _cancel(task: asyncio.Task[Any]) -> None:
 
 
 def _ignore(_handle: object) -> None:
-    """Nobody takes back what was said."""
+    """A sent message cannot be cancelled."""

@@ -1,4 +1,4 @@
-"""Kubelets: hollow ones, each a process of its machine. They start pods, see them end, and say that a node is ready."""
+"""Kubelets: hollow ones, each a process of its machine. They start pods, report their end, and set the node Ready."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RETRY_SECONDS: Final = 1.0
 
 
 def add_kubelet(environment: Environment, commits: Commits, machine: SimMachine) -> Actor:
-    """The kubelet of a machine."""
+    """Add the kubelet of a machine."""
 
     async def main(life: Life) -> None:
         await _Kubelet(environment.client(life), commits, machine).run()
@@ -32,7 +32,7 @@ def add_kubelet(environment: Environment, commits: Commits, machine: SimMachine)
 
 
 class _Kubelet:
-    """One life of it. What to do about a pod is decided by the hollow kubelet; containers outlive this."""
+    """One run of a kubelet. The hollow kubelet decides what to do with a pod; containers outlive the run."""
 
     def __init__(self, client: Client, commits: Commits, machine: SimMachine) -> None:
         self._client = client
@@ -55,31 +55,31 @@ class _Kubelet:
             while True:
                 changed.clear()
                 try:
-                    seconds = await self._look()
+                    seconds = await self._sync_pods()
                 except (api_errors.ApiError, errors.ClientError, TimeoutError):
                     seconds = _RETRY_SECONDS
                 with contextlib.suppress(TimeoutError):
                     async with self._client.clock.timeout(seconds):
                         await changed.wait()
 
-    async def _look(self) -> float:
+    async def _sync_pods(self) -> float:
         await self._report_node()
         pods = list(self._informer.store)
-        self._tidy({pod.uid for pod in pods})
+        self._remove_orphans({pod.uid for pod in pods})
         seconds = _LOOK_SECONDS
         for pod in pods:
-            seconds = min(seconds, await self._see_to(pod))
+            seconds = min(seconds, await self._sync_pod(pod))
         return seconds
 
-    def _tidy(self, known: set[str]) -> None:
-        """End what runs here and is in the API no more."""
+    def _remove_orphans(self, known: set[str]) -> None:
+        """Stop pods that are no longer in the API."""
         runtime, now = self._machine.kubelet.runtime, self._machine.environment.clock.now()
         for sandbox in runtime:
             if sandbox.pod.uid not in known:
                 runtime.stop(sandbox.pod.uid, 0, now)
                 runtime.forget(sandbox.pod.uid)
 
-    async def _see_to(self, pod: Pod) -> float:
+    async def _sync_pod(self, pod: Pod) -> float:
         machine = self._machine
         now = machine.environment.clock.now()
         before = machine.kubelet.runtime.get(pod.uid)
@@ -100,11 +100,11 @@ class _Kubelet:
                 case other:
                     assert_never(other)
         except (api_errors.NotFound, api_errors.Conflict):
-            pass  # gone, or another of its name
+            pass  # the pod is gone, or it is another pod with the same name
         return _LOOK_SECONDS
 
     async def _report_node(self) -> None:
-        """Say that the node is ready, and which boot it is in, where that is news."""
+        """Set the condition Ready and the boot id, if they have changed."""
         machine = self._machine
         node = self._commits.of(NODES).get(machine.node_name)
         if node is None or not machine.has_power:

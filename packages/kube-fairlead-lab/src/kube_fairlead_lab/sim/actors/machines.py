@@ -1,4 +1,4 @@
-"""Machines: what no death of an agent changes. They boot, run containers, announce that they go down, and go off."""
+"""Machines: they boot, run containers, announce a shutdown, and power off, independent of the agent's process."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ SHUTDOWN: Final = ShutdownConfig(PERIODS)
 
 _OFF_SECONDS: Final = (2.0, 20.0)
 _KILL_SECONDS_MOST: Final = 1.5
-_STUCK_SECONDS: Final = 6.0  # of one whose last call to a disk or to a network does not return
-_STUCK: Final = 4  # one pod in so many
+_STUCK_SECONDS: Final = 6.0  # for a pod whose last call to a disk or network does not return
+_STUCK: Final = 4  # one pod in so many is stuck
 _STATE: Final = "shutdown-state.json"
 _PODS: Final = "pods.json"
 
 
 class MachineObserver(Protocol):
-    """Who wants to know what is done to a machine."""
+    """Observes what agents and kubelets do to a machine."""
 
     def heard(self, machine: SimMachine) -> None:
-        """An agent knows that the machine goes down."""
+        """An agent has received the shutdown announcement."""
         ...
 
     def asked(self, machine: SimMachine, pod: RunningPod, grace_seconds: float, known: CachedPod | None) -> None:
-        """An agent ends a pod, of which it knows so much."""
+        """An agent terminates a pod; `known` is what the agent knows of it."""
         ...
 
     def started(self, machine: SimMachine, name: str) -> None:
@@ -61,16 +61,16 @@ class MachineObserver(Protocol):
         ...
 
     def released(self, machine: SimMachine) -> None:
-        """An agent lets the machine go."""
+        """An agent releases the inhibitor lock."""
         ...
 
     def forgotten(self, machine: SimMachine) -> None:
-        """An agent has wound a shutdown up, and forgets it."""
+        """An agent has finished a shutdown and removes its state."""
         ...
 
 
 class SimMachine:
-    """One machine. Its processes are actors of the environment, named here so that they die and come back with it."""
+    """One machine. Its processes are actors that stop and start with it."""
 
     def __init__(self, environment: Environment, node_name: str, number: int, observer: MachineObserver) -> None:
         self.environment = environment
@@ -80,97 +80,97 @@ class SimMachine:
         self.is_disk_full = False
         self.is_troubled = True
         self.is_on = True
-        self.has_power = True  # else it is gone, and nobody here knows yet
+        self.has_power = True  # False: it is unplugged
         self.boots = 1
-        self.booted_at = 0.0  # seconds of true time
+        self.booted_at = 0.0  # true time
         self.preparing = False
         self.down_since = 0.0
-        self.called_off_at: dt.datetime | None = None  # the last shutdown, if it was
+        self.called_off_at: dt.datetime | None = None  # when the last shutdown was cancelled
         self.listener: SimShutdownListener | None = None
-        self.cache: PodCache | None = None  # of the agent that lives now: what it can know
+        self.cache: PodCache | None = None  # of the current agent
         self.is_held = False
         self.needed_seconds = 0.0
-        self.changed = asyncio.Event()  # for the kubelet: something happened to a container
+        self.changed = asyncio.Event()  # for the kubelet: a container has changed
         plan = NodePlan(name=node_name, address="172.16.0.1", pod_cidr=f"10.64.{number % 250}.0/24")
         self.kubelet = Kubelet(plan, boot_id=self.boot_id, on_change=lambda _pod: self.changed.set())
-        self._word = asyncio.Event()  # for the machine itself: it is let go, or needed again
+        self._wake_up = asyncio.Event()  # for the machine: the lock was released, or the shutdown cancelled
 
     @property
     def boot_id(self) -> str:
-        """Which boot this is."""
+        """The id of the current boot."""
         return f"{self.node_name}-boot-{self.boots}"
 
     def as_seen_by(self, clock: Clock) -> Machine:
-        """The boot as a process of this machine reckons it."""
+        """The boot id and time, by a process's clock."""
         up = self.environment.loop.time() - self.booted_at
         return Machine(self.boot_id, clock.now() - dt.timedelta(seconds=up))
 
     def write(self, name: str, content: bytes) -> None:
-        """A file, whole or not there."""
+        """Write a file atomically."""
         if self.is_disk_full:
             raise OSError(28, "No space left on device", name)
         self.files[name] = content
 
-    # ---- going down
+    # ---- shutdown
 
     def go_down(self) -> None:
-        """Somebody presses the button."""
+        """Begin a shutdown."""
         if self.preparing or not self.is_on:
             return
         self.environment.trace.add(self.node_name, "the machine goes down")
         self.preparing = True
         self.called_off_at = None
         self.down_since = self.environment.loop.time()
-        self._word.clear()
-        self._say()
+        self._wake_up.clear()
+        self._announce()
         self.environment.loop.start(self.environment.loop.harness, self._power(), name=f"power of {self.node_name}")
 
     def call_off(self) -> None:
-        """Somebody thinks better of it."""
+        """Cancel the shutdown."""
         if self.preparing and self.is_on and self.is_held:
             self.environment.trace.add(self.node_name, "the shutdown is called off")
             self.called_off_at = self.environment.clock.now()
             self.preparing = False
-            self._word.set()
-            self._say()
+            self._wake_up.set()
+            self._announce()
 
     async def lose_power(self) -> None:
-        """Without a word to anybody; it is back a little later."""
+        """Lose power without an announcement; the machine boots a little later."""
         if self.is_on:
             await self._restart("the machine loses power")
 
     def unplug(self) -> None:
-        """It is gone, until somebody brings it back."""
+        """Unplug the machine until `plug_in`."""
         self.has_power = False
         if self.is_on:
             self._switch_off("the machine is gone")
 
     def plug_in(self) -> None:
-        """It is back, or was never away."""
+        """Plug the machine in, if it is unplugged."""
         self.has_power = True
         if not self.is_on and not self.preparing:
             self._boot()
 
     def release(self) -> None:
-        """Whoever holds it up lets it go."""
+        """Release the inhibitor lock."""
         self.is_held = False
-        self._word.set()
+        self._wake_up.set()
 
     def tell(self, what: str) -> None:
-        """Its agent does something to it."""
+        """Record an operation of its agent."""
         self.environment.trace.add(f"agent-{self.node_name}", what)
 
-    def _say(self) -> None:
+    def _announce(self) -> None:
         if self.listener is not None:
             self.listener.words.put_nowait(self.preparing)
 
     async def _power(self) -> None:
-        """Wait for whoever holds the machine up, but not for ever; then off, and on again."""
+        """Wait for the inhibitor lock up to its limit, power off, and boot again."""
         environment, boot = self.environment, self.boots
         if self.is_held:
             with contextlib.suppress(TimeoutError):
                 async with timeout(self.needed_seconds):
-                    await self._word.wait()
+                    await self._wake_up.wait()
         if not self.preparing or self.boots != boot:
             return
         environment.counts["machines shut down"] += 1
@@ -205,21 +205,21 @@ class SimMachine:
         kinds = ("driver", "drain", "kubelet", "agent")
         return [name for kind in kinds if (name := f"{kind}-{self.node_name}") in self.environment.actors]
 
-    # ---- the kubelet, as the agent can treat it
+    # ---- the kubelet as the agent controls it
 
     async def ends_pods(self) -> bool:
-        """It leaves that to the agent."""
+        """The kubelet leaves shutdowns to the agent."""
         return False
 
     async def stop(self) -> None:
-        """End its process."""
+        """Stop the kubelet's process."""
         if self.kubelet.is_running:
             self.environment.trace.add(self.node_name, "the kubelet is stopped")
             self.kubelet.stop()
             self.environment.halt(self.environment.actors[f"kubelet-{self.node_name}"])
 
     async def start(self) -> None:
-        """Begin it anew."""
+        """Start the kubelet's process."""
         if not self.kubelet.is_running:
             self.environment.trace.add(self.node_name, "the kubelet is started")
             self.kubelet.start()
@@ -227,7 +227,7 @@ class SimMachine:
 
 
 class SimShutdownListener:
-    """The ear of one life of an agent. The lock that it takes outlives it, as in a file descriptor store."""
+    """The shutdown listener of one agent process. Its lock outlives it, as in a file descriptor store."""
 
     problem = ""
 
@@ -247,30 +247,30 @@ class SimShutdownListener:
 
     @property
     def preparing(self) -> bool | None:
-        """Whether the machine goes down."""
+        """Whether a shutdown is announced."""
         if self._machine.preparing:
             self._machine.observer.heard(self._machine)
         return self._machine.preparing
 
     async def next_word(self) -> bool:
-        """The next announcement."""
-        word = await self.words.get()
-        self._machine.tell("hears that the machine goes down" if word else "hears that the shutdown is called off")
-        if word:
+        """Wait for the next announcement."""
+        is_down = await self.words.get()
+        self._machine.tell("hears that the machine goes down" if is_down else "hears that the shutdown is called off")
+        if is_down:
             self._machine.observer.heard(self._machine)
         else:
             self._machine.is_held = True
-        return word
+        return is_down
 
     async def release(self) -> None:
-        """Let the machine go."""
+        """Release the lock."""
         self._machine.tell("lets the machine go")
         self._machine.observer.released(self._machine)
         self._machine.release()
 
 
 class SimRuntime:
-    """The containers of a machine as an agent ends them."""
+    """The container runtime of a machine, for the agent."""
 
     def __init__(self, machine: SimMachine, chance: Randomness) -> None:
         self._machine = machine
@@ -278,7 +278,7 @@ class SimRuntime:
         self._clock = machine.environment.clock
 
     async def running(self) -> Sequence[RunningPod]:
-        """Every pod with a container that runs."""
+        """Every pod with a running container."""
         await self._answer()
         now = self._clock.now()
         return [_running(sandbox.pod) for sandbox in self._machine.kubelet.runtime if not sandbox.has_ended(now)]
@@ -286,7 +286,7 @@ class SimRuntime:
     async def end(
         self, pod: RunningPod, *, grace_seconds: float, hooks: Mapping[str, Mapping[str, Any]], on_exit: OnExit
     ) -> Mapping[str, ContainerEnd]:
-        """End a pod."""
+        """Terminate a pod."""
         del hooks
         cache = self._machine.cache
         known = None if cache is None else cache.pods.get(pod.uid)
@@ -298,7 +298,7 @@ class SimRuntime:
             return {}
         if sandbox.ends_at is None:
             await asyncio.Event().wait()
-            raise AssertionError("nobody sets it")
+            raise AssertionError("not set for a simulated pod")
         await self._clock.sleep(max(0.0, (sandbox.ends_at - self._clock.now()).total_seconds()))
         end = ContainerEnd(sandbox.exit_code, sandbox.ends_at)
         if end.exit_code:
@@ -312,7 +312,7 @@ class SimRuntime:
         await self._clock.sleep(_moment(pod))
 
     async def ended(self, pod: RunningPod) -> Mapping[str, ContainerEnd]:
-        """How a pod ended."""
+        """How the containers of a pod ended."""
         await self._answer()
         sandbox = self._machine.kubelet.runtime.get(pod.uid)
         if sandbox is None or sandbox.ends_at is None or not sandbox.has_ended(self._clock.now()):
@@ -326,7 +326,7 @@ class SimRuntime:
 
 
 def _moment(pod: RunningPod) -> float:
-    """How long a machine that is busy takes to say that a killed container is gone: for each pod another time."""
+    """How long a busy machine takes to report a killed container; it differs by pod."""
     return _KILL_SECONDS_MOST * (zlib.crc32(pod.uid.encode()) % 100) / 100
 
 
@@ -339,14 +339,14 @@ def _running(pod: Any) -> RunningPod:
 
 
 class SimMemory(Memory):
-    """The state file of a shutdown on the machine's own disk."""
+    """The state file of a shutdown, on the machine's disk."""
 
     def __init__(self, machine: SimMachine) -> None:
         super().__init__(Path("/nowhere"))
         self._machine = machine
 
     def load(self) -> ShutdownState | None:
-        """What is remembered."""
+        """The stored state."""
         content = self._machine.files.get(_STATE)
         return None if content is None else msgspec.json.decode(content, type=ShutdownState)
 
@@ -361,7 +361,7 @@ class SimMemory(Memory):
 
 
 class SimPodCache(PodCache):
-    """What is known of a node's pods, on the machine's own disk."""
+    """The agent's pod cache, on the machine's disk."""
 
     def __init__(self, machine: SimMachine) -> None:
         self._machine = machine

@@ -1,7 +1,7 @@
-"""People who maintain nodes as `fairlead maintain` does: drained, worked on, Ready again, back in service.
+"""Users who maintain nodes as `fairlead maintain` does: drain, work, wait for Ready, uncordon.
 
-The command line is above the simulation, so its loop is spelled out here a second time. What decides which node may be
-begun, and when one is fit again, is the product's: `lifecycle.drain.rollout`.
+The simulation cannot import the command line, so its loop is repeated here. The decisions which node may be next and
+when a node is back are the product's: `lifecycle.drain.rollout`.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ _MIN_READY: Final = dt.timedelta(seconds=4)
 
 
 class MaintenanceObserver(Protocol):
-    """Who wants to know what is done to nodes."""
+    """Observes what a maintenance does to nodes."""
 
     def begins(self, node: str, active: Sequence[str], zones: dict[str, str], *, looked_at: float) -> None:
-        """A node is about to be taken out of service, beside those that are worked on. `zones` are of all meant."""
+        """A node is about to be drained, beside `active` ones. `zones` has all nodes of the maintenance."""
         ...
 
     def returns(self, node: str, *, looked_at: float) -> None:
-        """It is about to be put back."""
+        """A node is about to be uncordoned."""
         ...
 
 
 class Maintainer:
-    """One maintenance of some nodes. `disturb` is what the command does to a node."""
+    """One maintenance of some nodes. `disturb` is the work on a node."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Maintainer:
         self._failed = False
 
     async def run(self, names: Sequence[str]) -> None:
-        """Maintain these nodes; after a failure, or when it takes too long, no further one is begun."""
+        """Maintain these nodes; after a failure or the time limit no further node is started."""
         self._environment.trace.add("user", f"maintains {', '.join(names)}")
         ends = self._environment.clock.monotonic() + _PATIENCE_SECONDS
         waiting, active = list(names), list[str]()
@@ -95,7 +95,7 @@ class Maintainer:
                 await self._environment.clock.sleep(_LOOK_SECONDS)
 
     async def _maintain(self, name: str, ends: float) -> bool:
-        if not await self._carried_out(NODE_DRAIN.name, name, ends):
+        if not await self._run_transition(NODE_DRAIN.name, name, ends):
             return False
         await self._disturb(name)
         readiness = rollout.Readiness()
@@ -114,9 +114,9 @@ class Maintainer:
                     break
             await self._environment.clock.sleep(_LOOK_SECONDS)
         self._observer.returns(name, looked_at=looked_at)
-        return await self._carried_out(NODE_UNCORDON.name, name, ends)
+        return await self._run_transition(NODE_UNCORDON.name, name, ends)
 
-    async def _carried_out(self, transition: str, node: str, ends: float) -> bool:
+    async def _run_transition(self, transition: str, node: str, ends: float) -> bool:
         name = f"m-{self._number}-{transition}-{node}"
         spec = {"transitionName": transition, "bindingNode": node}
         body: dict[str, Any] = {"kind": "LifecycleEvent", "metadata": {"name": name}, "spec": spec}

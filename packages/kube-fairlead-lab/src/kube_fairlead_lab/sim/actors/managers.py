@@ -29,26 +29,26 @@ from kube_fairlead_lab.sim.environment import Actor, Environment, Life
 __all__ = ["MANAGER_LOCK", "add_cloud_manager", "add_manager"]
 
 MANAGER_LOCK = Lock("kube-system", "fairlead-controller-manager")
-# Twice as patient as by default: an idle world then has half as much to do.
+# Twice the default, to halve the work of an idle cluster.
 _TIMING: Final = Timing(lease_duration_seconds=30.0, renew_deadline_seconds=20.0, retry_period_seconds=5.0)
 
-# Routes are looked at seldom, so that an idle world has little to do.
+# Routes are synced seldom, to reduce the work of an idle cluster.
 _CLOUD: Final = CloudSettings(
     controllers=("*", "route"), cluster_cidr=POD_RANGE, route_reconciliation_period_seconds=20.0
 )
 
-# Short, so that a world with an event of a node that never registers comes to rest.
+# Short, so that an event of a node that never registers is collected within the run.
 _RETENTION: Final = Retention(unknown_node=dt.timedelta(seconds=90))
 
-# Longer than any driver is away, and short enough for the calm.
+# Longer than any driver is stopped, and short enough for the calm phase.
 _OFFERED: Final = dt.timedelta(seconds=300)
 
-# Short, so that there is something to tell within a few minutes.
+# Short, so that stalls are reported within a few minutes.
 _PATIENCE: Final = Patience(pending=dt.timedelta(seconds=40), terminating=dt.timedelta(seconds=20))
 
 
 def add_manager(environment: Environment, number: int, leaders: Leaders, driver: DriverHost) -> Actor:
-    """One replica of the controller manager, with a driver for nodes whose agent is away or that have none."""
+    """Add one replica of the controller manager, with a driver for nodes without a running agent."""
     registration = Registration(driver=CENTRAL, endpoint="", owner=0, channel=driver, transitions=REMOTE)
 
     def controllers() -> tuple[Controller, ...]:
@@ -66,7 +66,7 @@ def add_manager(environment: Environment, number: int, leaders: Leaders, driver:
 
 
 def add_cloud_manager(environment: Environment, cloud: SimCloud, number: int, leaders: Leaders) -> Actor:
-    """One replica of a cloud's manager."""
+    """Add one replica of a cloud controller manager."""
     platforms = cloud.supported_platforms()
     lock = Lock("kube-system", lease_name(identity_of(cloud, platforms), platforms))
     name = f"ccm-{cloud.name}-{number}"
@@ -85,7 +85,7 @@ def _add(
         def connect() -> Client:
             return environment.client(life)
 
-        watched = tuple(_watched(one, lock, life, leaders) for one in (*controllers(), _laggard(life)))
+        watched = tuple(_observed(one, lock, life, leaders) for one in (*controllers(), _slow_to_stop(life)))
         plan = GroupPlan(lock=lock, controllers=watched, connect=connect)
         manager = Manager(
             ManagerOptions(
@@ -102,8 +102,8 @@ def _add(
     return environment.add(name, main, allowed=(LeadershipLost,))
 
 
-def _laggard(life: Life) -> Controller:
-    """A controller that has something to finish when it is asked to stop, as many have."""
+def _slow_to_stop(life: Life) -> Controller:
+    """A controller that takes time to stop."""
 
     async def run(context: Context) -> None:
         await context.stopping.wait()
@@ -112,7 +112,7 @@ def _laggard(life: Life) -> Controller:
     return Controller(name="laggard", run=run)
 
 
-def _watched(controller: Controller, lock: Lock, life: Life, leaders: Leaders) -> Controller:
+def _observed(controller: Controller, lock: Lock, life: Life, leaders: Leaders) -> Controller:
     async def run(context: Context) -> None:
         with leaders.at_work(str(lock), life.process):
             await controller.run(context)

@@ -1,4 +1,4 @@
-"""Operators: other programs, which lead by `kube_fairlead.election` alone and wait with `Term.pause`."""
+"""Operators: other programs that use `kube_fairlead.election` alone and wait with `Term.pause`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PACE_SECONDS: Final = 3.0
 
 
 def add_operator(environment: Environment, number: int, leaders: Leaders) -> Actor:
-    """One replica of it."""
+    """Add one replica of the operator."""
     name = f"operator-{number}"
 
     async def main(life: Life) -> None:

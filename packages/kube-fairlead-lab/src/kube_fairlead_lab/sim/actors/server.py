@@ -28,14 +28,14 @@ SERVER = "apiserver"
 
 
 class _Trusting:
-    """Callers are who the network says they are, and may do what they ask: access is not what is checked here."""
+    """Authenticates every caller by the network's name, and authorizes everything: access is not simulated."""
 
     def authenticate(self, request: Request) -> UserInfo:
-        """The caller."""
+        """The user of the connection."""
         return request.trusted_user or ANONYMOUS
 
     def require(self, attributes: Attributes) -> None:
-        """Everything is allowed."""
+        """Allow everything."""
 
 
 def _guard(_core: Core) -> AccessControl:
@@ -62,7 +62,7 @@ def add_server(
     observers: Sequence[Observer] = (),
     compaction_seconds: float = 12.0,
 ) -> Actor:
-    """The server; it listens as soon as it is ready. Each life shows what it begins with."""
+    """Add the server; it listens as soon as it is ready. `opened` gets the store of each run."""
 
     async def main(life: Life) -> None:
         server = _make(
@@ -91,7 +91,7 @@ def add_server(
 
 @functools.cache
 def fresh_disk() -> Disk:
-    """What is on the disk of a cluster that has just been made. Made once: every seed begins with a copy."""
+    """The disk of a new cluster. It is created once; every seed starts with a copy."""
     loop = SimLoop(SeededRandomness(0))
     disk = Disk(SeededRandomness(0))
 

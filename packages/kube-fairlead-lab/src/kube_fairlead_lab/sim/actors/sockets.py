@@ -1,4 +1,4 @@
-"""The folder in which the drivers of a node register: a socket for each, which outlives a driver that is killed."""
+"""The folder in which the drivers of a node register: one socket each, which outlives a killed driver."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDER: Final = Path("/registry")
 
 
 class SimFolder(SocketFolder):
-    """The sockets of some drivers, as one agent sees them. One that is started again makes its socket anew."""
+    """The sockets of some drivers as one agent sees them. A restarted driver creates its socket again."""
 
     def __init__(self, hosts: Mapping[str, DriverHost], clock: Clock, agent: str) -> None:
         super().__init__(_FOLDER, clock)
@@ -26,7 +26,7 @@ class SimFolder(SocketFolder):
         self._agent = agent
 
     async def changes(self) -> AsyncGenerator[list[SocketFile], None]:
-        """What is there: now, and whenever a driver starts."""
+        """The sockets, now and whenever a driver starts."""
         news = asyncio.Event()
         for host in self._hosts.values():
             host.on_socket[self._agent] = news.set
@@ -41,15 +41,15 @@ class SimFolder(SocketFolder):
 
 
 class SimChannels:
-    """How the sockets are called."""
+    """Opens channels to the sockets."""
 
     def __init__(self, hosts: Mapping[str, DriverHost]) -> None:
         self._hosts = hosts
 
     def registration(self, path: str) -> RegistrationChannel:
-        """To a driver that registers."""
+        """The channel to a driver that registers."""
         return self._hosts[Path(path).stem]
 
     def driver(self, path: str) -> DriverChannel:
-        """To the driver itself."""
+        """The channel to the driver."""
         return self._hosts[Path(path).stem]

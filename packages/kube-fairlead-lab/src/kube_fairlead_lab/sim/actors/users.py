@@ -1,4 +1,4 @@
-"""People and the machines around them: they ask for events, delete things, and take away what others hold."""
+"""Users: they create and delete events and custom resources, and change what controllers own."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _LIFECYCLE: Final = f"{LIFECYCLE_GROUP}/v1alpha1"
 _NO_FINALIZERS: Final = patches.MergePatch({"metadata": {"finalizers": None}})
 _OPEN: Final = patches.MergePatch({"spec": {"unschedulable": None}})
 _HOLD: Final = "sim.fairlead.dev/hold"
-_MISSPELT: Final = 0.03  # how often an event names a node that there never is
-_IN_PAIRS: Final = 0.1  # how often an event is followed by another one at once
-_HELD: Final = 0.05  # how often an event is made from a copy of one, with the finalizer and all
+_MISSPELT: Final = 0.03  # how often an event names a node that does not exist
+_IN_PAIRS: Final = 0.1  # how often a second event follows at once
+_HELD: Final = 0.05  # how often an event is created from a copy, with its finalizer
 _WANTED: Final = (
     "reboot",
     "reboot",
@@ -61,7 +61,7 @@ _WANTED: Final = (
 
 
 class Users:
-    """Acts through a client as everybody does, and takes no for an answer."""
+    """Sends requests through a client, and accepts every rejection."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Users:
         self._number = 0
 
     async def set_up(self) -> None:
-        """Make nodes, transitions and a kind of custom resource."""
+        """Create nodes, transitions and a custom resource definition."""
         for name, platform in self._nodes.items():
             await self._make_node(name, platform)
         transitions = self._client.of(_TRANSITIONS)
@@ -105,7 +105,7 @@ class Users:
         await self._client.of(_DEFINITIONS).create(_definition())
 
     async def ask_for_event(self, chance: Randomness) -> None:
-        """A user wants something done to a node."""
+        """Create an event for a node."""
         node = chance.choice(sorted(self._nodes)) if chance.random() >= _MISSPELT else "node-o"
         transition = chance.choice(_WANTED) if node in self._machines else REMOTE[0].name
         self._number += 1
@@ -118,58 +118,58 @@ class Users:
             metadata["finalizers"] = [FINALIZER_CLAIMED]
         names = [metadata["name"]]
         if chance.random() < _IN_PAIRS:
-            # By their names they come in the other order.
+            # Their names sort in the opposite order.
             names = [f"{metadata['name']}-b", f"{metadata['name']}-a"]
         for name in names:
             self._environment.trace.add("user", f"wants event {name}: {transition} of {node}")
             made = {"kind": "LifecycleEvent", "metadata": {**metadata, "name": name}, "spec": spec}
-            async with self._tolerant():
+            async with self._rejections_ignored():
                 await self._client.of(_EVENTS).create({"apiVersion": _LIFECYCLE, **made})
 
     async def delete_an_event(self, chance: Randomness) -> None:
-        """A user changes their mind."""
+        """Delete an event."""
         if (name := self._any(EVENTS, chance)) is not None:
             self._environment.trace.add("user", f"wants event {name} deleted")
-            async with self._tolerant():
+            async with self._rejections_ignored():
                 await self._client.of(_EVENTS).delete(name)
 
     async def rewrite_a_deadline(self, chance: Randomness) -> None:
-        """A user wants a claim to have more time than it has. The server never lets them."""
+        """Try to extend the deadline of a claim. The server rejects it."""
         claimed = [name for name, event in self._commits.of(EVENTS).items() if event.get("status", {}).get("sla")]
         if claimed:
             name = chance.choice(sorted(claimed))
             self._environment.trace.add("user", f"wants more time for event {name}")
-            async with self._tolerant():
+            async with self._rejections_ignored():
                 patch = patches.MergePatch({"status": {"sla": "2027-01-01T00:00:00Z"}})
                 await self._client.of(_EVENTS).patch(name, patch, subresource="status")
 
     async def remove_a_finalizer(self, chance: Randomness) -> None:
-        """A user does what users must never do."""
+        """Remove the finalizers of an event by force."""
         if (name := self._any(EVENTS, chance)) is not None:
             self._environment.strangers[name] += 1
             self._environment.trace.add("user", f"removes the finalizers of {name}")
-            async with self._tolerant():
+            async with self._rejections_ignored():
                 await self._client.of(_EVENTS).patch(name, _NO_FINALIZERS)
 
     async def maintain_nodes(self, chance: Randomness) -> None:
-        """A user has something to do to three machines, after which their kubelets are silent for a moment."""
+        """Maintain three nodes; their kubelets are silent for a moment after it."""
         names = sorted(self._machines)
         first = chance.choice(names)
         chosen = [*names[names.index(first) :], *names][:3]
         self._number += 1
         maintainer = Maintainer(
-            self._environment, self._commits, self._client, self._maintenance, self.doubt_a_node, self._number
+            self._environment, self._commits, self._client, self._maintenance, self.set_node_not_ready, self._number
         )
         await maintainer.run(chosen)
 
     def busy_without_a_deadline(self) -> list[str]:
-        """The nodes on which something is carried out that may take as long as it likes."""
+        """The nodes with a running transition without a deadline."""
         claimed = [one for one in self._commits.of(EVENTS).values() if one.get("status", {}).get("claimTime")]
         found = {one["spec"]["bindingNode"] for one in claimed if "sla" not in one["status"]}
         return sorted(found & self._machines.keys())
 
     async def delete_a_transition(self, chance: Randomness) -> None:
-        """A user tidies up what an agent has published."""
+        """Delete a transition that an agent has published."""
         published = [
             name
             for name, one in self._commits.of(TRANSITIONS).items()
@@ -178,16 +178,16 @@ class Users:
         if published:
             name = chance.choice(sorted(published))
             self._environment.trace.add("user", f"deletes transition {name}")
-            async with self._tolerant():
+            async with self._rejections_ignored():
                 await self._client.of(_TRANSITIONS).delete(name)
 
     async def touch_things(self, chance: Randomness) -> None:
-        """Make, delete and release custom resources."""
+        """Create custom resources, delete them and remove their finalizers."""
         things = self._client.of(_THINGS)
         what = chance.random()
         key = self._any(THINGS, chance)
         name = "" if key is None else key.partition("/")[2]
-        async with self._tolerant():
+        async with self._rejections_ignored():
             if key is None or what < 0.4:
                 self._number += 1
                 metadata = {"name": f"t-{self._number}", "namespace": "default", "finalizers": [_HOLD]}
@@ -203,7 +203,7 @@ class Users:
                 await things.patch(name, _NO_FINALIZERS, namespace="default")
 
     async def lose_a_machine(self, chance: Randomness) -> None:
-        """A machine is gone from its cloud, or unplugged for a while where there is none; its node is not ready."""
+        """Delete a machine from its cloud, or unplug it if it has no cloud; its node becomes NotReady."""
         node = self._any(NODES, chance)
         if node is None or node not in self._machines:
             return
@@ -214,50 +214,50 @@ class Users:
             cloud.remove(node)
         self._environment.trace.add("user", f"the machine of {node} is gone")
         self._machines[node].unplug()
-        await self.doubt_a_node(node)
+        await self.set_node_not_ready(node)
         if cloud is None:
             await self._environment.clock.sleep(chance.uniform(30.0, 90.0))
             self._machines[node].plug_in()
 
-    async def doubt_a_node(self, name: str) -> None:
-        """A user has not heard of a node for a while. Its kubelet will say that it is well."""
-        async with self._tolerant():
+    async def set_node_not_ready(self, name: str) -> None:
+        """Set a node NotReady. Its kubelet sets it Ready again."""
+        async with self._rejections_ignored():
             await self._client.of(_NODES).patch(name, _ready("Unknown"), subresource="status")
 
     async def recreate_a_node(self, chance: Randomness) -> None:
-        """A node is deleted, or was, and comes back under the same name."""
+        """Delete a node, if it exists, and create it again with the same name."""
         name = chance.choice(sorted(self._nodes))
         self._environment.trace.add("user", f"recreates {name}")
-        async with self._tolerant():
+        async with self._rejections_ignored():
             await self._client.of(_NODES).delete(name)
-        async with self._tolerant():
+        async with self._rejections_ignored():
             await self._make_node(name, self._nodes[name])
 
     async def annotate_a_node(self, chance: Randomness) -> None:
-        """A user says of a machine of none that it is a cloud's, and takes that back after a while."""
+        """Annotate an unmanaged node as a cloud's machine, and remove the annotation after a while."""
         name = chance.choice(sorted(name for name, platform in self._nodes.items() if not platform))
         platform = chance.choice(sorted(self._clouds))
         self._environment.trace.add("user", f"says that {name} is a machine of {platform}")
         for said in (platform, None):
-            async with self._tolerant():
+            async with self._rejections_ignored():
                 patch = patches.MergePatch({"metadata": {"annotations": {ANNOTATION_PLATFORM: said}}})
                 await self._client.of(_NODES).patch(name, patch)
             await self._environment.clock.sleep(chance.uniform(20.0, 90.0) if said else 0.0)
 
-    async def mend_nodes(self) -> None:
-        """Bring back every node that is missing, and open those that nobody works on: pods need a place to go."""
+    async def restore_nodes(self) -> None:
+        """Create missing nodes again, and uncordon idle ones, so that pods can be scheduled."""
         busy = {event["spec"]["bindingNode"] for event in self._commits.of(EVENTS).values()}
         for name, node in list(self._commits.of(NODES).items()):
             if node["spec"].get("unschedulable") and name not in busy:
-                async with self._tolerant():
+                async with self._rejections_ignored():
                     await self._client.of(_NODES).patch(name, _OPEN)
         for name, platform in self._nodes.items():
             cloud = self._clouds.get(platform)
             if cloud is not None and name not in cloud.machines:
-                async with self._tolerant():
+                async with self._rejections_ignored():
                     await self._client.of(_NODES).delete(name)
             if name not in self._commits.of(NODES):
-                async with self._tolerant():
+                async with self._rejections_ignored():
                     await self._make_node(name, platform)
 
     async def _make_node(self, name: str, platform: str) -> None:
@@ -275,15 +275,15 @@ class Users:
         if provider_id:
             spec["providerID"] = provider_id
         else:
-            self._lead_to_machines_of_none(cidr)
-        # An old label, which a cloud's manager would bring up to date if the node were its own.
+            self._route_to_unmanaged_nodes(cidr)
+        # An old label, which a cloud controller manager would update on its own nodes.
         labels = {"failure-domain.beta.kubernetes.io/zone": "attic", ZONE_LABEL: f"zone-{number % 2}"}
         metadata = {"name": name, "labels": labels}
         await nodes.create({"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec})
         await nodes.patch(name, _ready("True"), subresource="status")
 
-    def _lead_to_machines_of_none(self, cidr: str) -> None:
-        """An administrator leads traffic for them through something that is no node, in each cloud."""
+    def _route_to_unmanaged_nodes(self, cidr: str) -> None:
+        """Create the administrator's routes to unmanaged nodes, in each cloud."""
         route = Route(destination_cidr=cidr, target_node="router", name=ADMINISTRATORS)
         for cloud in self._clouds.values():
             if route not in cloud.table:
@@ -298,7 +298,7 @@ class Users:
         return chance.choice(keys) if keys else None
 
     @contextlib.asynccontextmanager
-    async def _tolerant(self) -> AsyncIterator[None]:
+    async def _rejections_ignored(self) -> AsyncIterator[None]:
         try:
             yield
         except (api_errors.ApiError, errors.ClientError) as error:

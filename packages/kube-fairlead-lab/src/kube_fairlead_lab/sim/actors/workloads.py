@@ -1,7 +1,7 @@
-"""Workloads: pods that want to run somewhere, and the controllers that make them anew when they are gone.
+"""Workloads: pods, and the controllers that create them again.
 
-A replica of `web` is a new pod each time, one of `db` comes back under the name it had, `logs` runs on every node,
-`static` is a node's own, and `bare` belongs to nobody. So a drain meets every kind that its filters know.
+`web` is a Deployment, `db` a StatefulSet, `logs` a DaemonSet, `static` a static pod, and `bare` a pod without an owner.
+So a drain meets every kind that its filters know.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CRITICAL: Final = "system-cluster-critical"
 
 
 class Workloads:
-    """Makes pods, places them, and replaces those that are gone."""
+    """Creates pods, assigns them to nodes, and replaces deleted pods."""
 
     def __init__(
         self, environment: Environment, commits: Commits, client: Client, nodes: list[str], chance: Randomness
@@ -46,7 +46,7 @@ class Workloads:
         self._number = 0
 
     async def set_up(self) -> None:
-        """Make the controllers' objects, and a budget for `db`."""
+        """Create the owners of pods, and a budget for `db`."""
         for kind, name in (("ReplicaSet", "web"), ("StatefulSet", "db"), ("DaemonSet", "logs")):
             labels = {"app": name}
             spec: dict[str, Any] = {
@@ -68,7 +68,7 @@ class Workloads:
         await self._create("policy", "poddisruptionbudgets", "PodDisruptionBudget", "db", budget, namespace="default")
 
     async def run(self) -> None:
-        """Look after them for as long as the world lasts."""
+        """Reconcile the pods until the end of the run."""
         while True:
             for pod in list(self._commits.of(PODS).values()):
                 if pod.get("status", {}).get("phase") in {"Failed", "Succeeded"}:
@@ -130,7 +130,7 @@ class Workloads:
             await self._client.of(_POD).create(body, namespace="default")
 
     async def _remove(self, pod: Mapping[str, Any]) -> None:
-        """What has ended is cleared away, if it is still the one that was looked at."""
+        """Delete a finished pod, by its uid."""
         metadata = pod["metadata"]
         with contextlib.suppress(api_errors.ApiError, errors.ClientError):
             await self._client.of(_POD).delete(

@@ -1,5 +1,5 @@
-"""The checkers: one file per invariant of the design, and one for each promise beside them.
+"""The checkers: one file per invariant of the design, and one for each rule beside them.
 
-A checker hears of every durable change in commit order, and raises `Violation` when one breaks its rule. Some hear what
-the server grants instead (`granted`), and some are asked once everything has calmed down. Nothing here ever acts.
+A checker gets every durable change in commit order, and raises `Violation` when its rule is violated. Some check
+requests that the server accepts (`requests`), and some check the end of the run. No checker changes anything.
 """

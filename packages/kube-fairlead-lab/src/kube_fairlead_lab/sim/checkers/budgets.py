@@ -1,4 +1,4 @@
-"""No eviction is granted that a disruption budget forbids, as far as the server could know."""
+"""The server accepts no eviction that a disruption budget forbids."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["Budgets"]
 
-# A budget's status follows its pods; that of a server that has just begun, or whose disk is slow, is behind for long.
+# A budget's status lags behind its pods, longer after a start of the server or with a slow disk.
 _FOLLOWS_SECONDS: Final = 2.0
 _BEHIND_SECONDS: Final = 15.0
 
 
 class Budgets(GrantedRequests[str]):
-    """Knows which pods of `db` are healthy: of two, one may be missing."""
+    """Records which pods of `db` are healthy: of two, one may be missing."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
         self._commits = commits
-        self._lost_at: dict[str, float] = {}  # by the pod's name: since when it is not healthy
+        self._lost_at: dict[str, float] = {}  # by pod: since when it is not healthy
         commits.listeners.append(self._committed)
 
     def asked(self, who: str, info: RequestInfo) -> str | None:
-        """The healthy pod that somebody, whoever it is, asks to evict."""
+        """The healthy pod of a request to evict."""
         del who
         if info.resource != PODS or info.subresource != "eviction":
             return None
@@ -34,7 +34,7 @@ class Budgets(GrantedRequests[str]):
         return info.name if pod is not None and _is_covered(pod) and _is_healthy(pod) else None
 
     def granted(self, what: str) -> None:
-        """Another one must be healthy."""
+        """Check that another pod is healthy."""
         self._environment.counts["evictions within a budget"] += 1
         server, disk, now = self._environment.actors["apiserver"], self._environment.disk, self._environment.loop.time()
         if disk.slowness > 1.0 or now - max(server.disturbed_at, disk.well_since) < _BEHIND_SECONDS:
@@ -44,7 +44,7 @@ class Budgets(GrantedRequests[str]):
         known = [at for name, at in self._lost_at.items() if name != what]
         if not are_left and all(now - at > _FOLLOWS_SECONDS for at in known):
             self._environment.violate(
-                Violation("budgets", f"pod {what} is evicted, and no other of its budget is healthy")
+                Violation("budgets", f"pod {what} is evicted while no other pod of its budget is healthy")
             )
 
     def _committed(self, commit: Commit) -> None:

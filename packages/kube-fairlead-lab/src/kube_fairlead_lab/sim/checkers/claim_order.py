@@ -1,4 +1,4 @@
-"""Events of one node are claimed in the order in which the API server created them, also those of one second."""
+"""Events of one node are claimed in the order of their creation, also within one second."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["ClaimOrder"]
 
 
 class ClaimOrder:
-    """Knows at which revision each event was created.
+    """Records at which revision each event was created.
 
-    Only events of the same transition are compared: what one of them lacks, the others lack too. The order of those of
-    different seconds is that of the server's clock, which may be set.
+    Only events of the same transition are compared, because they become claimable together. The order between different
+    seconds depends on the server's clock, which can jump.
     """
 
     def __init__(self, commits: Commits) -> None:
@@ -33,7 +33,7 @@ class ClaimOrder:
             is_waiting = not other.get("status", {}).get("claimedBy") and "deletionTimestamp" not in other["metadata"]
             is_earlier = self._created[other["metadata"]["uid"]] < self._created[uid]
             if is_waiting and is_earlier and _kind(other) == _kind(commit.after) and not _is_over(other):
-                raise Violation("claim order", f"event {commit.key} is claimed, and {name} came before it")
+                raise Violation("claim order", f"event {commit.key} is claimed before the older event {name}")
 
 
 def _kind(event: dict[str, Any]) -> tuple[str, str, str]:

@@ -1,4 +1,4 @@
-"""Invariant 5: a claimant goes on with its own claim as it is, and touches no other's."""
+"""Invariant 5: a claimant continues its own claim unchanged, and writes to no other's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WRITES: Final = frozenset({"update", "patch", "delete"})
 
 
 class ClaimOwners(GrantedRequests[str]):
-    """Watches who claims, that what a claim has frozen stays, and that no agent writes to a claim of somebody else."""
+    """Checks who claims, that the frozen fields of a claim stay, and that no agent writes to another's claim."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
@@ -28,7 +28,7 @@ class ClaimOwners(GrantedRequests[str]):
         commits.listeners.append(self._committed)
 
     def asked(self, who: str, info: RequestInfo) -> str | None:
-        """What an agent is about to do to a claim that is not its own."""
+        """The request of an agent for another's claim."""
         if info.resource != _RESOURCE or info.verb not in _WRITES or not who.startswith("agent-"):
             return None
         event = self._commits.of(EVENTS).get(info.name)
@@ -36,10 +36,14 @@ class ClaimOwners(GrantedRequests[str]):
         if event is None or status.get("claimStatus") != "Claimed":
             return None
         is_own = status.get("claimedBy") == node_claimant(event["spec"]["bindingNode"])
-        return None if is_own else f"{who} may {info.verb} event {info.name}, claimed by {status.get('claimedBy')}"
+        return (
+            None
+            if is_own
+            else f"{who} is allowed to {info.verb} event {info.name}, claimed by {status.get('claimedBy')}"
+        )
 
     def granted(self, what: str) -> None:
-        """It never may be."""
+        """Such a request must not be accepted."""
         self._environment.violate(Violation("5", what))
 
     def _committed(self, commit: Commit) -> None:
@@ -53,4 +57,6 @@ class ClaimOwners(GrantedRequests[str]):
             raise Violation("5", f"event {commit.key} of {own} was claimed by {after['claimedBy']}")
         for field in _FROZEN:
             if field in before and before[field] != after.get(field):
-                raise Violation("5", f"{field} of event {commit.key} went from {before[field]} to {after.get(field)}")
+                raise Violation(
+                    "5", f"{field} of event {commit.key} changed from {before[field]} to {after.get(field)}"
+                )

@@ -1,4 +1,4 @@
-"""A driver that is dead is not claimed for, and a claim without a deadline does not wait for it for ever."""
+"""No event is claimed for a dead driver, and a claim without a deadline does not wait for one for ever."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from kube_fairlead_lab.sim.environment import Environment, Violation
 __all__ = ["DriverLiveness"]
 
 _LOOK_SECONDS: Final = 5.0
-# The last answer of a driver counts for some seconds, a question may take ten, and then the claim is on its way.
+# The last answer of a driver counts for some seconds, a probe takes up to ten, and then the claim is written.
 _KNOWN_SECONDS: Final = 25.0
-_SLACK_SECONDS: Final = 40.0  # for one that was registered a moment before, and for some writes
+_SLACK_SECONDS: Final = 40.0  # for a driver that has just registered, and for some writes
 
 
 class DriverLiveness:
-    """Knows which drivers live. A socket that was left behind is none."""
+    """Records which drivers run. A socket without a process does not count."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
@@ -29,7 +29,7 @@ class DriverLiveness:
         commits.listeners.append(self._committed)
 
     def watch(self, node: str, host: DriverHost) -> None:
-        """From now on this one of that node too."""
+        """Add a driver of a node."""
         self._hosts.setdefault(node, []).append(host)
 
     def _committed(self, commit: Commit) -> None:
@@ -40,10 +40,12 @@ class DriverLiveness:
         dead_for = self._dead_for(commit.after)
         if dead_for is not None and dead_for > _KNOWN_SECONDS:
             driver = commit.after["status"]["driver"]
-            raise Violation("drivers", f"event {commit.key} is claimed for {driver}, dead for {dead_for:.0f} s")
+            raise Violation(
+                "drivers", f"event {commit.key} is claimed for {driver}, which is dead for {dead_for:.0f} s"
+            )
 
     async def audit(self) -> None:
-        """Look again and again: no claim without a deadline outlives its driver for long."""
+        """Check periodically that no claim without a deadline outlives its driver for long."""
         limit = DRIVER_LOST.total_seconds() + _SLACK_SECONDS
         while True:
             await self._environment.clock.sleep(_LOOK_SECONDS)
@@ -53,11 +55,11 @@ class DriverLiveness:
                 claimed = (parse_time(event["status"]["claimTime"]) - EPOCH).total_seconds()
                 waited = min(self._dead_for(event) or 0.0, self._environment.loop.time() - claimed)
                 if waited > limit:
-                    what = f"event {key} has no deadline, and is still Claimed {waited:.0f} s after its driver died"
+                    what = f"event {key} has no deadline and is still Claimed {waited:.0f} s after its driver died"
                     self._environment.violate(Violation("drivers", what))
 
     def _dead_for(self, event: dict[str, Any]) -> float | None:
-        """For how long the driver of a claim has been dead and its node's agents well; None: one of them is not so."""
+        """How long the driver of a claim has been dead while the node's agents were healthy; None if it is not so."""
         node, now = event["spec"]["bindingNode"], self._environment.loop.time()
         host = next((one for one in self._hosts.get(node, ()) if one.name == event["status"].get("driver")), None)
         if host is None or host.died_at is None:

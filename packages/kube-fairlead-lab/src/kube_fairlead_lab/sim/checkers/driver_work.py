@@ -1,4 +1,4 @@
-"""What an event says was done was done: by its driver, from start to end, and nothing of it goes on afterwards."""
+"""A Succeeded event was carried out by its driver from start to end, and no work continues after it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from kube_fairlead_lab.sim.loop import Process, current_process
 
 __all__ = ["DriverWork"]
 
-_GONE_SECONDS: Final = 5.0  # a call that was cancelled has ended by then
+_GONE_SECONDS: Final = 5.0  # a cancelled call has ended after this time
 
 
 @dataclasses.dataclass(slots=True)
 class _Call:
-    """A driver at work."""
+    """A running call to a driver."""
 
     work: Work
     is_end: bool
@@ -30,37 +30,37 @@ class _Call:
 
 
 class DriverWork:
-    """Hears from drivers what they were asked and what they did, and from the disk what is said of it."""
+    """Compares what drivers did with the stored events."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
-        self._reached: dict[str, set[str]] = {}  # states by the event's uid, as the driver knows them
+        self._reached: dict[str, set[str]] = {}  # states by event uid, as the driver reached them
         self._running: dict[int, _Call] = {}
-        self._ended_at: dict[str, float] = {}  # by the event's uid
+        self._ended_at: dict[str, float] = {}  # by event uid
         self._number = 0
-        self._answered: dict[str, Progress | None] = {}  # by the event's uid: the last progress before the end
+        self._answered: dict[str, Progress | None] = {}  # by event uid: the last progress before the end
         commits.listeners.append(self._committed)
 
     def begun(self, work: Work, *, is_end: bool, caller: Process, link: Link) -> int:
-        """A driver begins, in the process that it is; the number of the call."""
+        """A call begins, in the current process; returns its number."""
         if is_end and work.start not in self._reached.get(work.event_uid, ()):
-            self._break(f"the driver is to end {work.event_name}, and has not started it")
+            self._break(f"the driver is called to end {work.event_name}, which it has not started")
         self._number += 1
         self._running[self._number] = _Call(work, is_end, caller, current_process(), link)
         return self._number
 
     def over(self, number: int, reached: object = None) -> None:
-        """It has ended, died or was cancelled; with an answer, if it gave one."""
+        """A call has ended, was cancelled, or its driver died."""
         call = self._running.pop(number, None)
         if call is not None and isinstance(reached, Reached):
             self._reached.setdefault(call.work.event_uid, set()).add(call.work.end if call.is_end else call.work.start)
 
     def answered(self, work: Work, progress: Progress | None) -> None:
-        """A claimant has heard of the end, and of this progress before it."""
+        """A claimant has received the end, with this progress before it."""
         self._answered[work.event_uid] = progress
 
     def _look(self, uid: str) -> None:
-        """Nobody works any more for an event that is over, if whoever asked for it could know."""
+        """Check that no driver works on a finished event, if its caller could know of the end."""
         ended = self._ended_at[uid]
         for call in self._running.values():
             well_since = self._environment.well_since(call.caller.name.partition("#")[0])
@@ -83,16 +83,16 @@ class DriverWork:
             missing = {frozen["start"], frozen["end"]} - self._reached.get(uid, set())
             if missing:
                 raise Violation(
-                    "driver work", f"{commit.key} succeeded, and its driver never reached {sorted(missing)}"
+                    "driver work", f"{commit.key} succeeded, but its driver never reached {sorted(missing)}"
                 )
             self._check_progress(commit.key, event)
 
     def _check_progress(self, name: str, event: dict[str, Any]) -> None:
-        """The last that a driver said of its progress is what stays for people to read."""
+        """Check that the last progress of the driver is stored in the event."""
         answered, stored = self._answered.get(event["metadata"]["uid"]), event["status"].get("progress", {})
         if answered is not None and (answered.done, answered.total) != (stored.get("done", 0), stored.get("total", 0)):
             raise Violation(
-                "driver work", f"{name} succeeded at {answered.done} of {answered.total}, and says {stored}"
+                "driver work", f"{name} succeeded at {answered.done} of {answered.total}, but its progress is {stored}"
             )
 
     def _over(self, uid: str) -> None:

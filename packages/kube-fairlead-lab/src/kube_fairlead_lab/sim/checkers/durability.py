@@ -1,4 +1,4 @@
-"""Nothing acknowledged is lost: what the server has acknowledged to a client is on the disk."""
+"""Durability: what the server has acknowledged to a client is on the disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WRITES: Final = frozenset({"POST", "PUT", "PATCH"})
 
 
 class Durability:
-    """Hears of every answer that reached a client, and of what each life of the server begins with."""
+    """Checks every answer that reaches a client, and the store of each server process when it opens."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
@@ -26,13 +26,13 @@ class Durability:
         environment.network.on_answer.append(self._answered)
 
     def opened(self, store: Store) -> None:
-        """A server begins with all that is durable, and with nothing else."""
+        """Check that the server starts with exactly the durable objects."""
         newest: dict[tuple[str, str], Row] = {(row.table, row.key): row for row in self._environment.disk.load()[1]}
         for (table, key), row in newest.items():
             entry = store.newest(table, key)
             if (row.value is None) != (entry is None) or (entry is not None and entry.revision != row.revision):
                 known = None if entry is None else entry.revision
-                what = f"the server begins with {table} {key} at {known}, and the disk has {row.revision}"
+                what = f"the server starts with {table} {key} at {known}, but the disk has {row.revision}"
                 self._environment.violate(Violation("durability", what))
 
     def _answered(self, party: str, request: Request, response: Response, _seen: int) -> None:
@@ -40,5 +40,5 @@ class Durability:
             return
         found = _REVISION.search(response.body)
         if found is not None and int(found[1]) not in self._commits.revisions:
-            what = f"{party} was shown that {request} is stored at revision {found[1].decode()}, and no disk has it"
+            what = f"{party} got {request} acknowledged at revision {found[1].decode()}, which no disk has"
             self._environment.violate(Violation("durability", what))

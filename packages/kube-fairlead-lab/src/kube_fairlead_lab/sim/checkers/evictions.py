@@ -1,7 +1,6 @@
-"""Invariant 6: no pod is evicted or deleted but by its uid, and none that the filters refuse.
+"""Invariant 6: pods are evicted or deleted only by uid, and never against the filters of a drain.
 
-The filters are spelled out here a second time, for the pods that this world has: a mistake in the product's own is
-not to hide itself.
+The filters are repeated here for the simulated pods, so that a bug in the product's filters is found.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MIRROR: Final = "kubernetes.io/config.mirror"
 
 
 class Evictions:
-    """Sees every request that asks for the end of a pod as it is sent, whether it arrives or not."""
+    """Checks every eviction and deletion of a pod when it is sent."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
@@ -41,12 +40,10 @@ class Evictions:
         uid = options.get("preconditions", {}).get("uid")
         key = f"{found[1]}/{found[2]}"
         if not uid:
-            self._environment.violate(
-                Violation("6", f"{party} asks for the end of pod {key}, whichever that is by now")
-            )
+            self._environment.violate(Violation("6", f"{party} asks to remove pod {key} without its uid"))
             return
         if party.startswith("drain-") and not found[3]:
-            self._environment.violate(Violation("6", f"{party} deletes pod {key}, past every budget"))
+            self._environment.violate(Violation("6", f"{party} deletes pod {key}, which bypasses budgets"))
         if party.startswith("drain-"):
             self._environment.counts["evictions"] += 1
             self._check(party.removeprefix("drain-"), key, uid)
@@ -54,7 +51,7 @@ class Evictions:
     def _check(self, node: str, key: str, uid: str) -> None:
         pod = self._commits.of(PODS).get(key)
         if pod is None or pod["metadata"]["uid"] != uid:
-            return  # it is gone, and its name may be another's: the uid keeps that one safe
+            return  # the pod is gone, and the uid protects another pod with the same name
         if pod["spec"].get("nodeName") != node:
             self._environment.violate(Violation("6", f"the drain of {node} evicts {key}, which is on another node"))
         refused = _refused(pod, self._options(node))
@@ -79,14 +76,14 @@ def _refused(pod: dict[str, Any], options: dict[str, str]) -> str:
     owner = next((one["kind"] for one in metadata.get("ownerReferences", ()) if one.get("controller")), "")
     finished = pod.get("status", {}).get("phase") in {"Succeeded", "Failed"}
     if _MIRROR in metadata.get("annotations", {}):
-        return "which is the node's own"
+        return "which is a static pod"
     if finished:
         return ""
     if owner == "DaemonSet":
-        return "which its DaemonSet would bring back"
+        return "which belongs to a DaemonSet"
     if not owner and options.get("force") == "false":
-        return "which nobody would bring back"
+        return "which has no controller"
     has_data = any("emptyDir" in volume for volume in pod["spec"].get("volumes", ()))
     if has_data and options.get("delete-emptydir-data") == "false":
-        return "whose data would be lost"
+        return "which has local data"
     return ""

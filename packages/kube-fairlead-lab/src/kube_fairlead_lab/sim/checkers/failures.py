@@ -1,4 +1,4 @@
-"""The server never fails at a request by itself. Processes that end by themselves are seen by the environment."""
+"""The server never fails at a request by itself. The environment checks processes that end by themselves."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _DISK_FULL: Final = "database space exceeded"
 
 
 class Failures:
-    """Hears of every request that the server could not answer but with an error of its own."""
+    """Reports every request that failed in the server itself."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
         environment.network.on_failure.append(self._failed)
 
     def _failed(self, request: Request, why: str) -> None:
-        # One without room on its disk has no bug.
+        # A full disk is no bug.
         if _DISK_FULL not in why:
             self._environment.violate(Violation("no crash", f"the server failed at {request}: {why}"))

@@ -1,4 +1,4 @@
-"""Invariant 3: no driver before claim and finalizer are stored, no finalizer gone before the terminal status is."""
+"""Invariant 3: no driver call before claim and finalizer are stored; no finalizer removed before the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Finalizers"]
 
 
 class Finalizers:
-    """Sees every change of an event, and every call of a driver."""
+    """Checks every change of an event and every driver call."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
@@ -25,7 +25,7 @@ class Finalizers:
         """A driver is called."""
         event = self._commits.of(EVENTS).get(work.event_name)
         if event is None or event["metadata"]["uid"] != work.event_uid:
-            return  # taken away by force meanwhile; the claimant could not know
+            return  # removed by force meanwhile; the claimant could not know
         status = event.get("status", {})
         if "claimTime" not in status:
             self._environment.violate(Violation("3", f"driver called for {work.event_name} before it was claimed"))

@@ -1,4 +1,4 @@
-"""Invariant 9: a deletion deadline only ever moves earlier, and what has no finalizer left is gone."""
+"""Invariant 9: a deletion deadline only moves earlier, and an object without finalizers is removed."""
 
 from __future__ import annotations
 
@@ -18,13 +18,11 @@ _SLACK_SECONDS: Final = 2.0
 
 
 class GracefulDeletions:
-    """Watches custom resources that are deleted with grace."""
+    """Checks custom resources that are deleted with a grace period."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
-        self._plain: set[str] = (
-            set()
-        )  # what somebody wanted deleted without a word on grace: a later word changes nothing
+        self._plain: set[str] = set()  # deleted without a grace period: a later one has no effect
         commits.listeners.append(self._committed)
         environment.network.on_request.append(self._sent)
         environment.network.on_answer.append(self._answered)
@@ -34,7 +32,7 @@ class GracefulDeletions:
             self._plain.add(request.path)
 
     def _answered(self, party: str, request: Request, response: Response, _seen: int) -> None:
-        """Who asks for a grace gets it, unless it had been shorter before."""
+        """Check that a deletion gets its grace period, unless it was shorter before."""
         if request.method != "DELETE" or "/things/" not in request.path or response.status >= 300:
             return
         asked = _asked(request)
@@ -45,22 +43,22 @@ class GracefulDeletions:
         latest = clock.now() + dt.timedelta(seconds=asked + _SLACK_SECONDS)
         is_late = given is not None and clock.is_about_right and parse_time(metadata["deletionTimestamp"]) > latest
         if is_late or (given is None and request.path not in self._plain):
-            what = f"{party} asked for the end of {metadata['name']} within {asked} s, and it has {given} s"
+            what = f"{party} deleted {metadata['name']} with a grace period of {asked} s, but it has {given} s"
             self._environment.violate(Violation("9", what))
 
     def _committed(self, commit: Commit) -> None:
         if commit.after is None and commit.before is not None:
-            # With the last finalizer of what is being deleted the object goes too; nothing else takes one with it.
+            # A deleted object is removed with its last finalizer, and never before.
             held = commit.before["metadata"].get("finalizers")
             if held and _deadline(commit.before) is None:
-                raise Violation("9", f"{commit.key} is gone, and {held} were to be waited for")
+                raise Violation("9", f"{commit.key} is removed although it had the finalizers {held}")
         if commit.table != THINGS or commit.after is None:
             return
         before, after = _deadline(commit.before), _deadline(commit.after)
         if before is not None and (after is None or after > before):
             raise Violation("9", f"the deadline of {commit.key} moved from {before} to {after}")
         if after is not None and not commit.after["metadata"].get("finalizers"):
-            raise Violation("9", f"{commit.key} has no finalizer left and is still there")
+            raise Violation("9", f"{commit.key} has no finalizer left but still exists")
         if after is not None and before is None:
             self._environment.counts["graceful deletions"] += 1
 

@@ -1,4 +1,4 @@
-"""Invariant 7: never two leaders' controllers at once among processes that run; a release comes after the last task."""
+"""Invariant 7: never two leaders at once among running processes; a Lease is released after the last task."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kube_fairlead_lab.sim.loop import Process
 __all__ = ["Leaders"]
 
 _AUDIT_SECONDS: Final = 0.5
-_NOTICE_SECONDS: Final = 3.0  # for one that was frozen to see that its lease is over, and stop
+_NOTICE_SECONDS: Final = 3.0  # for a resumed process to see that its lease has expired, and stop
 
 
 class Leaders:
-    """Sees controllers begin and end, and Leases change hands."""
+    """Observes controllers and Leases."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
@@ -30,7 +30,7 @@ class Leaders:
 
     @contextlib.contextmanager
     def at_work(self, lock: str, process: Process) -> Iterator[None]:
-        """While a controller of that lock runs in that process."""
+        """Record that a controller of this lock runs in this process."""
         working = self._at_work.setdefault(lock, {})
         working[process] = working.get(process, 0) + 1
         others = [other for other in working if other is not process and self._is_awake(other)]
@@ -49,18 +49,18 @@ class Leaders:
                 self._environment.trace.add(process.name, f"controllers of {lock} ended")
 
     def acts(self, lock: str, identity: str) -> None:
-        """A leader does something, in the very moment in which it was said to be one."""
+        """Check that a process that acts as the leader holds the Lease."""
         self._environment.counts["acts of leaders"] += 1
         holder = _holder(self._commits.of(LEASES).get(lock))
         if holder and holder != identity:
             self._environment.violate(Violation("7", f"{identity} acts as the leader of {lock}, which {holder} holds"))
 
     def leading(self) -> list[str]:
-        """The names of those whose controllers run now."""
+        """The names of processes whose controllers run now."""
         return sorted({process.name.partition("#")[0] for working in self._at_work.values() for process in working})
 
     async def audit(self) -> None:
-        """Look again and again: of two that run, one may have been asleep, but then it has a moment to notice."""
+        """Check periodically for two leaders. A process that was paused has a moment to stop."""
         while True:
             await self._environment.clock.sleep(_AUDIT_SECONDS)
             for lock, working in self._at_work.items():
@@ -85,7 +85,7 @@ class Leaders:
             return
         self._environment.counts["handovers"] += 1
         if was and not now:
-            # Released by its holder: nobody else may.
+            # Only the holder releases a Lease.
             for process in self._at_work.get(commit.key, {}):
                 if process.is_alive and was.startswith(_owner(process)):
                     raise Violation("7", f"{was} released {commit.key} while its controllers run")

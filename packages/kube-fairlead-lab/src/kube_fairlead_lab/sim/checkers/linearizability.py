@@ -1,13 +1,11 @@
-"""The API server's own promises: objects are linearizable, and a watch tells of all changes in commit order.
+"""The API server is linearizable, and a watch delivers all changes in commit order.
 
-Where a checker of a foreign server has to search for an order that explains what its clients saw, this one knows the
-order: it is that of the commits. So each answer is held against it as it arrives.
+A checker without access to the server has to search for an order that explains the answers. This one knows the commit
+order, so it checks each answer when it arrives.
 
-1. What anybody was shown before a request was sent is in its answer: no read, list or refusal comes from the past.
-2. A revision that an answer or an event names is one at which that very object was written.
-3. Between two events of a watch, or an event and a bookmark, nothing was committed that the watch asked for; and an
-   event is of the kind that its commit was.
-4. In the end every open watch has delivered everything.
+1. An answer includes every change that a client had seen before the request was sent: no read, list or rejection is
+stale. 2. A revision in an answer or event is one at which that object was written. 3. A watch skips no commit that it
+selects, and an event has the type of its commit. 4. At the end every open watch has delivered everything.
 """
 
 from __future__ import annotations
@@ -28,13 +26,13 @@ _PATH: Final = re.compile(
     r"^/apis?(?:/([^/]+\.[^/]+))?/v[^/]+(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(/[a-z]+)?$"
 )
 
-# By these an object is selected all its life, or never.
+# By these an object is always selected, or never.
 _UNCHANGING: Final = frozenset({"", "metadata.name", "spec.bindingNode"})
 _TELLING_SECONDS: Final = 5.0
 
 
 class Linearizability:
-    """Hears of every answer and of every event of a watch as they reach a client."""
+    """Checks every answer and every watch event that reaches a client."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
@@ -43,7 +41,7 @@ class Linearizability:
         environment.network.on_watch.append(self._received)
 
     def at_end(self) -> None:
-        """No watch that is still open has stopped telling."""
+        """Check that every open watch has delivered all changes."""
         before = self._environment.loop.time() - _TELLING_SECONDS
         for request, state in self._environment.network.open_watches():
             watch = state if isinstance(state, _Watch) else _Watch(self._commits, request)
@@ -59,7 +57,7 @@ class Linearizability:
         table, key, subresource, _ = place
         if response.status == 404 and key and request.method == "GET":
             if self._was_always_there(table, key, seen):
-                self._break(f"{party} was shown that there is no {table} {key}, and there was")
+                self._break(f"{party} got NotFound for {table} {key}, which existed")
         elif response.status < 300 and request.method != "DELETE" and subresource in {"", "/status"}:
             found = _REVISION.search(response.body)
             if found is None:
@@ -68,17 +66,19 @@ class Linearizability:
             self._environment.network.newest_seen = max(self._environment.network.newest_seen, revision)
             if not key:
                 if revision < seen or (revision == seen and request.method == "POST"):
-                    self._break(f"{party} was answered {request} at {revision}, and {seen} was known")
+                    self._break(
+                        f"{party} got an answer to {request} at revision {revision}, but {seen} was already seen"
+                    )
             else:
                 self._check_object(party, request, (table, key), revision, seen)
 
     def _check_object(self, party: str, request: Request, place: tuple[str, str], revision: int, seen: int) -> None:
         commits = self._commits.of_object(*place)
         if not any(commit.revision == revision for commit in reversed(commits)):
-            self._break(f"{party} was answered {request} at {revision}, which is another object's or nobody's")
+            self._break(f"{party} got an answer to {request} at revision {revision}, which is not of that object")
         later = next((commit.revision for commit in commits if commit.revision > revision), None)
         if later is not None and later <= seen:
-            self._break(f"{party} was answered {request} at {revision}, and {later} was known to somebody")
+            self._break(f"{party} got an answer to {request} at revision {revision}, but {later} was already seen")
 
     def _was_always_there(self, table: str, key: str, seen: int) -> bool:
         commits = self._commits.of_object(table, key)
@@ -101,7 +101,7 @@ class Linearizability:
 
 
 class _Watch:
-    """One watch: what it asked for, and how far it has delivered."""
+    """One watch: its selection, and the revision that it has delivered."""
 
     def __init__(self, commits: Commits, request: Request) -> None:
         query = dict(request.query)
@@ -115,34 +115,34 @@ class _Watch:
             return
         self.last = int(since)
         self._commits = commits.in_order(place[0])
-        # What came before is none of its business, and there is much of it.
+        # Skip the commits before its start.
         self._at = bisect.bisect_right(self._commits, self.last, key=lambda commit: commit.revision)
         self._namespace = place[3]
         self._field, _, self._value = query.get("fieldSelector", "").partition("=")
 
     def check(self, line: bytes) -> str:
-        """What is wrong with the next line that it delivers, if something is."""
+        """The problem of the next line that it delivers, or an empty string."""
         found = _REVISION.search(line)
         if not self._is_checked or found is None or line.startswith(b'{"type":"ERROR"'):
             return ""
         revision, before = int(found[1]), self.last
         is_bookmark = line.startswith(b'{"type":"BOOKMARK"')
         if revision < before or (revision == before and not is_bookmark):
-            return f"tells of {revision} after {before}"
+            return f"delivers {revision} after {before}"
         self.last = revision
         while self._at < len(self._commits) and self._commits[self._at].revision <= revision:
             commit = self._commits[self._at]
             self._at += 1
             if commit.revision > before and commit.revision < revision + is_bookmark and self._selects(commit):
-                return f"tells of {revision} after {before}, and leaves out {commit.revision} of {commit.key}"
+                return f"delivers {revision} after {before} and skips {commit.revision} of {commit.key}"
             if commit.revision == revision and not is_bookmark and self._field in _UNCHANGING:
                 kind = "DELETED" if commit.after is None else "ADDED" if commit.before is None else "MODIFIED"
                 if not line.startswith(b'{"type":"%s"' % kind.encode()):
-                    return f"calls {revision} of {commit.key} {line[:20].decode()}, and it is {kind}"
+                    return f"delivers {revision} of {commit.key} as {line[:20].decode()} instead of {kind}"
         return ""
 
     def missed(self, before: float) -> Commit | None:
-        """Something that was committed before that moment and that it has not delivered."""
+        """A commit before this time that it has not delivered."""
         if not self._is_checked:
             return None
         later = self._commits[self._at :]

@@ -1,4 +1,4 @@
-"""Every event comes to its end, and is gone, once everybody is well. Also counts what became of events."""
+"""Every event finishes and is deleted once all faults have ended. Also counts the results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Liveness"]
 
 
 class Liveness:
-    """Follows events from their first day to their last."""
+    """Follows events from creation to deletion."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
@@ -33,7 +33,7 @@ class Liveness:
         return not self._commits.of(EVENTS)
 
     def at_end(self) -> None:
-        """With everybody well, every event has come to its end and is gone."""
+        """Check that every event is deleted."""
         for key, event in self._commits.of(EVENTS).items():
-            what = f"event {key} is still there, {claim_status(event)}: {event.get('status', {})}"
+            what = f"event {key} still exists, {claim_status(event)}: {event.get('status', {})}"
             raise Violation("liveness", what)

@@ -1,4 +1,4 @@
-"""Maintenance takes no more nodes out of service than it may, and puts none back that is not Ready."""
+"""A maintenance drains no more nodes than allowed, and uncordons none that is not Ready."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["Maintenance"]
 
 
 class Maintenance:
-    """Knows which nodes are in service, and since when."""
+    """Records which nodes are in service."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
         self._commits = commits
 
     def begins(self, node: str, active: Sequence[str], zones: dict[str, str], *, looked_at: float) -> None:
-        """The node, those that are worked on and those that are out of service anyway are within both limits."""
+        """Check both limits for the node, the active nodes and nodes that are out of service anyway."""
         self._environment.counts["nodes maintained"] += 1
         if not all(map(_is_in_service, self._since(node, looked_at))):
-            return  # it takes nothing away
+            return  # it is out of service already
         out = {other for other in zones if not any(map(_is_in_service, self._since(other, looked_at)))} | set(active)
         out.discard(node)
         in_zone = {other for other in out if zones[other] == zones[node]}
@@ -32,12 +32,12 @@ class Maintenance:
             self._environment.violate(Violation("maintenance", what))
 
     def returns(self, node: str, *, looked_at: float) -> None:
-        """It is Ready, as far as can be known."""
+        """Check that the node is Ready, or was since the last look."""
         if not any(map(is_ready, self._since(node, looked_at))):
-            self._environment.violate(Violation("maintenance", f"{node} is put back into service, and is not Ready"))
+            self._environment.violate(Violation("maintenance", f"{node} is put back into service but is not Ready"))
 
     def _since(self, name: str, moment: float) -> list[dict[str, Any] | None]:
-        """What a node was at a moment, and all that it has been since: any of it may have been seen."""
+        """The states of a node since a moment: the maintainer may have seen any of them."""
         commits = self._commits.of_object(NODES, name)
         before = [commit.after for commit in commits if commit.at <= moment][-1:] or [None]
         return [*before, *(commit.after for commit in commits if commit.at > moment)]

@@ -1,4 +1,4 @@
-"""A cloud's manager takes a node away when its machine is gone, and never before, whatever the cloud says meanwhile."""
+"""A cloud controller manager deletes a node when its machine is gone, and never before."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from kube_fairlead_lab.sim.environment import Environment, Violation
 
 __all__ = ["NodeDeletions"]
 
-_AT_ONCE_SECONDS: Final = 330.0  # so long a node that node_deletions counts against the next
-# A leader's lease, a call that is never answered, and the pause that follows a cloud's silence.
+_AT_ONCE_SECONDS: Final = 330.0  # a deleted node counts against the next one for this time
+# A leader's lease, a call without an answer, and the pause after a cloud outage.
 _PATIENCE_SECONDS: Final = 330.0
 
 
 class NodeDeletions(GrantedRequests[tuple[str, dict[str, Any]]]):
-    """Knows which machines there really are."""
+    """Knows which machines exist."""
 
     def __init__(self, environment: Environment, commits: Commits, clouds: Mapping[str, SimCloud]) -> None:
         self._environment = environment
@@ -30,33 +30,33 @@ class NodeDeletions(GrantedRequests[tuple[str, dict[str, Any]]]):
         self._taken_at: dict[str, float] = {}  # by cloud: when its manager last deleted a node
 
     def asked(self, who: str, info: RequestInfo) -> tuple[str, dict[str, Any]] | None:
-        """Whose manager is about to delete a node, and the node as it is stored now."""
+        """The cloud of the manager that deletes a node, and the node as stored now."""
         if info.resource != NODES or info.verb != "delete" or not who.startswith("ccm-"):
             return None
         node = self._commits.of(NODES).get(info.name)
         return None if node is None else (who.split("-")[1], node)
 
     def granted(self, what: tuple[str, dict[str, Any]]) -> None:
-        """Its machine must be gone."""
+        """Check that the machine is gone."""
         platform, node = what
         self._environment.counts["nodes taken away"] += 1
         self._taken_at[platform] = self._environment.loop.time()
         cloud, name = self._clouds[platform], node["metadata"]["name"]
-        # One that was brought back may still seem gone to whoever asked before that; the same node is there again.
+        # A machine that was created again may still be missing in an earlier answer of the cloud.
         born = (parse_time(node["metadata"]["creationTimestamp"]) - EPOCH).total_seconds()
         if name in cloud.machines and cloud.back_at[name] <= born + 1.0:
-            said = f"the manager of {platform} takes node {name} away, and its machine is there"
+            said = f"the manager of {platform} deletes node {name}, but its machine exists"
             self._environment.violate(Violation("node_deletions", said))
 
     def are_due(self, calm_seconds: float) -> bool:
-        """In the calm: whether nodes whose machines are gone are still to be taken away. Not for ever."""
+        """In the calm phase: whether nodes without machines are still to be deleted, within a limit."""
         due = [name for platform in self._clouds for name in self._due(platform)]
         if due and calm_seconds > _PATIENCE_SECONDS:
-            raise Violation("node_deletions", f"node {due[0]} is still there, and its machine is gone")
+            raise Violation("node_deletions", f"node {due[0]} still exists, but its machine is gone")
         return bool(due)
 
     def _due(self, platform: str) -> list[str]:
-        """The one that is gone, where it is one of several, and none has node_deletions just before."""
+        """The node without a machine, if it is one of several and no other was deleted just before."""
         cloud = self._clouds[platform]
         own = [
             node

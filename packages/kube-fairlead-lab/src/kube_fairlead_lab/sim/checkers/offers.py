@@ -1,4 +1,4 @@
-"""What drivers offer stays published, what none offers goes, what a user made stays as it is."""
+"""Offered transitions stay published, others are removed, and a user's own stay unchanged."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ __all__ = ["Offers"]
 
 _RESOURCE: Final = TRANSITIONS.partition(".")[0]
 _LOOK_SECONDS: Final = 5.0
-_KEPT_SECONDS: Final = 20.0  # so long after it was deleted a transition is there again, where all are well
-_REPLACED_SECONDS: Final = 160.0  # a driver that was refused is asked again after two minutes at most
-_NEW_SECONDS: Final = 10.0  # an event that is younger may not have been seen by those who replace its transition
+_KEPT_SECONDS: Final = 20.0  # a deleted transition is published again within this time, if its agents are healthy
+_REPLACED_SECONDS: Final = 160.0  # a rejected driver is probed again after two minutes at most
+_NEW_SECONDS: Final = 10.0  # an agent may not have seen a younger event when it replaces its transition
 
 
 class Offers(GrantedRequests[str]):
-    """Knows what the drivers that are registered offer, and who made which transition."""
+    """Records the offers of registered drivers, and the author of each transition."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
         self._commits = commits
         self._hosts: list[DriverHost] = []
-        self._used_at: dict[str, float] = {}  # by transition: when an event that names it was last seen
+        self._used_at: dict[str, float] = {}  # by transition: when an event with it was last seen
         commits.listeners.append(self._committed)
 
     def watch(self, host: DriverHost) -> None:
-        """From now on this one too."""
+        """Add a driver."""
         self._hosts.append(host)
 
     def asked(self, who: str, info: RequestInfo) -> str | None:
-        """What an agent or a manager is about to take away from an event."""
+        """The problem if an agent or manager deletes a transition that an event uses."""
         if info.resource != _RESOURCE or info.verb != "delete" or who == "user":
             return None
         now = self._environment.loop.time()
         for key, event in self._commits.of(EVENTS).items():
             is_old = self._commits.of_object(EVENTS, key)[0].at < now - _NEW_SECONDS
             if event["spec"]["transitionName"] == info.name and is_old and "completionTime" not in event["status"]:
-                return f"{who} deletes transition {info.name}, and event {key} needs it"
+                return f"{who} deletes transition {info.name}, which event {key} uses"
         return None
 
     def granted(self, what: str) -> None:
-        """It never may be."""
+        """Such a request must not be accepted."""
         self._environment.violate(Violation("offers", what))
 
     def _committed(self, commit: Commit) -> None:
@@ -61,10 +61,10 @@ class Offers(GrantedRequests[str]):
         if commit.table != TRANSITIONS or commit.before is None or _is_published(commit.before):
             return
         if commit.after is None or commit.after["spec"] != commit.before["spec"]:
-            raise Violation("offers", f"transition {commit.key}, which a user made, is not what it was")
+            raise Violation("offers", f"transition {commit.key}, which a user made, was changed")
 
     async def audit(self) -> None:
-        """Look again and again: what is offered is there, or was a moment ago."""
+        """Check periodically that offered transitions are published."""
         while True:
             await self._environment.clock.sleep(_LOOK_SECONDS)
             for name in sorted(self._surely_offered()):
@@ -73,12 +73,12 @@ class Offers(GrantedRequests[str]):
                 commits = self._commits.of_object(TRANSITIONS, name)
                 if commits and self._environment.loop.time() - commits[-1].at > _KEPT_SECONDS:
                     self._environment.violate(
-                        Violation("offers", f"transition {name} is offered, and does not come back")
+                        Violation("offers", f"transition {name} is offered but not published again")
                     )
             self._check_replaced()
 
     def _check_replaced(self) -> None:
-        """What a driver offers otherwise than before is replaced soon after the last event that uses it has ended."""
+        """Check that a changed offer is published soon after the last event that uses it has ended."""
         since = self._environment.loop.time() - _REPLACED_SECONDS
         used = {event["spec"]["transitionName"] for event in self._commits.of(EVENTS).values()}
         agents = [name for name in self._environment.actors if name.startswith("agent-node-")]
@@ -92,11 +92,11 @@ class Offers(GrantedRequests[str]):
                 if stored is None or not is_free or not _is_published(stored):
                     continue
                 if stored["spec"] != wire.to_dict(as_spec(offered, host.name)):
-                    what = f"transition {offered.name} is not what its driver offers, and no event uses it"
+                    what = f"transition {offered.name} differs from its driver's offer, and no event uses it"
                     self._environment.violate(Violation("offers", what))
 
     def _surely_offered(self) -> set[str]:
-        """By drivers that are registered with an agent which has had the time to keep them."""
+        """Offered by drivers that are registered with a healthy agent for long enough."""
         since = self._environment.loop.time() - _KEPT_SECONDS
         found: set[str] = set()
         for host in self._hosts:
@@ -112,11 +112,11 @@ class Offers(GrantedRequests[str]):
 
     @property
     def is_over(self) -> bool:
-        """Whether transitions are what they should be."""
+        """Whether the published transitions are the offered ones."""
         return not self._wrong()
 
     def at_end(self) -> None:
-        """With everybody well, what is published is what is offered."""
+        """Check that the published transitions are the offered ones."""
         if wrong := self._wrong():
             raise Violation("offers", wrong)
 
@@ -125,16 +125,16 @@ class Offers(GrantedRequests[str]):
         stored = self._commits.of(TRANSITIONS)
         for name, spec in wanted.items():
             if name not in stored:
-                return f"transition {name} is offered, and is not there"
+                return f"transition {name} is offered but does not exist"
             if stored[name]["spec"] != wire.to_dict(spec):
-                return f"transition {name} is {stored[name]['spec']}, and offered is {wire.to_dict(spec)}"
+                return f"transition {name} is {stored[name]['spec']}, but the offer is {wire.to_dict(spec)}"
         now = self._environment.clock.now()
         left = [name for name, one in stored.items() if name not in wanted and _is_published(one, until=now)]
-        return f"transition {left[0]} is there, and no driver offers it" if left else ""
+        return f"transition {left[0]} exists, but no driver offers it" if left else ""
 
 
 def _is_published(transition: dict[str, Any], *, until: dt.datetime | None = None) -> bool:
-    """Whether an agent made it; and said so last before that moment: one whose clock was ahead gave it more time."""
+    """Whether an agent published it, and last renewed it before `until` by its own clock."""
     annotations = transition["metadata"].get("annotations", {})
     if ANNOTATION_PUBLISHED_BY not in annotations:
         return False

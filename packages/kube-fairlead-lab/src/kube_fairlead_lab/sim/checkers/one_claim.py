@@ -9,7 +9,7 @@ __all__ = ["OneClaim"]
 
 
 class OneClaim:
-    """Knows which event each node is claimed for."""
+    """Records the Claimed event of each node."""
 
     def __init__(self, commits: Commits) -> None:
         self._claimed: dict[str, str] = {}  # node -> event

@@ -1,4 +1,4 @@
-"""What a finished event came to is in its node's record before its finalizer goes."""
+"""The result of an event is in its node's record before its finalizer is removed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Records"]
 
 
 class Records:
-    """Sees every event that is released, and every record."""
+    """Checks every event that is released, and every record."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
@@ -30,9 +30,9 @@ class Records:
             return
         uid, node = commit.before["metadata"]["uid"], commit.before["spec"]["bindingNode"]
         record = self._commits.of(RECORDS).get(node, {})
-        # Of a node with so many events that old entries had to go, nothing can be said here.
+        # A full record has dropped old entries, so there is nothing to check.
         if uid not in _uids(record) and not record.get("droppedEntries"):
-            raise Violation("records", f"event {commit.key} is released, and the record of {node} does not have it")
+            raise Violation("records", f"event {commit.key} is released, but the record of {node} does not have it")
         self._environment.counts["recorded events"] += 1
 
     def _check(self, record: dict[str, Any] | None) -> None:

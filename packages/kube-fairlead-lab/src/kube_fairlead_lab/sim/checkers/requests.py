@@ -1,4 +1,4 @@
-"""What the API server grants: the common part of those who check requests, and not what is on the disk."""
+"""The base of checkers that check accepted requests instead of durable changes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _T = TypeVar("_T")
 
 
 class GrantedRequests(Observer, Generic[_T]):
-    """Sees requests as the audit log does: who asks for what, and then whether it was granted."""
+    """Sees requests as the audit log does: the user, the request, and whether it was accepted."""
 
     def asked(self, who: str, info: RequestInfo) -> _T | None:
-        """What matters of a request that has arrived, as things are now; None: it is none of ours."""
+        """What to check of a request that has arrived; None if there is nothing."""
         raise NotImplementedError
 
     def granted(self, what: _T) -> None:
-        """The server has done it."""
+        """Check a request that was accepted."""
         raise NotImplementedError
 
     def begin(self, request: Request, info: RequestInfo) -> object:
@@ -31,10 +31,10 @@ class GrantedRequests(Observer, Generic[_T]):
         return None if user is None else self.asked(user.name, info)
 
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
-        """The network has said who it is."""
+        """Not used: the request has its user."""
 
     def end(self, token: object, response: Response) -> Response:
-        """It is answered."""
+        """A request is answered."""
         if token is not None and response.status < 300:
-            self.granted(token)  # type: ignore[arg-type]  # what `asked` has returned
+            self.granted(token)  # type: ignore[arg-type]  # the result of `asked`
         return response

@@ -1,4 +1,4 @@
-"""Invariant 2: a terminal state never changes; the reason of a node's condition moves from start to end, once."""
+"""Invariant 2: a terminal state never changes; the reason of a node's condition moves from start to end once."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["States"]
 
 # What a shutdown says of its node is not said by the claim of an event: the `shutdowns` checker looks at it.
 _SHUTDOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
-# A claim that a stranger took away by force: its claimant hears of it a moment later.
+# After a claim was removed by force, its claimant learns of it a moment later.
 _MEDDLED_SECONDS: Final = 60.0
 
 
 class States:
-    """Holds each move of an event against the legal ones, and each of a condition against the claim on its node."""
+    """Checks each state change of an event, and each change of a condition against the node's claim."""
 
     def __init__(self, environment: Environment, commits: Commits) -> None:
         self._environment = environment
         self._claimed: dict[str, dict[str, Any]] = {}  # node -> event
-        self._ended: set[str] = set()  # uids of events whose end was published
-        self._meddled: dict[str, float] = {}  # node -> when
+        self._ended: set[str] = set()  # uids of events whose end state was published
+        self._forced_at: dict[str, float] = {}  # node -> when
         commits.listeners.append(self._committed)
 
     def _committed(self, commit: Commit) -> None:
@@ -33,7 +33,7 @@ class States:
         elif commit.table == NODES and commit.after is not None:
             before, after = _reason(commit.before), _reason(commit.after)
             if after in _SHUTDOWN and commit.key in self._claimed:
-                # The node loses both states of the claim, so its claimant says both again when the shutdown is over.
+                # The node loses both states of the claim, so its claimant publishes both again after the shutdown.
                 self._ended.discard(self._claimed[commit.key]["metadata"]["uid"])
             if before != after and after not in _SHUTDOWN and not (before in _SHUTDOWN and not after):
                 self._check(commit.key, before, after)
@@ -42,7 +42,7 @@ class States:
         if commit.before is not None and commit.after is not None:
             was, now = claim_status(commit.before), claim_status(commit.after)
             if was is not now and now not in LEGAL_MOVES[was]:
-                raise Violation("2", f"event {commit.key} went from {was} to {now}")
+                raise Violation("2", f"event {commit.key} changed from {was} to {now}")
             if was is not now and now is ClaimStatus.SUCCEEDED:
                 self._check_said(commit.key, commit.after)
         event = commit.after or commit.before or {}
@@ -52,23 +52,23 @@ class States:
         elif node in self._claimed and self._claimed[node]["metadata"]["uid"] == event["metadata"]["uid"]:
             del self._claimed[node]
             if commit.after is None:
-                self._meddled[node] = self._environment.loop.time()
+                self._forced_at[node] = self._environment.loop.time()
 
     def _check_said(self, name: str, event: dict[str, Any]) -> None:
-        """Who has succeeded has said so on its node."""
+        """Check that a Succeeded event has published its end state on its node."""
         node, is_shutdown = event["spec"]["bindingNode"], event["spec"]["transitionName"] == NODE_SHUTDOWN.name
-        if event["metadata"]["uid"] not in self._ended and not is_shutdown and not self._is_meddled(node):
-            raise Violation("2", f"event {name} has succeeded, and node {node} never said its end")
+        if event["metadata"]["uid"] not in self._ended and not is_shutdown and not self._was_forced(node):
+            raise Violation("2", f"event {name} succeeded, but node {node} never showed its end state")
 
-    def _is_meddled(self, node: str) -> bool:
-        return self._environment.loop.time() - self._meddled.get(node, -_MEDDLED_SECONDS) < _MEDDLED_SECONDS
+    def _was_forced(self, node: str) -> bool:
+        return self._environment.loop.time() - self._forced_at.get(node, -_MEDDLED_SECONDS) < _MEDDLED_SECONDS
 
     def _check(self, node: str, before: str, after: str) -> None:
-        if self._is_meddled(node):
+        if self._was_forced(node):
             return
         event = self._claimed.get(node)
         if event is None:
-            raise Violation("2", f"node {node} says {after!r} after {before!r}, and nothing is claimed")
+            raise Violation("2", f"node {node} shows {after!r} after {before!r} without a claim")
         frozen, uid, name = event["status"]["transition"], event["metadata"]["uid"], event["metadata"]["name"]
         self._environment.counts["condition moves"] += 1
         if after == frozen["start"] and uid not in self._ended:
@@ -76,7 +76,7 @@ class States:
         if after == frozen["end"] and before == frozen["start"] and uid not in self._ended:
             self._ended.add(uid)
             return
-        raise Violation("2", f"node {node} says {after!r} after {before!r}, and {name} is claimed: {frozen}")
+        raise Violation("2", f"node {node} shows {after!r} after {before!r}, but {name} is claimed: {frozen}")
 
 
 def _reason(node: dict[str, Any] | None) -> str:

@@ -1,5 +1,5 @@
-"""A history in words: who did what at which virtual time, and which of it matters for a failure.
+"""Describes a history: which actor did what at which virtual time, and which entries matter for a failure.
 
-Here facts that were kept while a seed was played become lines for people. All of it runs after the seed is over, so
-nothing here can change what happens in one; what is worth keeping is decided by `trace`, `write_log` and whoever acts.
+It turns the facts of a run into lines of text. It runs after the seed is finished, so it cannot change the run.
+`trace`, `write_log` and the actors decide which facts are recorded.
 """

@@ -1,4 +1,4 @@
-"""Who is behind a durable change: the disk does not know, but the requests under way at that moment do."""
+"""Finds the author of a durable change among the requests that were open at that moment."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ __all__ = ["Authors"]
 
 _REVISION: Final = re.compile(rb'"resourceVersion":"(\d+)"')
 _HUNG_UP: Final = 499
-_STILL_WRITTEN: Final = 5.0  # so many seconds after its client has hung up a request may still become durable
+_LATE_SECONDS: Final = (
+    5.0  # seconds after a client has closed the connection in which its request may still become durable
+)
 _SERVER: Final = "apiserver"
 
 
 class Authors:
-    """Follows the requests of one history, in order."""
+    """Tracks the open requests of one history, in order."""
 
     def __init__(self) -> None:
         self._open: list[tuple[float, Write]] = []
@@ -27,11 +29,11 @@ class Authors:
         self._open.append((at, write))
 
     def server_died(self) -> None:
-        """Nothing that it was asked before can still happen."""
+        """The server has died: no open request can become durable any more."""
         self._open.clear()
 
     def of(self, commit: Commit, number: int) -> str:
-        """Who asked for a commit, which is the fact of that number."""
+        """The author of a commit; `number` is the position of its fact."""
         self._open = [(at, write) for at, write in self._open if _is_under_way(at, write, commit, number)]
         fitting = [write for _, write in self._open if _fits(write, commit)]
         certain = [write for write in fitting if _revision(write) == commit.revision]
@@ -43,7 +45,7 @@ class Authors:
 
 def _is_under_way(at: float, write: Write, commit: Commit, number: int) -> bool:
     if write.response is not None and write.response.status == _HUNG_UP:
-        return commit.at <= at + _STILL_WRITTEN
+        return commit.at <= at + _LATE_SECONDS
     return write.ended < 0 or write.ended > number
 
 
@@ -51,19 +53,19 @@ def _fits(write: Write, commit: Commit) -> bool:
     info = write.info
     table = f"{info.resource}.{info.group}" if info.group else info.resource
     key = f"{info.namespace}/{info.name}" if info.namespace else info.name
-    # Who makes something names the place only; what is made has its name in the body.
+    # A create request has no name in its path; the object has it in the body.
     is_made = not info.name and info.verb == "create" and commit.before is None and commit.key.startswith(key)
     return table == commit.table and (is_made or key == commit.key)
 
 
 def _may_be(write: Write) -> bool:
-    """Whether an answer does not show that it was another change, or none."""
+    """Whether the answer does not rule this commit out."""
     status = 200 if write.response is None else write.response.status
     return status == _HUNG_UP or (status < 400 and (write.info.verb == "delete" or _revision(write) is None))
 
 
 def _failed(write: Write) -> bool:
-    """Whether the server failed at it, which may have been after it was stored."""
+    """Whether the server failed, maybe after it had stored the change."""
     return write.response is not None and write.response.status >= 500
 
 

@@ -1,4 +1,4 @@
-"""Description for one durable change: what the object is, and what became different about it."""
+"""Describes one durable change: the object, and what changed in it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _KINDS: Final = {
     TRANSITIONS: "transition",
     RECORDS: "record",
 }
-# What changes with everything else, or says nothing that the rest does not.
+# Fields that change with every write, or repeat others.
 _BORING: Final = frozenset({"apiVersion", "kind", "managedFields", "resourceVersion", "generation", "selfLink"})
 _BORING_OF_PODS: Final = frozenset(
     {"containerStatuses", "hostIP", "hostIPs", "podIP", "podIPs", "startTime", "qosClass", "observedGeneration"}
 )
-_POD_CONDITIONS: Final = frozenset({"Ready", "DisruptionTarget"})  # of their conditions
-# What a claim freezes is worth a word only when it changes; that it is claimed, and until when, is said anyway.
+_POD_CONDITIONS: Final = frozenset({"Ready", "DisruptionTarget"})  # the conditions of pods to show
+# Frozen fields of a claim are shown only when they change; the claim and its deadline are shown anyway.
 _FIRST_UNTOLD: Final = frozenset(
     {
         "claimTime",
@@ -48,21 +48,21 @@ _SHORT: Final = 40
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Description:
-    """What can be said of a change."""
+    """The description of a change."""
 
     text: str
-    about: str  # the name of what has changed
-    names: frozenset[str]  # of that, and of all that it is about
-    is_minor: bool = False  # such as the hundredth renewal
+    about: str  # the name of the object
+    names: frozenset[str]  # of the object, and of all that it refers to
+    is_minor: bool = False  # such as a renewal
 
 
 def seconds(time: str) -> str:
-    """A time of day as what it is here: so many virtual seconds after the beginning."""
+    """A time of day as virtual seconds since the start."""
     return f"{(parse_time(time) - EPOCH).total_seconds():g} s"
 
 
 def describe(commit: Commit) -> Description:
-    """Say what one commit did."""
+    """Describe one commit."""
     item = commit.after or commit.before or {}
     subject, places = _subject(commit, item)
     text, is_minor = _text(commit, subject)
@@ -71,7 +71,7 @@ def describe(commit: Commit) -> Description:
 
 
 def _text(commit: Commit, subject: str) -> tuple[str, bool]:
-    """The words, and whether they matter little."""
+    """The text, and whether it is minor."""
     before, after = commit.before, commit.after
     if after is None:
         return f"{subject} is gone{_end(before or {})}", False
@@ -89,7 +89,7 @@ def _text(commit: Commit, subject: str) -> tuple[str, bool]:
 
 
 def _subject(commit: Commit, item: Json) -> tuple[str, list[str]]:
-    """What it is, and the node that it is on."""
+    """The object, and its node."""
     name, spec = str(item["metadata"]["name"]), item.get("spec", {})
     kind = _KINDS[commit.table]
     if commit.table == EVENTS:
@@ -114,7 +114,7 @@ def _beginning(table: str, item: Json) -> str:
 
 
 def _end(item: Json) -> str:
-    """What it was like when it went."""
+    """The state of a deleted object."""
     metadata, status = item["metadata"], item.get("status", {})
     said = [f"was {state}" for state in [status.get("claimStatus") or status.get("phase")] if state]
     said += [f"held by finalizer {one}" for one in metadata.get("finalizers", ())]
@@ -142,7 +142,7 @@ def _holders(commit: Commit) -> list[str]:
 
 
 def _changes(table: str, before: Json, after: Json) -> Iterator[tuple[str, str]]:
-    """Where something changed, and how that is said."""
+    """The changed fields, with a text for each."""
     was, now = dict(_flat(table, before)), dict(_flat(table, after))
     for path in [*now, *(path for path in was if path not in now)]:
         old, new = was.get(path), now.get(path)
@@ -157,7 +157,7 @@ def _changes(table: str, before: Json, after: Json) -> Iterator[tuple[str, str]]
 
 
 def _flat(table: str, item: Json) -> Iterator[tuple[str, str]]:
-    """Every value by a short path. Lists go by what their entries are called."""
+    """Every value by a short path. Entries of lists go by their names."""
     if table == EVENTS and "claimStatus" not in item.get("status", {}):
         yield "claimStatus", "Pending"
     for part in ("metadata", "spec", "status"):

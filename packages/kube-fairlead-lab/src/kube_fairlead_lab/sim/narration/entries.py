@@ -1,4 +1,4 @@
-"""The whole history: one entry after another, as it happened."""
+"""The entries of a history, in order."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ import msgspec
 from kube_fairlead_lab.sim.commits import Commit
 from kube_fairlead_lab.sim.narration import descriptions
 from kube_fairlead_lab.sim.narration.authors import Authors
-from kube_fairlead_lab.sim.narration.write_log import Refusal, Write
+from kube_fairlead_lab.sim.narration.write_log import Rejection, Write
 from kube_fairlead_lab.sim.plan import Action
 from kube_fairlead_lab.sim.trace import PLAN, Fact
 
 __all__ = ["Entry", "names_in", "narrate"]
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]*")
-_LIFE: Final = re.compile(r"(?<=\w)[#_]\d+\b")  # which life of a process it is: agent-1#2, and a holder's manager-1_2
+_LIFE: Final = re.compile(r"(?<=\w)[#_]\d+\b")  # the run of a process: agent-1#2, and a holder's manager-1_2
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """One line: who did what at which virtual time, and what it is about."""
+    """One line: which actor did what at which virtual time, and to which object."""
 
     at: float
     who: str
     what: str
     names: frozenset[str]
     action: Action | None = None
-    about: str = ""  # what has changed on the server's disk, where something has
+    about: str = ""  # the object that changed on the server's disk, if any
     revision: int = 0
     is_minor: bool = False
 
     @property
     def is_durable(self) -> bool:
-        """Whether something has changed on the server's disk; whoever asked for that has done it."""
+        """Whether it is a change on the server's disk; its actor is the one who requested it."""
         return bool(self.revision)
 
     def __str__(self) -> str:
@@ -50,12 +50,12 @@ class Entry:
 
 
 def names_in(text: str) -> frozenset[str]:
-    """Every word that may be a name: of a party without the number of its life, of an object without its namespace."""
+    """Every word that may be a name: of an actor without its run, of an object without its namespace."""
     return frozenset(found.rstrip(".") for found in _NAME.findall(_LIFE.sub("", text)))
 
 
 def narrate(facts: Sequence[Fact]) -> tuple[Entry, ...]:
-    """Make words of all facts."""
+    """Describe all facts."""
     authors = Authors()
     # An action that hit an actor is shown as that actor's entry.
     felt = {fact.action.number for fact in facts if fact.action is not None and fact.who != PLAN}
@@ -70,12 +70,12 @@ def narrate(facts: Sequence[Fact]) -> tuple[Entry, ...]:
                 entries.append(Entry(fact.at, fact.who, text, names_in(f"{fact.who} {text}"), fact.action))
             case Write() as write:
                 authors.begun(fact.at, write)
-            case Refusal(write):
-                entries.append(_refused(fact.at, write))
+            case Rejection(write):
+                entries.append(_rejected(fact.at, write))
             case Commit() as commit:
                 entries.append(_changed(fact.at, authors.of(commit, number), commit))
             case other:
-                raise TypeError(f"nobody can tell {other!r}")
+                raise TypeError(f"no description for {other!r}")
     return tuple(entries)
 
 
@@ -85,7 +85,7 @@ def _changed(at: float, author: str, commit: Commit) -> Entry:
     return Entry(at, author, said.text, names, about=said.about, revision=commit.revision, is_minor=said.is_minor)
 
 
-def _refused(at: float, write: Write) -> Entry:
+def _rejected(at: float, write: Write) -> Entry:
     info, response = write.info, write.response
     what = "/".join(part for part in (info.resource, info.namespace, info.name, info.subresource) if part)
     status, why = 0, ""

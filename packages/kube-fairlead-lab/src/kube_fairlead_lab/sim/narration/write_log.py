@@ -1,4 +1,4 @@
-"""Keeps every durable change, and who asked for it: facts only, for the words that may be wanted afterwards."""
+"""Records every durable change and every write request, for a description after the run."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.commits import Commit, Commits
 from kube_fairlead_lab.sim.trace import Trace
 
-__all__ = ["Refusal", "Write", "WriteLog"]
+__all__ = ["Rejection", "Write", "WriteLog"]
 
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Write:
-    """A request that may change something, from its arrival at the server to its answer."""
+    """A write request, from its arrival at the server to its answer."""
 
     party: str
     info: RequestInfo
-    response: Response | None = None  # None: the server died over it
-    ended: int = -1  # how many facts there were by then
+    response: Response | None = None  # None: the server died before the answer
+    ended: int = -1  # number of facts at its end
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Refusal:
-    """The server said no."""
+class Rejection:
+    """The server rejected a request."""
 
     write: Write
 
 
 class WriteLog(Observer):
-    """Sees requests as the audit log does, and commits as the disk does. It must hear of a commit before any check."""
+    """Sees requests as the audit log does, and commits as the disk does, before any checker."""
 
     def __init__(self, trace: Trace, commits: Commits) -> None:
         self._trace = trace
@@ -52,12 +52,12 @@ class WriteLog(Observer):
         return write
 
     def identified(self, token: object, caller: UserInfo, user: UserInfo) -> None:
-        """Known already."""
+        """Not used: the request has its user."""
 
     def end(self, token: object, response: Response) -> Response:
-        """It is answered."""
+        """A request is answered."""
         if isinstance(token, Write):
             token.response, token.ended = response, len(self._trace.facts)
             if response.status >= 400:
-                self._trace.keep(Refusal(token))
+                self._trace.keep(Rejection(token))
         return response

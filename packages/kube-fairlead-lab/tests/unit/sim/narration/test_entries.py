@@ -6,7 +6,7 @@ from kube_fairlead_apiserver.routing import RequestInfo
 from kube_fairlead_lab.sim.commits import NODES, Commit
 from kube_fairlead_lab.sim.loop import SimLoop
 from kube_fairlead_lab.sim.narration.entries import names_in, narrate
-from kube_fairlead_lab.sim.narration.write_log import Refusal, Write
+from kube_fairlead_lab.sim.narration.write_log import Rejection, Write
 from kube_fairlead_lab.sim.plan import Action
 from kube_fairlead_lab.sim.trace import PLAN, Trace
 
@@ -41,11 +41,11 @@ def test_one_that_nobody_felt_is_told_too() -> None:
 
 def test_changes_are_their_authors_and_refusals_are_told() -> None:
     made = trace()
-    granted, refused = Write("agent-1", INFO), Write("agent-2", INFO)
+    granted, rejected = Write("agent-1", INFO), Write("agent-2", INFO)
     made.keep(granted)
-    made.keep(refused)
-    refused.response, refused.ended = Response(409, b'{"message":"too late"}'), len(made.facts)
-    made.keep(Refusal(refused))
+    made.keep(rejected)
+    rejected.response, rejected.ended = Response(409, b'{"message":"too late"}'), len(made.facts)
+    made.keep(Rejection(rejected))
     made.keep(Commit(9, NODES, "n", None, {"metadata": {"name": "n"}}, 0.0))
     assert [(entry.who, entry.what) for entry in narrate(made.facts)] == [
         ("agent-2", "fails to patch nodes/n/status: 409 too late"),

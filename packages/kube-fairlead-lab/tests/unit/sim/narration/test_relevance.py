@@ -66,7 +66,7 @@ def test_a_node_stands_for_its_processes() -> None:
 
 def test_without_a_name_all_is_kept() -> None:
     found = relevant_entries(HISTORY, Violation("liveness", "nothing can run and no timer is set"))
-    assert (len(found.lines), found.left_out) == (len(HISTORY) - 1, 0)
+    assert (len(found.lines), found.omitted) == (len(HISTORY) - 1, 0)
 
 
 def test_a_change_can_be_called_by_its_revision() -> None:
@@ -80,10 +80,10 @@ def test_there_is_an_end_to_it() -> None:
     history = tuple(did(float(number), "agent-node-1", f"does {number}") for number in range(500))
     found = relevant_entries(history, Violation("10", "agent-node-1 is bad"))
     assert len(found.lines) == 80
-    assert found.left_out == 420
+    assert found.omitted == 420
     assert found.lines[-1].endswith("does 499")
 
 
-def test_what_repeats_itself_is_left_out() -> None:
+def test_what_repeats_itself_is_omitted() -> None:
     minor = dataclasses.replace(did(3.0, "agent-node-1", "renews lease a/node-1"), is_minor=True)
     assert not any("renews" in line for line in extract("node-1 is wrong", history=(*HISTORY, minor)))
