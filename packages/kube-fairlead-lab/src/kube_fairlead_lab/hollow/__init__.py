@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from kube_fairlead_lab.hollow.behaviour import ANNOTATION_ENDS, ANNOTATION_READY
 from kube_fairlead_lab.hollow.cluster import HollowCluster, HollowOptions
-from kube_fairlead_lab.hollow.filling import fill
+from kube_fairlead_lab.hollow.filler_deployment import fill
 from kube_fairlead_lab.hollow.fleet import Fleet
 from kube_fairlead_lab.hollow.heartbeat import HeartbeatOptions
 from kube_fairlead_lab.hollow.kubelet import Kubelet

@@ -19,8 +19,8 @@ from kube_fairlead.client import patches
 from kube_fairlead.client.informer import Handler
 from kube_fairlead.manager import Context, Controller
 from kube_fairlead_lab.hollow.caches import BY_NODE, Caches
-from kube_fairlead_lab.hollow.fitting import tolerates
 from kube_fairlead_lab.hollow.heartbeat import NODE_LEASES
+from kube_fairlead_lab.hollow.predicates import tolerates
 
 __all__ = ["NODE_LIFECYCLE", "leaves_at", "node_lifecycle", "wanted_taints"]
 

@@ -13,7 +13,7 @@ from kube_fairlead.client.informer import Handler
 from kube_fairlead.client.objects import Key, key_of
 from kube_fairlead.manager import Context, Controller
 from kube_fairlead_lab.hollow.caches import BY_NODE, Caches
-from kube_fairlead_lab.hollow.fitting import explain, refusal
+from kube_fairlead_lab.hollow.predicates import explain, unfit_reason
 
 __all__ = ["SCHEDULER", "scheduler"]
 
@@ -132,7 +132,7 @@ class _Scheduler:
             node = self._caches.nodes.store.get(name)
             if node is None:
                 continue
-            why = refusal(pod, node, count)
+            why = unfit_reason(pod, node, count)
             if not why:
                 return name, []
             reasons.append(why)

@@ -13,8 +13,8 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node, Pod, Taint, Toleration
 from kube_fairlead_lab.hollow import ANNOTATION_ENDS, ANNOTATION_READY, check_ranges, plan_nodes
 from kube_fairlead_lab.hollow.behaviour import Behaviour, behaviour
-from kube_fairlead_lab.hollow.fitting import explain, refusal, tolerates
 from kube_fairlead_lab.hollow.node_lifecycle import leaves_at, wanted_taints
+from kube_fairlead_lab.hollow.predicates import explain, tolerates, unfit_reason
 from kube_fairlead_lab.hollow.runtime import Runtime
 from kube_fairlead_lab.hollow.workloads.deployments import next_sizes
 from kube_fairlead_lab.hollow.workloads.endpoints import endpoints_of
@@ -89,7 +89,7 @@ def test_hooks_and_probes_take_their_time() -> None:
     ],
 )
 def test_refusals(pod: dict[str, Any], node: dict[str, Any], there: int, expected: str) -> None:
-    assert refusal(a_pod(**pod), a_node(**node), there) == expected
+    assert unfit_reason(a_pod(**pod), a_node(**node), there) == expected
 
 
 def test_refusals_are_summed_up() -> None:

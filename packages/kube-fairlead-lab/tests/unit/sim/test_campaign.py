@@ -13,7 +13,7 @@ def test_seeds_are_played_in_other_processes_and_added_up() -> None:
     report = campaign.play(21, TINY, seeds=2, jobs=2)
     assert (report.seeds, report.failures) == (2, [])
     assert report.counts["finished events"] > 0
-    assert "2 seeds from 21: 0 broken" in str(report)
+    assert "2 seeds from 21: 0 failed" in str(report)
 
 
 def test_a_violation_travels_between_processes() -> None:

@@ -15,7 +15,7 @@ from kube_fairlead.client.informer import Handler
 from kube_fairlead.client.objects import key_of
 from kube_fairlead.manager import Context, Controller
 from kube_fairlead_lab.hollow.caches import Caches
-from kube_fairlead_lab.hollow.fitting import refusal
+from kube_fairlead_lab.hollow.predicates import unfit_reason
 from kube_fairlead_lab.hollow.workloads.pods import OwnedPods, is_ready, pod_from
 
 __all__ = ["daemon_sets"]
@@ -72,7 +72,7 @@ class _DaemonSets:
             there = by_node.pop(node.name, [])
             tree = _pod(owner, node.name)
             # A full node still wants its daemon: the scheduler says why it cannot have it.
-            wanted = not refusal(wire.from_dict(Pod, tree), node, pods_there=-1)
+            wanted = not unfit_reason(wire.from_dict(Pod, tree), node, pods_there=-1)
             eligible += wanted
             ready += any(map(is_ready, there))
             await self._put_right_on_node(tree, there, wanted=wanted)

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Sequence
 from kube_fairlead.api import nodeselectors
 from kube_fairlead.api.core_v1 import Node, Pod, Taint, Toleration
 
-__all__ = ["explain", "refusal", "tolerates", "untolerated"]
+__all__ = ["explain", "tolerates", "unfit_reason", "untolerated"]
 
 _UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
-def refusal(pod: Pod, node: Node, pods_there: int) -> str:
+def unfit_reason(pod: Pod, node: Node, pods_there: int) -> str:
     """Why the pod cannot be put there, in the scheduler's words; empty: it can."""
     if node.spec.unschedulable and not _any_tolerates(pod.spec.tolerations, _UNSCHEDULABLE):
         return "node(s) were unschedulable"
