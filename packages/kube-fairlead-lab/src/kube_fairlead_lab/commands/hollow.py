@@ -1,4 +1,4 @@
-"""`fairlead hollow`: nodes, and what a control plane needs to run pods on them, without a machine."""
+"""`fairlead hollow`: hollow nodes, a scheduler and workload controllers, without machines."""
 
 from __future__ import annotations
 
@@ -19,65 +19,67 @@ __all__ = ["command"]
 
 
 def _prefix(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    # What follows is a number.
+    # A number follows the prefix.
     if problems := names.dns1123_subdomain(f"{value}0"):
-        raise click.BadParameter(f"{value}0 would be no node's name: {'; '.join(problems)}", ctx, parameter)
+        raise click.BadParameter(f"{value}0 is not a valid node name: {'; '.join(problems)}", ctx, parameter)
     return value
 
 
 def _clouds(ctx: click.Context, parameter: click.Parameter, value: str) -> list[str]:
     clouds = managing.listed(ctx, parameter, value)
     if not clouds:
-        raise click.BadParameter("it names none; such as aws,hcloud, or none", ctx, parameter)
+        raise click.BadParameter("must be a list such as aws,hcloud, or none", ctx, parameter)
     return ["" if cloud == "none" else values.platform(ctx, parameter, cloud) for cloud in clouds]
 
 
 @click.command("hollow")
-@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
-@click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
-@click.option("--nodes", type=click.IntRange(min=0), default=3, show_default=True, help="How many nodes.")
+@click.option("--kubeconfig", type=values.FILE, help="Kubeconfig file.  [default: as for kubectl]")
+@click.option("--context", "kube_context", default="", help="Context of the kubeconfig.")
+@click.option("--nodes", type=click.IntRange(min=0), default=3, show_default=True, help="Number of nodes.")
 @click.option(
     "--pods-per-node",
     type=click.IntRange(min=0),
     default=0,
     show_default=True,
-    help="Have a Deployment that puts so many pods on each node; 0: none.",
+    help="Create a Deployment with this number of pods per node; 0 creates none.",
 )
 @click.option(
     "--name-prefix",
     default="hollow-",
     show_default=True,
     callback=_prefix,
-    help="What the names of the nodes begin with.",
+    help="Prefix of the nodes' names.",
 )
-@click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="The number of the first node.")
+@click.option("--first", type=click.IntRange(min=0), default=0, show_default=True, help="Number of the first node.")
 @click.option(
     "--clouds",
     metavar="NAME,...",
     default="aws,hcloud",
     show_default=True,
     callback=_clouds,
-    help="The platforms that nodes say they run on, in turn; 'none' is a machine of nobody's.",
+    help="Platforms of the nodes, in turn; 'none' is a node without a cloud.",
 )
-@managing.boolean("--provider-ids", default=True, text="Say so in the nodes' providerID.")
+@managing.boolean("--provider-ids", default=True, text="Set the nodes' providerID.")
 @managing.boolean(
-    "--uninitialized", default=False, text="Register as for a cloud controller manager: tainted, without a providerID."
+    "--uninitialized",
+    default=False,
+    text="Register nodes for a cloud controller manager: tainted, without a providerID.",
 )
 @managing.boolean(
     "--only-kubelets",
     default=False,
-    text="Be kubelets only, where kube-controller-manager and kube-scheduler do the rest.",
+    text="Run kubelets only; kube-controller-manager and kube-scheduler run elsewhere.",
 )
-@managing.boolean("--own-watches", default=False, text="One watch of pods per node, as real kubelets have.")
-@managing.period("--heartbeat-period", "10s", "How often nodes renew their Lease.")
+@managing.boolean("--own-watches", default=False, text="Use one watch of pods per node, as real kubelets do.")
+@managing.period("--heartbeat-period", "10s", "Renewal interval of node Leases.")
 @options.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
-    """Be nodes that exist only in the API: they register, heartbeat, run pods and end them.
+    """Run nodes that exist only in the API: they register, heartbeat, run pods and terminate them.
 
-    Unless --only-kubelets is given, also schedule pods and look after ReplicaSets, Deployments, StatefulSets,
-    DaemonSets and EndpointSlices. Runs until it is stopped; the nodes stay behind. For demos, tests and measurements:
-    annotations on a pod say how it behaves. Docs: hollow.md.
+    Unless --only-kubelets is given, also schedule pods and reconcile ReplicaSets, Deployments, StatefulSets, DaemonSets
+    and EndpointSlices. Runs until it is stopped; the Node objects stay. For demos, tests and measurements: annotations
+    of a pod decide how it behaves. Docs: hollow.md.
     """
     from kube_fairlead_lab.hollow import HeartbeatOptions, HollowOptions, plan_nodes
 
@@ -113,7 +115,7 @@ async def _run(client: Client, plans: list[NodePlan], chosen: HollowOptions, pod
             try:
                 await asyncio.Event().wait()
             finally:
-                click.echo("the nodes stay behind, and stay Ready until somebody who looks after nodes notices")
+                click.echo("the Node objects stay, and stay Ready until a node lifecycle controller updates them")
 
 
 async def _check_ranges(client: Client, plans: list[NodePlan]) -> None:
@@ -124,7 +126,7 @@ async def _check_ranges(client: Client, plans: list[NodePlan]) -> None:
     try:
         there = (await client.of(Node).list_all()).items
     except ClientError as error:
-        click.echo(f"{error}; the nodes register when the API server is there", err=True)
+        click.echo(f"{error}; the nodes register when the API server is reachable", err=True)
         return
     try:
         check_ranges(plans, {node.spec.pod_cidr: node.name for node in there if node.spec.pod_cidr})

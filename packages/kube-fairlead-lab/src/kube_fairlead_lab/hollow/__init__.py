@@ -1,12 +1,11 @@
-"""A cluster without machines: kubelets, a scheduler and workload controllers that only go through the motions.
+"""A cluster without machines: hollow kubelets, a scheduler and workload controllers.
 
-Here belongs what a demo, a test or a measurement needs around the thing it shows: nodes that register, heartbeat and
-run pods (`fleet`, on `kubelet`'s pure decisions), a small scheduler, and the behaviour of ReplicaSets, Deployments,
-StatefulSets, DaemonSets and EndpointSlices (`workloads`). Everything speaks the Kubernetes API and nothing else, so
-that real parts can take over: beside the real kube-controller-manager and kube-scheduler only kubelets are hollow.
-Nothing here is for production, and no other component imports it. The status of disruption budgets, garbage collection
-and the end of namespaces are the control plane's own on either side.
-Before: `manager`, whose controllers these are. After: the command line, demo, tests and benchmarks.
+Here belongs what a demo, a test or a measurement needs around its subject: nodes that register, heartbeat and run pods
+(`fleet`, on `kubelet`'s pure decisions), a small scheduler, and the controllers of ReplicaSets, Deployments,
+StatefulSets, DaemonSets and EndpointSlices (`workloads`). Everything uses the Kubernetes API only, so real components
+can replace it: with the real kube-controller-manager and kube-scheduler only kubelets are hollow. Nothing here is for
+production, and no product component imports it. The control plane itself handles disruption budgets, garbage collection
+and namespaces. Before: `manager`, which runs these controllers. After: the command line, demo, tests and benchmarks.
 
     async with HollowCluster(client, plan_nodes(3)).running() as cluster:
         await client.of(Deployment).create(shop)

@@ -1,4 +1,4 @@
-"""How a hollow pod behaves: when it is ready, and how it takes the request to end. Pure; annotations say so."""
+"""How a hollow pod behaves: when it is ready, and how it terminates. Pure; annotations decide."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from kube_fairlead.api.time import parse_duration
 __all__ = ["ANNOTATION_ENDS", "ANNOTATION_READY", "Behaviour", "behaviour"]
 
 ANNOTATION_ENDS = "hollow.fairlead.dev/ends"
-"""When asked to end: `at-once` (the default), a duration such as `5s`, `killed` (only when its grace is over), or
+"""Termination: `at-once` (the default), a duration such as `5s`, `killed` (only at the end of the grace period), or
 `never` (not even then, as a process that hangs in the kernel)."""
 
 ANNOTATION_READY = "hollow.fairlead.dev/ready"
-"""What its readiness probe says: `true` (the default), `false`, or a duration after which it says true. May be changed
+"""Result of the readiness probe: `true` (the default), `false`, or a duration after which it is true. Can be changed
 while the pod runs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """One pod's. A time of None never comes."""
+    """The behaviour of one pod. A time of None means never."""
 
     ends_after_seconds: float | None = 0.0
     dies_when_killed: bool = True
@@ -28,7 +28,7 @@ class Behaviour:
 
 
 def behaviour(pod: Pod) -> Behaviour:
-    """What a pod's annotations and hooks ask for. What cannot be read counts as not said."""
+    """The behaviour by a pod's annotations and hooks. An invalid annotation is ignored."""
     delay = max(
         (
             container.readiness_probe.initial_delay_seconds
@@ -48,7 +48,7 @@ def behaviour(pod: Pod) -> Behaviour:
 
 
 def _pre_stop_seconds(pod: Pod) -> float:
-    """How long the longest hook sleeps before anything is asked to end."""
+    """Duration of the longest preStop sleep."""
     hooks = (container.lifecycle.pre_stop for container in pod.spec.containers if container.lifecycle is not None)
     return float(max((hook.sleep.seconds for hook in hooks if hook is not None and hook.sleep is not None), default=0))
 

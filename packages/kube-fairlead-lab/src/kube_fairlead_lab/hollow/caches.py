@@ -1,4 +1,4 @@
-"""Informers that several hollow parts of one process share: one watch of pods, not six."""
+"""Informers that the hollow components of one process share: one watch of pods, not six."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ __all__ = ["BY_CONTROLLER", "BY_NODE", "Caches"]
 _O = TypeVar("_O", bound=KubeObject)
 
 BY_NODE = "node"
-BY_CONTROLLER = "controller"  # the uid of the owner that manages it
+BY_CONTROLLER = "controller"  # index by the uid of the controlling owner
 
 
 class Caches:
-    """What is known of the cluster. Ask for informers before it runs; those asked for later start at once."""
+    """The shared informers. Create them before `running`; later ones start at once."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._informers: dict[type[Any], Informer[Any]] = {}
         self._scope: tasks.TaskScope | None = None
-        # Pods and nodes are many and only read.
+        # Pods and nodes are many and read-only here.
         self.pods: Informer[Pod] = Informer(
             client.of(Pod, keep=False),
             indexes={
@@ -38,7 +38,7 @@ class Caches:
         self.nodes: Informer[Node] = Informer(client.of(Node, keep=False))
 
     def of(self, kind: type[_O]) -> Informer[_O]:
-        """The informer of another kind, whole objects."""
+        """The informer of another kind, with whole objects."""
         if kind not in self._informers:
             informer = Informer(self._client.of(kind), indexes={BY_CONTROLLER: _controller_uid})
             self._informers[kind] = informer
@@ -49,7 +49,7 @@ class Caches:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Run them as long as the block lasts."""
+        """Run the informers for the duration of the block."""
         async with tasks.TaskScope("hollow/caches", on_exit=tasks.OnExit.CANCEL) as scope:
             self._scope = scope
             scope.start(self.pods.run(), name="pods")

@@ -1,4 +1,4 @@
-"""A hollow cluster: kubelets, and around them the controllers that a control plane of API server alone lacks."""
+"""A hollow cluster: kubelets, and the controllers that an API server alone does not have."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ __all__ = ["HollowCluster", "HollowOptions"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HollowOptions:
-    """What is hollow.
+    """Which components are hollow.
 
-    `only_kubelets`: the real kube-controller-manager and kube-scheduler do the rest. `own_watches`: every kubelet
-    watches its own pods, as real ones do, instead of all sharing one watch. `with_scheduler` off leaves scheduling to
-    somebody else's.
+    `only_kubelets`: the real kube-controller-manager and kube-scheduler run elsewhere. `own_watches`: every kubelet
+    watches its own pods, as real ones do, instead of sharing one watch. Without `with_scheduler` another scheduler
+    has to run.
     """
 
     only_kubelets: bool = False
@@ -42,7 +42,7 @@ class HollowOptions:
 
 
 class HollowCluster:
-    """Nodes that run pods, and workloads that make them. `async with cluster.running()`."""
+    """Hollow nodes and workload controllers. `async with cluster.running()`."""
 
     def __init__(
         self,
@@ -70,13 +70,13 @@ class HollowCluster:
         """The kubelet of a node, to stop, start or power off.
 
         Raises:
-            KeyError: there is no such hollow node here.
+            KeyError: no hollow node has this name.
         """
         return self.fleet.kubelet(name)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Run it as long as the block lasts, which begins when every node is registered."""
+        """Run the cluster for the duration of the block, which begins when every node is registered."""
         stopping = asyncio.Event()
         async with (
             self._recorder.running(),

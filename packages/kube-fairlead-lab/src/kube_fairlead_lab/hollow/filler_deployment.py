@@ -1,4 +1,4 @@
-"""Pods for hollow nodes: a Deployment with so many replicas per node."""
+"""Pods for hollow nodes: a Deployment with replicas on every node."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILLING = "hollow"
 
 
 async def fill(client: Client, replicas: int) -> None:
-    """Have so many pods in all. Called again, another number counts."""
+    """Create the Deployment, or scale it to this number of replicas."""
     with contextlib.suppress(api_errors.AlreadyExists):
         await client.of(Namespace).create(Namespace(metadata=ObjectMeta(name=FILLING)))
     labels = {"app": FILLING}
@@ -38,7 +38,7 @@ async def fill(client: Client, replicas: int) -> None:
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
-                    # Evenly, where a real scheduler decides; the hollow one does so anyway.
+                    # Spread evenly by a real scheduler; the hollow one does so anyway.
                     "topologySpreadConstraints": [spread],
                     "containers": [{"name": "pause", "image": "registry.k8s.io/pause:3.10"}],
                 },

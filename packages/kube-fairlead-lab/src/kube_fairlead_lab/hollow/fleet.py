@@ -1,4 +1,4 @@
-"""Many hollow kubelets in one process: they register, heartbeat, and see their pods through life."""
+"""Many hollow kubelets in one process: they register, heartbeat, and run their pods."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kube_fairlead_lab.hollow.plan import NodePlan
 
 __all__ = ["Fleet"]
 
-# As many requests at once as a handful of real kubelets would have under way.
+# As many concurrent requests as a handful of real kubelets.
 _WORKERS = 16
 
 _log = logs.get_logger(__name__)
@@ -39,7 +39,7 @@ class _Place(NamedTuple):
 
 
 class Fleet:
-    """The kubelets of some nodes. `run` it; `kubelet` gives one by name, to stop or to power off."""
+    """The kubelets of some nodes. `kubelet` returns one by name, to stop it or power it off."""
 
     def __init__(
         self,
@@ -66,14 +66,14 @@ class Fleet:
 
     @property
     def kubelets(self) -> list[Kubelet]:
-        """All of them."""
+        """All kubelets."""
         return list(self._kubelets.values())
 
     def kubelet(self, name: str) -> Kubelet:
-        """The one of a node.
+        """The kubelet of a node.
 
         Raises:
-            KeyError: the node is not of this fleet.
+            KeyError: the fleet has no such node.
         """
         return self._kubelets[name]
 
@@ -84,11 +84,11 @@ class Fleet:
         kubelet.boot(self._ids.uuid())
 
     async def wait_registered(self) -> None:
-        """Wait until every node is there and ready."""
+        """Wait until every node is registered and ready."""
         await self._all_registered.wait()
 
     async def run(self) -> None:
-        """Be those nodes until cancelled. They stay in the API, as those of a machine that was switched off."""
+        """Run the kubelets until cancelled. The nodes stay in the API, as after a power-off."""
         if not self._own:
             self._caches.pods.add_handler(self._handler())
         async with tasks.TaskScope("hollow/fleet", on_exit=tasks.OnExit.CANCEL) as scope:
@@ -130,7 +130,7 @@ class Fleet:
             kubelet.runtime.forget(pod.uid)
 
     def _kubelet_changed(self, name: str, pod: Pod | None) -> None:
-        """A sandbox changed, or the whole kubelet did."""
+        """A sandbox or the whole kubelet has changed."""
         if pod is not None:
             self._queue.add(_Place(name, key_of(pod)))
             return
@@ -145,9 +145,9 @@ class Fleet:
         if pod is None or pod.spec.node_name != kubelet.name:
             return None
         if not kubelet.is_running or kubelet.name not in self._registered:
-            return None  # looked at again when it is
+            return None  # handled again when it is
         now = self._client.clock.now()
-        match kubelet.next_move(pod, now):
+        match kubelet.next_step(pod, now):
             case Report(status):
                 await self._report(pod, status)
             case Remove():
@@ -156,20 +156,20 @@ class Fleet:
                 return None if until is None else max(0.0, (until - now).total_seconds())
             case other:
                 assert_never(other)
-        return None  # the watch tells what came of it
+        return None  # the watch shows the result
 
     async def _report(self, pod: Pod, status: dict[str, object]) -> None:
         patch = patches.StrategicMergePatch({"metadata": {"uid": pod.uid}, "status": status})
         try:
             await self._client.of(Pod).patch(pod.name, patch, namespace=pod.namespace, subresource="status")
         except (api_errors.NotFound, api_errors.Conflict):
-            _log.debug("the pod is gone or another", pod=pod.key)
+            _log.debug("pod is gone or was replaced", pod=pod.key)
 
     async def _remove(self, pod: Pod) -> None:
         try:
             await self._client.of(Pod).delete(pod.name, namespace=pod.namespace, grace_period_seconds=0, uid=pod.uid)
         except (api_errors.NotFound, api_errors.Conflict):
-            _log.debug("the pod is gone or another", pod=pod.key)
+            _log.debug("pod is gone or was replaced", pod=pod.key)
 
     async def _ensure_lease_namespace(self) -> None:
         try:

@@ -1,4 +1,4 @@
-"""How a hollow node is seen to be there: its Node object, its Lease, its status.
+"""Heartbeats of hollow nodes: the Node object, its Lease and its status.
 
 Upstream: k8s.io/component-helpers@v0.36.4/apimachinery/lease/controller.go,
     k8s.io/kubernetes@v1.36.4/pkg/kubelet/kubelet_node_status.go
@@ -40,7 +40,7 @@ _WORKERS = 8
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatOptions:
-    """How often; the kubelet's own defaults. Less often is kinder to a machine that plays a thousand of them."""
+    """Heartbeat periods; the kubelet's defaults. Longer ones reduce the load of thousands of nodes."""
 
     lease_duration_seconds: int = 40
     renew_seconds: float = 10.0
@@ -48,17 +48,17 @@ class HeartbeatOptions:
 
 
 class Heartbeat:
-    """Registers kubelets and keeps their nodes alive as long as they run."""
+    """Registers kubelets and renews their Leases while they run."""
 
     def __init__(self, client: Client, options: HeartbeatOptions) -> None:
         self._client = client
         self._options = options
         self._queue: WorkQueue[str] = WorkQueue(client.clock, client.randomness)
         self._kubelets: dict[str, Kubelet] = {}
-        self._reported: dict[str, tuple[float, str, str]] = {}  # when, as which boot, and how ready
+        self._reported: dict[str, tuple[float, str, str]] = {}  # time, boot id and readiness
 
     async def register(self, kubelet: Kubelet) -> None:
-        """Make the Node and the Lease, or take over those that are there."""
+        """Create the Node and the Lease, or adopt existing ones."""
         nodes = self._client.of(Node)
         wanted = self._node(kubelet)
         try:
@@ -67,19 +67,19 @@ class Heartbeat:
             labels = patches.MergePatch({"metadata": {"labels": dict(kubelet.plan.labels)}})
             node = await nodes.patch(kubelet.name, labels)
             await self._report(kubelet)
-        await self._make_lease(kubelet, node)
+        await self._create_lease(kubelet, node)
         self._kubelets[kubelet.name] = kubelet
         self._reported[kubelet.name] = self._now_reported(kubelet)
-        # A thousand that registered together need not renew together.
+        # Spread the renewals of nodes that registered together.
         self._queue.add_after(kubelet.name, self._options.renew_seconds * self._client.randomness.uniform(0.5, 1.0))
 
     def changed(self, name: str) -> None:
-        """A kubelet was started or stopped, or says something else."""
+        """A kubelet was started or stopped, or its status has changed."""
         if name in self._kubelets:
             self._queue.add(name)
 
     async def run(self, metrics: Metrics) -> None:
-        """Keep them alive until cancelled."""
+        """Send heartbeats until cancelled."""
         await reconcile(
             self._queue,
             self._beat,
@@ -93,7 +93,7 @@ class Heartbeat:
     async def _beat(self, name: str) -> float | None:
         kubelet = self._kubelets[name]
         if not kubelet.is_running:
-            # A kubelet that comes back says at once how it is; `changed` wakes it.
+            # A restarted kubelet reports its status at once; `changed` queues it.
             self._reported[name] = (0.0, "", "")
             return None
         since, boot_id, not_ready = self._reported[name]
@@ -104,7 +104,7 @@ class Heartbeat:
                 self._reported[name] = self._now_reported(kubelet)
             await self._renew(name)
         except api_errors.NotFound:
-            # Deleted by somebody. As a real kubelet it does not come back by itself, but tries on.
+            # The Node was deleted. Like a real kubelet it does not register again, but keeps trying.
             return self._options.renew_seconds
         return self._options.renew_seconds
 
@@ -120,7 +120,7 @@ class Heartbeat:
         status = wire.to_dict(wire.replace(wanted, status=wire.replace(wanted.status, conditions=conditions)))["status"]
         await nodes.patch(kubelet.name, patches.StrategicMergePatch({"status": status}), subresource="status")
 
-    async def _make_lease(self, kubelet: Kubelet, node: Node) -> None:
+    async def _create_lease(self, kubelet: Kubelet, node: Node) -> None:
         owner = OwnerReference(api_version="v1", kind="Node", name=node.name, uid=node.uid)
         now = self._client.clock.now()
         spec = LeaseSpec(

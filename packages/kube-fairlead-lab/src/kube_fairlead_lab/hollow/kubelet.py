@@ -1,4 +1,4 @@
-"""One hollow kubelet: what it does next with a pod of its node. It decides; `fleet` talks to the API server."""
+"""One hollow kubelet: it decides what to do next with a pod of its node; `fleet` writes to the API server."""
 
 from __future__ import annotations
 
@@ -13,77 +13,77 @@ from kube_fairlead_lab.hollow.behaviour import behaviour
 from kube_fairlead_lab.hollow.plan import NodePlan
 from kube_fairlead_lab.hollow.runtime import Runtime, Sandbox
 
-__all__ = ["Kubelet", "Move", "Remove", "Report", "Wait"]
+__all__ = ["Kubelet", "Remove", "Report", "Step", "Wait"]
 
-# What a pod without a grace period of its own gets, as from the API server's defaults.
+# The API server's default grace period.
 _GRACE_SECONDS = 30
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """Write this status, then look again."""
+    """Write this status, then decide again."""
 
     status: dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Remove:
-    """Its containers are gone and its status says so: delete it for good."""
+    """Delete the pod for good: its containers have ended, and its status shows it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do until this moment; None: until the pod changes."""
+    """Wait until this time; None: until the pod changes."""
 
     until: dt.datetime | None = None
 
 
-Move = Report | Remove | Wait
+Step = Report | Remove | Wait
 
 
 class Kubelet:
-    """The agent of one hollow node.
+    """The kubelet of one hollow node.
 
-    Stopped, it neither heartbeats nor looks at its pods, whose containers go on: that is how a real one that is stopped
-    leaves its node. Whoever takes over ends them through `runtime`.
+    When it is stopped, it neither heartbeats nor handles its pods, and containers keep running, as with a real kubelet.
+    Another component can then stop them through `runtime`.
     """
 
     def __init__(self, plan: NodePlan, *, boot_id: str, on_change: Callable[[Pod | None], None]) -> None:
         self.plan = plan
         self.boot_id = boot_id
         self.is_running = True
-        self.not_ready = ""  # why, if it says so
+        self.not_ready = ""  # reason of the condition Ready=False, if any
         self.runtime = Runtime(plan.pod_cidr, on_change=on_change)
         self._on_change = on_change
 
     @property
     def name(self) -> str:
-        """The node's."""
+        """The name of the node."""
         return self.plan.name
 
     def stop(self) -> None:
-        """End the kubelet's process, and nothing else."""
+        """Stop the kubelet's process, and nothing else."""
         self.is_running = False
         self._on_change(None)
 
     def start(self) -> None:
-        """Start the process again. It finds its containers as they are."""
+        """Start the process again. Its containers are as they were."""
         self.is_running = True
         self._on_change(None)
 
     def power_off(self, now: dt.datetime) -> None:
-        """The machine goes off: the kubelet and every container, without a word to anybody."""
+        """Power the machine off: the kubelet and every container end at once."""
         self.is_running = False
         self.runtime.lose_power(now)
         self._on_change(None)
 
     def boot(self, boot_id: str) -> None:
-        """The machine comes up again, under another boot id. Pods that should run are started again."""
+        """Boot the machine with a new boot id. Pods that should run are started again."""
         self.boot_id = boot_id
         self.start()
 
-    def next_move(self, pod: Pod, now: dt.datetime) -> Move:
-        """What to do about a pod now. Containers are started and stopped on the way: that costs nothing here."""
+    def next_step(self, pod: Pod, now: dt.datetime) -> Step:
+        """What to do with a pod now. Starts and stops containers on the way, which takes no time here."""
         self.runtime.see(pod)
         sandbox = self.runtime.get(pod.uid)
         if pod.deleting:
@@ -98,20 +98,20 @@ class Kubelet:
             sandbox = self.runtime.start(pod, now, host_address=self.plan.address)
         return self._keep_running(pod, sandbox, now)
 
-    def _keep_running(self, pod: Pod, sandbox: Sandbox, now: dt.datetime) -> Move:
+    def _keep_running(self, pod: Pod, sandbox: Sandbox, now: dt.datetime) -> Step:
         delay = behaviour(pod).ready_after_seconds
         ready_at = None if delay is None else sandbox.started + dt.timedelta(seconds=delay)
         is_ready = ready_at is not None and ready_at <= now
         wanted = statuses.running(pod, sandbox, now, host_address=self.plan.address, is_ready=is_ready)
-        if not _says(pod, wanted, sandbox.restarts):
+        if not _has_status(pod, wanted, sandbox.restarts):
             return Report(wanted)
         return Wait(None if is_ready else ready_at)
 
-    def _end(self, pod: Pod, sandbox: Sandbox | None, now: dt.datetime) -> Move:
+    def _end(self, pod: Pod, sandbox: Sandbox | None, now: dt.datetime) -> Step:
         if sandbox is None and pod.status.phase == "Running" and pod.status.pod_ip:
             sandbox = self.runtime.adopt(pod, now)
         if sandbox is None:
-            return Remove()  # it never ran here
+            return Remove()  # it never ran on this node
         grace = pod.metadata.deletion_grace_period_seconds
         sandbox = self.runtime.stop(pod.uid, _GRACE_SECONDS if grace is None else grace, now) or sandbox
         if not sandbox.has_ended(now):
@@ -119,8 +119,8 @@ class Kubelet:
         return Remove() if pod.finished else Report(statuses.ended(pod, sandbox, now))
 
 
-def _says(pod: Pod, wanted: dict[str, Any], restarts: int) -> bool:
-    """Whether the pod's status already tells this."""
+def _has_status(pod: Pod, wanted: dict[str, Any], restarts: int) -> bool:
+    """Whether the pod's status already has these values."""
     conditions = {condition.type: condition.status for condition in pod.status.conditions}
     return (
         pod.status.phase == wanted["phase"]

@@ -1,4 +1,4 @@
-"""What the control plane makes of nodes: taints for what their conditions say, silence noticed, pods sent away.
+"""The node lifecycle controller: taints by conditions, detects missing heartbeats, evicts pods by taints.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/nodelifecycle/node_lifecycle_controller.go,
     k8s.io/kubernetes@v1.36.4/pkg/controller/tainteviction/taint_eviction.go
@@ -22,7 +22,7 @@ from kube_fairlead_lab.hollow.caches import BY_NODE, Caches
 from kube_fairlead_lab.hollow.heartbeat import NODE_LEASES
 from kube_fairlead_lab.hollow.predicates import tolerates
 
-__all__ = ["NODE_LIFECYCLE", "leaves_at", "node_lifecycle", "wanted_taints"]
+__all__ = ["NODE_LIFECYCLE", "evicted_at", "node_lifecycle", "wanted_taints"]
 
 NODE_LIFECYCLE: Final = "hollow-node-lifecycle"
 
@@ -45,7 +45,7 @@ def node_lifecycle(caches: Caches) -> Controller:
 
 
 def wanted_taints(node: Node, now: dt.datetime) -> tuple[Taint, ...]:
-    """The taints that a node should have: others' as they are, ours as its state asks for."""
+    """The taints that a node should have: foreign ones unchanged, its own by the node's conditions."""
     ready = node.condition("Ready")
     status = "Unknown" if ready is None else ready.status
     wanted: list[tuple[str, str]] = []
@@ -62,8 +62,8 @@ def wanted_taints(node: Node, now: dt.datetime) -> tuple[Taint, ...]:
     )
 
 
-def leaves_at(pod: Pod, taints: Sequence[Taint]) -> dt.datetime | None:
-    """When a pod must leave its node for its taints; None: it may stay."""
+def evicted_at(pod: Pod, taints: Sequence[Taint]) -> dt.datetime | None:
+    """When a pod must be evicted because of taints; None: it may stay."""
     moments: list[dt.datetime] = []
     for taint in taints:
         if taint.effect != "NoExecute":
@@ -79,7 +79,7 @@ def leaves_at(pod: Pod, taints: Sequence[Taint]) -> dt.datetime | None:
 
 
 class _NodeLifecycle:
-    """One run of it."""
+    """One run of the controller."""
 
     def __init__(self, context: Context, caches: Caches) -> None:
         self._context = context
@@ -109,20 +109,20 @@ class _NodeLifecycle:
             return None
         now = self._client.clock.now()
         try:
-            silent_in = await self._notice_silence(node, now)
+            silent_in = await self._check_heartbeat(node, now)
             if silent_in is None:
-                return 0.5  # its condition was just written; the taints follow when the watch shows it
+                return 0.5  # the condition was just written; the taints follow when the watch shows it
             wanted = wanted_taints(node, now)
             if wanted != node.spec.taints:
                 await self._write_taints(node, wanted)
                 return None
-            leaving_in = await self._send_away(node, now)
+            leaving_in = await self._evict(node, now)
         except (api_errors.NotFound, api_errors.Conflict):
             return 0.1
         return min(silent_in, leaving_in)
 
-    async def _notice_silence(self, node: Node, now: dt.datetime) -> float | None:
-        """Say that a node is not heard of; else in how many seconds to look again. None: it was just said."""
+    async def _check_heartbeat(self, node: Node, now: dt.datetime) -> float | None:
+        """Set the conditions to Unknown if heartbeats are missing: None; else the seconds until the next check."""
         lease = self._leases.store.get(node.name, NODE_LEASES)
         ready = node.condition("Ready")
         signs = (
@@ -142,19 +142,19 @@ class _NodeLifecycle:
         return None
 
     async def _write_taints(self, node: Node, taints: Sequence[Taint]) -> None:
-        # Guarded by the version: two writers of one list would undo each other.
+        # Guarded by the resourceVersion: two writers of one list would undo each other.
         patch = {
             "metadata": {"resourceVersion": node.metadata.resource_version},
             "spec": {"taints": [wire.to_dict(taint) for taint in taints] or None},
         }
         await self._client.of(Node).patch(node.name, patches.MergePatch(patch))
 
-    async def _send_away(self, node: Node, now: dt.datetime) -> float:
+    async def _evict(self, node: Node, now: dt.datetime) -> float:
         again = _SILENCE_SECONDS
         if not any(taint.effect == "NoExecute" for taint in node.spec.taints):
             return again
         for pod in self._caches.pods.store.by_index(BY_NODE, node.name):
-            moment = None if pod.deleting or pod.finished else leaves_at(pod, node.spec.taints)
+            moment = None if pod.deleting or pod.finished else evicted_at(pod, node.spec.taints)
             if moment is None:
                 continue
             if moment > now:

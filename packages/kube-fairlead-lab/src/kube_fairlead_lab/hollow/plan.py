@@ -1,4 +1,4 @@
-"""Which nodes there shall be: names, zones, clouds, addresses, capacity. Pure."""
+"""The plan of hollow nodes: names, zones, clouds, addresses, capacity. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NODES_MAX = 2**14
 
 _ZONES = 3
 _PODS_MAX = 110  # the kubelet's default
-# As a cloud's kubelets register: the cloud controller manager takes it away.
+# The taint of a new node of a cloud; the cloud controller manager removes it.
 _UNINITIALIZED = Taint(key="node.cloudprovider.kubernetes.io/uninitialized", value="true", effect="NoSchedule")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
-    """One node. Made by `plan_nodes`; a test may change it with `dataclasses.replace`."""
+    """One node. `plan_nodes` creates it; a test can change it with `dataclasses.replace`."""
 
     name: str
     address: str
@@ -50,20 +50,20 @@ def plan_nodes(
     """Nodes `<prefix><number>`, spread over clouds and over three zones of each.
 
     Args:
-        count: how many.
-        first: the number of the first.
-        prefix: what their names begin with.
-        clouds: the platforms they run on; an empty name is a machine of nobody's.
-        provider_ids: whether their providerID says so.
-        uninitialized: whether they wait for a cloud controller manager; then their providerID, and the labels that say
-            what and where they are, are its to set.
-        taints: more of them.
+        count: number of nodes.
+        first: number of the first node.
+        prefix: prefix of their names.
+        clouds: their platforms, in turn; an empty name is a node without a cloud.
+        provider_ids: whether to set their providerID.
+        uninitialized: whether they wait for a cloud controller manager, which then sets providerID and the labels of
+            type, region and zone.
+        taints: additional taints.
 
     Raises:
-        ValueError: more nodes than there are addresses for.
+        ValueError: there are not enough addresses.
     """
     if first + count > NODES_MAX:
-        raise ValueError(f"at most {NODES_MAX} hollow nodes have addresses, not {first + count}")
+        raise ValueError(f"there are addresses for {NODES_MAX} hollow nodes, not for {first + count}")
     return [
         _plan(
             number,
@@ -78,21 +78,21 @@ def plan_nodes(
 
 
 def check_ranges(plans: Iterable[NodePlan], others: Mapping[str, str]) -> None:
-    """Refuse nodes whose pods would have the addresses of others'.
+    """Reject nodes whose pod ranges are in use.
 
     Args:
-        plans: the nodes to be.
-        others: the pod ranges that are in use, and by which node.
+        plans: the planned nodes.
+        others: used pod ranges, and their nodes.
 
     Raises:
-        ValueError: a range would be used twice; says which number is free.
+        ValueError: a range is in use; the message names a free number.
     """
     for plan in plans:
         owner = others.get(plan.pod_cidr, plan.name)
         if owner != plan.name:
             raise ValueError(
-                f"node {owner} has the pod range {plan.pod_cidr} that {plan.name} would get:"
-                f" begin at another number, --first={_first_free(others)}"
+                f"node {owner} already has the pod range {plan.pod_cidr} of {plan.name}:"
+                f" use another first number, such as --first={_first_free(others)}"
             )
 
 
@@ -124,14 +124,14 @@ def _plan(
             "kubernetes.io/hostname": name,
             "kubernetes.io/os": "linux",
             "kubernetes.io/arch": "amd64",
-            # What a machine is, and where, is the cloud controller manager's to say where there is one.
-            **({} if uninitialized and cloud else _whereabouts(region, zone)),
+            # A cloud controller manager sets the labels of type and location.
+            **({} if uninitialized and cloud else _location_labels(region, zone)),
         },
         taints=(*taints, _UNINITIALIZED) if uninitialized and cloud else taints,
     )
 
 
-def _whereabouts(region: str, zone: str) -> dict[str, str]:
+def _location_labels(region: str, zone: str) -> dict[str, str]:
     return {
         "node.kubernetes.io/instance-type": "hollow",
         "topology.kubernetes.io/region": region,
@@ -140,7 +140,7 @@ def _whereabouts(region: str, zone: str) -> dict[str, str]:
 
 
 def _provider_id(cloud: str, zone: str, number: int) -> str:
-    """In each cloud's own spelling."""
+    """The providerID in each cloud's own format."""
     match cloud:
         case "":
             return ""

@@ -1,4 +1,4 @@
-"""Whether a pod may be put on a node, and if not, why. Pure.
+"""Whether a pod fits a node, and if not, why. Pure.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go,
     k8s.io/kubernetes@v1.36.4/pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go,
@@ -21,7 +21,7 @@ _UNSCHEDULABLE = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedul
 
 
 def unfit_reason(pod: Pod, node: Node, pods_there: int) -> str:
-    """Why the pod cannot be put there, in the scheduler's words; empty: it can."""
+    """Why the pod cannot run on the node, in kube-scheduler's words; empty if it can."""
     if node.spec.unschedulable and not _any_tolerates(pod.spec.tolerations, _UNSCHEDULABLE):
         return "node(s) were unschedulable"
     if not _is_wanted_by(pod, node):
@@ -35,7 +35,7 @@ def unfit_reason(pod: Pod, node: Node, pods_there: int) -> str:
 
 
 def explain(reasons: Iterable[str]) -> str:
-    """All refusals in one line, as the scheduler says it."""
+    """All reasons in one line, as kube-scheduler writes it."""
     counted = Counter(reasons)
     if not counted:
         return "no nodes available to schedule pods"
@@ -44,12 +44,12 @@ def explain(reasons: Iterable[str]) -> str:
 
 
 def untolerated(tolerations: Sequence[Toleration], taints: Iterable[Taint], effects: Sequence[str]) -> Taint | None:
-    """The first taint with one of these effects that the tolerations do not bear."""
+    """The first taint with one of these effects that is not tolerated."""
     return next((taint for taint in taints if taint.effect in effects and not _any_tolerates(tolerations, taint)), None)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether one bears the other."""
+    """Whether a toleration tolerates a taint."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

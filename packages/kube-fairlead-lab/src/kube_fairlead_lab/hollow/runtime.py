@@ -1,4 +1,4 @@
-"""What runs on one hollow node. Time decides when a pod that was asked to end has ended; nothing here waits."""
+"""The containers of one hollow node. Their end is a point in time; nothing here waits."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ class Sandbox:
     address: str
     started: dt.datetime
     restarts: int = 0
-    asked: dt.datetime | None = None  # to end
+    asked: dt.datetime | None = None  # when it was stopped
     kill_at: dt.datetime | None = None
-    ends_at: dt.datetime | None = None  # None: it will not
+    ends_at: dt.datetime | None = None  # None: never
 
     def has_ended(self, now: dt.datetime) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether no container runs any more."""
         return self.ends_at is not None and self.ends_at <= now
 
     @property
     def exit_code(self) -> int:
-        """What its containers ended with."""
+        """The exit code of its containers."""
         return _KILLED if self.ends_at is not None and self.ends_at == self.kill_at else 0
 
 
 class Runtime:
     """The containers of one node, by pod uid.
 
-    A kubelet starts and stops them; so may whoever takes over from a kubelet that was stopped.
+    A kubelet starts and stops them; so can another component while the kubelet is stopped.
     """
 
     def __init__(self, pod_cidr: str, *, on_change: Callable[[Pod], None] = lambda _pod: None) -> None:
@@ -50,11 +50,11 @@ class Runtime:
         self._used: set[str] = set()
 
     def __iter__(self) -> Iterator[Sandbox]:
-        """Everything there is, of one moment."""
+        """A snapshot of all sandboxes."""
         return iter(list(self._sandboxes.values()))
 
     def get(self, uid: str) -> Sandbox | None:
-        """The containers of a pod, if they were ever started here."""
+        """The containers of a pod, if they were started here."""
         return self._sandboxes.get(uid)
 
     def start(self, pod: Pod, now: dt.datetime, *, host_address: str) -> Sandbox:
@@ -69,7 +69,7 @@ class Runtime:
         return made
 
     def adopt(self, pod: Pod, now: dt.datetime) -> Sandbox:
-        """Know of containers that run already: those of a pod whose status says so."""
+        """Adopt the running containers of a pod, by its status."""
         started = pod.status.start_time or now
         restarts = max((status.restart_count for status in pod.status.container_statuses), default=0)
         made = Sandbox(pod=pod, address=pod.status.pod_ip, started=started, restarts=restarts)
@@ -78,13 +78,13 @@ class Runtime:
         return made
 
     def see(self, pod: Pod) -> None:
-        """Know a pod as it is now: its annotations may ask for another behaviour."""
+        """Update a pod: its annotations may have changed its behaviour."""
         known = self._sandboxes.get(pod.uid)
         if known is not None and known.pod is not pod:
             self._sandboxes[pod.uid] = dataclasses.replace(known, pod=pod)
 
     def stop(self, uid: str, grace_seconds: float, now: dt.datetime) -> Sandbox | None:
-        """Ask a pod's containers to end, and kill them when the grace is over. Asked again, only less time counts."""
+        """Stop a pod's containers, and kill them after the grace period. A repeated call can only shorten it."""
         known = self._sandboxes.get(uid)
         if known is None or known.has_ended(now):
             return known
@@ -103,13 +103,13 @@ class Runtime:
         return stopped
 
     def forget(self, uid: str) -> None:
-        """Remove what is left of a pod."""
+        """Remove the sandbox of a pod."""
         gone = self._sandboxes.pop(uid, None)
         if gone is not None:
             self._used.discard(gone.address)
 
     def lose_power(self, now: dt.datetime) -> None:
-        """Everything ends at this moment, asked or not."""
+        """End all containers at once."""
         for uid, sandbox in self._sandboxes.items():
             self._sandboxes[uid] = dataclasses.replace(sandbox, kill_at=now, ends_at=now)
 
@@ -119,6 +119,6 @@ class Runtime:
             address = f"{self._network}.{self._last_address}"
             if address not in self._used:
                 break
-        # With more pods than a /24 has addresses some share one, and nobody here minds.
+        # With more pods than a /24 has addresses, some share one, which does not matter here.
         self._used.add(address)
         return address

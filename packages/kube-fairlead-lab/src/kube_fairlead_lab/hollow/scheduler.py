@@ -1,4 +1,4 @@
-"""A small scheduler: puts each pod on the node with the fewest pods among those that it fits."""
+"""A small scheduler: binds each pod to the node with the fewest pods among those that it fits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _WORKERS = 8
 
 
 def scheduler(caches: Caches | None = None, *, scheduler_name: str = _SCHEDULER_NAME) -> Controller:
-    """The controller, for a manager to run: with caches of its own for each term unless it is given some."""
+    """The controller, for a manager to run. Without `caches` each term has its own."""
 
     async def run(context: Context) -> None:
         if caches is not None:
@@ -37,7 +37,7 @@ def scheduler(caches: Caches | None = None, *, scheduler_name: str = _SCHEDULER_
 
 
 class _Scheduler:
-    """One run of it."""
+    """One run of the scheduler."""
 
     def __init__(self, context: Context, caches: Caches, scheduler_name: str) -> None:
         self._context = context
@@ -45,9 +45,9 @@ class _Scheduler:
         self._caches = caches
         self._scheduler_name = scheduler_name
         self._queue: WorkQueue[Key] = context.queue()
-        self._assumed: dict[Key, tuple[str, str]] = {}  # uid and node of pods whose binding the cache does not show yet
+        self._assumed: dict[Key, tuple[str, str]] = {}  # uid and node of bound pods that the cache does not show yet
         self._load = _Load()
-        self._refused: dict[Key, str] = {}  # what was written about pods that fit nowhere
+        self._written_reasons: dict[Key, str] = {}  # the message that was written for an unschedulable pod
 
     async def run(self) -> None:
         if not await self._context.wait_synced(self._caches.nodes, self._caches.pods):
@@ -68,11 +68,11 @@ class _Scheduler:
 
     def _node_changed(self, name: str) -> None:
         self._load.put(name, len(self._pods_on(name)))
-        for key in list(self._refused):
+        for key in list(self._written_reasons):
             self._queue.add(key)
 
     def _node_updated(self, old: Node, new: Node) -> None:
-        # Heartbeats change nothing that a pod waits for.
+        # Heartbeats do not affect scheduling.
         if (old.spec, old.metadata.labels, old.status.allocatable) != (
             new.spec,
             new.metadata.labels,
@@ -84,17 +84,17 @@ class _Scheduler:
         key = key_of(pod)
         if pod.spec.node_name:
             self._assumed.pop(key, None)
-            self._refused.pop(key, None)
+            self._written_reasons.pop(key, None)
             self._recount(pod.spec.node_name)
         elif not pod.deleting and pod.spec.scheduler_name == self._scheduler_name:
             self._queue.add(key)
 
     def _pod_gone(self, pod: Pod) -> None:
         self._assumed.pop(key_of(pod), None)
-        self._refused.pop(key_of(pod), None)
+        self._written_reasons.pop(key_of(pod), None)
         if pod.spec.node_name:
             self._recount(pod.spec.node_name)
-            for key in list(self._refused):
+            for key in list(self._written_reasons):
                 self._queue.add(key)
 
     def _pods_on(self, node: str) -> list[str]:
@@ -111,7 +111,7 @@ class _Scheduler:
             return None
         chosen, reasons = self._choose(pod)
         if not chosen:
-            await self._say_why(pod, explain(reasons))
+            await self._write_reason(pod, explain(reasons))
             return None
         self._assumed[key] = (pod.uid, chosen)
         self._load.put(chosen, self._load.of(chosen) + 1)
@@ -120,7 +120,7 @@ class _Scheduler:
         except BaseException as error:
             self._assumed.pop(key, None)
             self._recount(chosen)
-            # Gone, being deleted, or put somewhere by somebody else: the watch tells.
+            # Deleted, or bound by another scheduler: the watch shows it.
             if isinstance(error, api_errors.NotFound | api_errors.Conflict):
                 return None
             raise
@@ -138,9 +138,9 @@ class _Scheduler:
             reasons.append(why)
         return "", reasons
 
-    async def _say_why(self, pod: Pod, message: str) -> None:
+    async def _write_reason(self, pod: Pod, message: str) -> None:
         key = key_of(pod)
-        if self._refused.get(key) == message:
+        if self._written_reasons.get(key) == message:
             return
         condition = {
             "type": "PodScheduled",
@@ -150,15 +150,15 @@ class _Scheduler:
             "lastTransitionTime": format_time(self._client.clock.now()),
         }
         patch = patches.StrategicMergePatch({"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}})
-        self._refused[key] = message
+        self._written_reasons[key] = message
         try:
             await self._client.of(Pod).patch(pod.name, patch, namespace=pod.namespace, subresource="status")
         except (api_errors.NotFound, api_errors.Conflict):
-            self._refused.pop(key, None)
+            self._written_reasons.pop(key, None)
 
 
 class _Load:
-    """How many pods each node has; iterates from the emptiest to the fullest, so that a choice looks at few."""
+    """Number of pods per node; iterates from the emptiest to the fullest node."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}

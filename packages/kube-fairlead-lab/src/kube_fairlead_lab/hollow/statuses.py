@@ -27,7 +27,7 @@ _GOOD_CONDITIONS = (
 
 
 def node_conditions(node: Node | None, now: dt.datetime, *, not_ready: str = "") -> tuple[NodeCondition, ...]:
-    """A healthy kubelet's, or those of one that says why it is not ready."""
+    """The conditions of a healthy kubelet, or of one that is not ready."""
     ready = ("Ready", "True", "KubeletReady", "kubelet is posting ready status")
     if not_ready:
         ready = ("Ready", "False", "KubeletNotReady", not_ready)
@@ -95,7 +95,7 @@ def ended(pod: Pod, sandbox: Sandbox, now: dt.datetime) -> Json:
     }
 
 
-def _why_not_ready(is_ready: bool, passed: bool) -> str:  # noqa: FBT001 - two facts, named where they are known
+def _why_not_ready(is_ready: bool, passed: bool) -> str:  # noqa: FBT001 - two facts with names at the call
     if not is_ready:
         return "ContainersNotReady"
     return "" if passed else "ReadinessGatesNotReady"
@@ -105,7 +105,7 @@ def _condition(pod: Pod, now: dt.datetime, type_: str, *, holds: bool, reason: s
     status = "True" if holds else "False"
     before = pod.condition(type_)
     since = before.last_transition_time if before is not None and before.status == status else None
-    # A reason that no longer holds must be taken away; leaving it out would keep it.
+    # An old reason must be removed explicitly; a patch without it would keep it.
     return {
         "type": type_,
         "status": status,
@@ -124,6 +124,6 @@ def _container(container: Container, sandbox: Sandbox, state: Json, *, is_ready:
         "ready": is_ready,
         "started": kind == "running",
         "restartCount": sandbox.restarts,
-        # The other states go: of three fields exactly one may be set.
+        # The other states are removed: exactly one of three fields may be set.
         "state": {"waiting": None, "running": None, "terminated": None} | state,
     }

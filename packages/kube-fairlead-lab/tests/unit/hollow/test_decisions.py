@@ -13,12 +13,12 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node, Pod, Taint, Toleration
 from kube_fairlead_lab.hollow import ANNOTATION_ENDS, ANNOTATION_READY, check_ranges, plan_nodes
 from kube_fairlead_lab.hollow.behaviour import Behaviour, behaviour
-from kube_fairlead_lab.hollow.node_lifecycle import leaves_at, wanted_taints
+from kube_fairlead_lab.hollow.node_lifecycle import evicted_at, wanted_taints
 from kube_fairlead_lab.hollow.predicates import explain, tolerates, unfit_reason
 from kube_fairlead_lab.hollow.runtime import Runtime
 from kube_fairlead_lab.hollow.workloads.deployments import next_sizes
 from kube_fairlead_lab.hollow.workloads.endpoints import endpoints_of
-from kube_fairlead_lab.hollow.workloads.replicasets import to_end
+from kube_fairlead_lab.hollow.workloads.replicasets import to_delete
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 
@@ -137,7 +137,7 @@ def test_taints_follow_the_state_and_leave_others_alone() -> None:
 def test_pods_leave_for_taints(tolerations: list[dict[str, Any]], seconds: int | None) -> None:
     taints = [Taint(key="k", effect="NoExecute", time_added=NOW), Taint(key="x", effect="NoSchedule")]
     expected = None if seconds is None else NOW + dt.timedelta(seconds=seconds)
-    assert leaves_at(a_pod(tolerations=tolerations), taints) == expected
+    assert evicted_at(a_pod(tolerations=tolerations), taints) == expected
 
 
 def test_a_runtime_only_ever_ends_sooner() -> None:
@@ -212,8 +212,8 @@ def test_a_rollout_keeps_within_its_bounds(
 
 def test_the_least_useful_pods_end_first() -> None:
     placed, waiting = a_pod(uid="1", nodeName="n"), a_pod(uid="2")
-    assert to_end([placed, waiting], 1) == [waiting]
-    assert to_end([placed, waiting], -3) == []
+    assert to_delete([placed, waiting], 1) == [waiting]
+    assert to_delete([placed, waiting], -3) == []
 
 
 def test_endpoints_tell_serving_from_ready() -> None:

@@ -1,7 +1,7 @@
-"""The behaviour of workloads: controllers that keep as many pods as a workload asks for, as upstream's do.
+"""Workload controllers: they keep the number of pods that a workload asks for, as upstream's do.
 
-Here belongs one controller per kind, on `pods`, which they share. They keep numbers and names as upstream; templates
-that change roll out for Deployments only.
+Here belongs one controller per kind, on the shared `pods`. They keep numbers and names as upstream; only Deployments
+roll out a changed template.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["workload_controllers"]
 
 
 def workload_controllers(caches: Caches) -> list[Controller]:
-    """All of them, on shared caches."""
+    """All workload controllers, on shared caches."""
     return [
         deployments(caches),
         replica_sets(caches),

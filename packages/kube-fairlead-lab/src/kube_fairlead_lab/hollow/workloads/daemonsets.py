@@ -1,4 +1,4 @@
-"""DaemonSets: one pod on every node that takes it.
+"""DaemonSets: one pod on every eligible node.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/daemon/daemon_controller.go,
     k8s.io/kubernetes@v1.36.4/pkg/controller/daemon/util/daemonset_util.go
@@ -20,7 +20,7 @@ from kube_fairlead_lab.hollow.workloads.pods import OwnedPods, is_ready, pod_fro
 
 __all__ = ["daemon_sets"]
 
-# What daemon pods bear whatever their template says.
+# The tolerations of every daemon pod.
 _TOLERATED = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
     ("node.kubernetes.io/unreachable", "NoExecute"),
@@ -41,7 +41,7 @@ def daemon_sets(caches: Caches) -> Controller:
 
 
 class _DaemonSets:
-    """One run of it."""
+    """One run of the controller."""
 
     def __init__(self, context: Context, caches: Caches) -> None:
         self._caches = caches
@@ -53,7 +53,7 @@ class _DaemonSets:
                 on_add=lambda _node: self._every(), on_update=self._node_updated, on_delete=lambda _node: self._every()
             )
         )
-        await self._pods.run(self._put_right)
+        await self._pods.run(self._reconcile)
 
     def _every(self) -> None:
         for owner in self._pods.owners.store:
@@ -63,7 +63,7 @@ class _DaemonSets:
         if (old.spec, old.metadata.labels) != (new.spec, new.metadata.labels):
             self._every()
 
-    async def _put_right(self, owner: DaemonSet) -> float | None:
+    async def _reconcile(self, owner: DaemonSet) -> float | None:
         by_node: dict[str, list[Pod]] = {}
         for pod in self._pods.of(owner):
             by_node.setdefault(_node_of(pod), []).append(pod)
@@ -71,11 +71,11 @@ class _DaemonSets:
         for node in self._caches.nodes.store:
             there = by_node.pop(node.name, [])
             tree = _pod(owner, node.name)
-            # A full node still wants its daemon: the scheduler says why it cannot have it.
+            # A full node is eligible, too: the scheduler reports why the pod does not fit.
             wanted = not unfit_reason(wire.from_dict(Pod, tree), node, pods_there=-1)
             eligible += wanted
             ready += any(map(is_ready, there))
-            await self._put_right_on_node(tree, there, wanted=wanted)
+            await self._reconcile_node(tree, there, wanted=wanted)
         for orphans in by_node.values():
             for pod in orphans:
                 if not pod.deleting:
@@ -83,12 +83,12 @@ class _DaemonSets:
         await self._pods.write_status(owner, _status(owner, eligible, ready))
         return None
 
-    async def _put_right_on_node(self, tree: dict[str, Any], there: list[Pod], *, wanted: bool) -> None:
+    async def _reconcile_node(self, tree: dict[str, Any], there: list[Pod], *, wanted: bool) -> None:
         living = [pod for pod in there if not pod.deleting]
         for pod in living:
             if not wanted or pod.finished:
                 await self._pods.delete(pod)
-        # The next one comes when the last is gone: two daemons would fight over the node.
+        # The next pod is created when the last one is gone: two daemons on a node would conflict.
         if wanted and not there:
             await self._pods.create(tree)
 
@@ -126,7 +126,7 @@ def _pod(owner: DaemonSet, node: str) -> dict[str, Any]:
 
 
 def _node_of(pod: Pod) -> str:
-    """Where it is, or is meant to be."""
+    """Its node, or the node that it is meant for."""
     if pod.spec.node_name:
         return pod.spec.node_name
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None

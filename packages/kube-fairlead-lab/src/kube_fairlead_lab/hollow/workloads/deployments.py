@@ -1,4 +1,4 @@
-"""Deployments: a ReplicaSet per template, and an orderly move from the old ones to the new.
+"""Deployments: a ReplicaSet per template, and a rolling update from the old ones to the new one.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/deployment/rolling.go,
     k8s.io/kubernetes@v1.36.4/pkg/controller/deployment/recreate.go,
@@ -43,22 +43,22 @@ def deployments(caches: Caches) -> Controller:
 def next_sizes(
     wanted: int, current: int, olds: dict[str, tuple[int, int]], ready: int, surge: int, unavailable: int
 ) -> tuple[int, dict[str, int]]:
-    """How large the new set and the old ones should be now.
+    """The next sizes of the new set and of the old ones.
 
     Args:
-        wanted: how many pods the Deployment asks for.
-        current: how large the new set is.
-        olds: the size of each old set, and how many of its pods are ready.
-        ready: how many of the new set's are ready.
-        surge: how many more pods there may be in all.
-        unavailable: how many fewer may be ready.
+        wanted: replicas of the Deployment.
+        current: size of the new set.
+        olds: size of each old set, and the number of its ready pods.
+        ready: number of ready pods of the new set.
+        surge: maximum number of additional pods.
+        unavailable: maximum number of unavailable pods.
     """
-    # A status may be older than the size; more pods than a set shall have are on their way out.
+    # A status can be older than the size; surplus pods are being deleted.
     olds = {name: (size, min(size, old_ready)) for name, (size, old_ready) in olds.items()}
     ready = min(ready, current)
     total = current + sum(size for size, _ in olds.values())
     new = min(wanted, current + max(0, wanted + surge - total)) if current < wanted else wanted
-    # Old pods that are not ready serve nobody; of the others so many may go that enough stay.
+    # Old pods that are not ready can be deleted; of the others only as many as the limit allows.
     spare = max(0, ready + sum(old_ready for _, old_ready in olds.values()) - (wanted - unavailable))
     sizes: dict[str, int] = {}
     for name, (_, old_ready) in olds.items():
@@ -69,7 +69,7 @@ def next_sizes(
 
 
 class _Deployments:
-    """One run of it."""
+    """One run of the controller."""
 
     def __init__(self, context: Context, caches: Caches) -> None:
         self._context = context
@@ -107,13 +107,13 @@ class _Deployments:
         name = f"{owner.name}-{_template_hash(owner)}"
         sets = {one.name: one for one in self._sets.store.by_index(BY_CONTROLLER, owner.uid)}
         if name not in sets:
-            await self._make_set(owner, name)
+            await self._create_set(owner, name)
             return None
         await self._resize(owner, sets[name], [one for one in sets.values() if one.name != name])
         await self._write_status(owner, sets[name], list(sets.values()))
         return None
 
-    async def _make_set(self, owner: Deployment, name: str) -> None:
+    async def _create_set(self, owner: Deployment, name: str) -> None:
         template = wire.to_dict(owner)["spec"]["template"]
         digest = {_HASH_LABEL: name.rpartition("-")[2]}
         metadata = template.get("metadata") or {}
@@ -189,7 +189,7 @@ class _Deployments:
 def _template_hash(owner: Deployment) -> str:
     template = wire.to_dict(owner)["spec"]["template"]
     encoded = msgspec.json.encode(template, order="deterministic")
-    # As safe a name as Kubernetes' own: letters and digits that spell nothing.
+    # Kubernetes' own alphabet for names: letters and digits that form no words.
     digest = hashlib.sha256(encoded).hexdigest()[:10]
     return digest.translate(str.maketrans("aeiou013", "bcdfghjk"))
 

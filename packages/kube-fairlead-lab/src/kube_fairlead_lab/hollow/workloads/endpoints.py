@@ -1,4 +1,4 @@
-"""EndpointSlices: which pods are behind a service, and whether they take traffic.
+"""EndpointSlices: the pods of a service, and whether they accept traffic.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/endpointslice/endpointslice_controller.go,
     k8s.io/endpointslice@v0.36.4/reconciler.go,
@@ -23,7 +23,7 @@ from kube_fairlead_lab.hollow.workloads.pods import owner_reference
 __all__ = ["endpoint_slices", "endpoints_of"]
 
 _MANAGER = "endpointslice-controller.hollow.fairlead.dev"
-# Upstream's bound for one slice; a hollow service has one slice.
+# Upstream's limit for one slice; a hollow service has one slice.
 _ENDPOINTS_MAX = 1000
 
 
@@ -37,7 +37,7 @@ def endpoint_slices(caches: Caches) -> Controller:
 
 
 def endpoints_of(pods: list[Pod], zones: dict[str, str], *, publish_not_ready: bool = False) -> list[dict[str, Any]]:
-    """A pod that is being deleted may still serve, and is not ready for more."""
+    """The endpoints of pods. A terminating pod may be serving, but is not ready."""
     found = []
     for pod in sorted(pods, key=lambda one: one.name):
         if not pod.status.pod_ip or pod.finished:
@@ -61,7 +61,7 @@ def endpoints_of(pods: list[Pod], zones: dict[str, str], *, publish_not_ready: b
 
 
 class _EndpointSlices:
-    """One run of it."""
+    """One run of the controller."""
 
     def __init__(self, context: Context, caches: Caches) -> None:
         self._context = context
@@ -111,7 +111,7 @@ class _EndpointSlices:
                 return None
             current = wire.to_dict(known)
             changed = {field: wanted[field] for field in ("endpoints", "ports")}
-            # A list without anything in it comes back as null.
+            # An empty list is stored as null.
             if any((current.get(field) or []) != value for field, value in changed.items()):
                 await slices.update(wire.from_dict(EndpointSlice, current | changed))
         except (api_errors.Conflict, api_errors.AlreadyExists, api_errors.NotFound):

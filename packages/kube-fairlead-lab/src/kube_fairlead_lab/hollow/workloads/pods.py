@@ -1,4 +1,4 @@
-"""What the workload controllers share: the pods of an owner, those just made included, and how to make or end one.
+"""Shared by the workload controllers: the pods of an owner, also new ones, and how to create or delete one.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/controller_utils.go,
     k8s.io/kubernetes@v1.36.4/pkg/controller/controller_ref_manager.go
@@ -23,12 +23,12 @@ __all__ = ["OwnedPods", "is_ready", "owner_reference", "pod_from"]
 
 _O = TypeVar("_O", bound=KubeObject)
 
-# A pod that was made and is not seen after this long is not there: it went before the watch could tell.
+# A created pod that the watch has not shown by then was deleted again.
 _UNSEEN_SECONDS = 30.0
 
 
 class OwnedPods(Generic[_O]):
-    """The pods of all owners of one kind. Owners are worked on one key at a time, when they or their pods change."""
+    """The pods of all owners of one kind. An owner is reconciled when it or its pods change."""
 
     def __init__(self, context: Context, caches: Caches, kind: type[_O]) -> None:
         self.client = context.client
@@ -37,10 +37,10 @@ class OwnedPods(Generic[_O]):
         self._context = context
         self._caches = caches
         self._kind = kind.__name__
-        self._unseen: dict[Key, tuple[Pod, float]] = {}  # made here; the cache does not show them yet
+        self._unseen: dict[Key, tuple[Pod, float]] = {}  # created here, but not in the cache yet
 
     async def run(self, handle: Callable[[_O], Awaitable[float | None]]) -> None:
-        """Work until asked to stop; `handle` puts one owner right."""
+        """Run until stopped; `handle` reconciles one owner."""
         self.owners.add_handler(
             Handler(on_add=self._owner_changed, on_update=lambda _old, new: self._owner_changed(new))
         )
@@ -52,15 +52,15 @@ class OwnedPods(Generic[_O]):
             )
         )
 
-        async def put_right(key: Key) -> float | None:
+        async def reconcile(key: Key) -> float | None:
             owner = self.owners.store.by_key(key)
             return None if owner is None or owner.deleting else await handle(owner)
 
         if await self._context.wait_synced(self.owners, self._caches.pods, self._caches.nodes):
-            await self._context.reconcile(self.queue, put_right)
+            await self._context.reconcile(self.queue, reconcile)
 
     def of(self, owner: _O) -> list[Pod]:
-        """The pods of one owner, those just made too."""
+        """The pods of one owner, including new ones."""
         now = self.client.clock.monotonic()
         seen = self._caches.pods.store.by_index(BY_CONTROLLER, owner.uid)
         for key, (_, since) in list(self._unseen.items()):
@@ -71,7 +71,7 @@ class OwnedPods(Generic[_O]):
         return [*seen, *(pod for pod in unseen if pod.uid not in known)]
 
     async def create(self, tree: dict[str, Any]) -> None:
-        """Make a pod. One of its name that is there already is left alone."""
+        """Create a pod, unless one with its name exists."""
         try:
             made = await self.client.of(Pod).create(wire.from_dict(Pod, tree))
         except api_errors.AlreadyExists:
@@ -80,14 +80,14 @@ class OwnedPods(Generic[_O]):
             self._unseen[key_of(made)] = (made, self.client.clock.monotonic())
 
     async def delete(self, pod: Pod) -> None:
-        """End a pod."""
+        """Delete a pod."""
         try:
             await self.client.of(Pod).delete(pod.name, namespace=pod.namespace, uid=pod.uid)
         except (api_errors.NotFound, api_errors.Conflict):
             return
 
     async def write_status(self, owner: _O, status: dict[str, Any]) -> None:
-        """Say how the owner is, if that is not what it says already."""
+        """Write the owner's status, if it has changed."""
         current = wire.to_dict(owner).get("status", {})
         if all(current.get(field, 0) == value for field, value in status.items()):
             return
@@ -95,7 +95,7 @@ class OwnedPods(Generic[_O]):
         try:
             await self.client.of(type(owner)).update_status(changed)
         except (api_errors.NotFound, api_errors.Conflict):
-            return  # it changed meanwhile, and so comes back
+            return  # it has changed meanwhile and is queued again
 
     def _owner_changed(self, owner: _O) -> None:
         self.queue.add(key_of(owner))
@@ -108,13 +108,13 @@ class OwnedPods(Generic[_O]):
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether a pod takes part."""
+    """Whether a pod is ready and not being deleted."""
     condition = pod.condition("Ready")
     return not pod.deleting and condition is not None and condition.status == "True"
 
 
 def owner_reference(owner: KubeObject) -> dict[str, Any]:
-    """By which a dependent names its controller."""
+    """The owner reference to a controller."""
     return {
         "apiVersion": owner.api_version,
         "kind": owner.kind,
@@ -126,7 +126,7 @@ def owner_reference(owner: KubeObject) -> dict[str, Any]:
 
 
 def pod_from(owner: KubeObject, *, metadata: dict[str, Any]) -> dict[str, Any]:
-    """A pod by the owner's template, whole: fields that nobody here knows too."""
+    """A pod by the owner's template, with unknown fields, too."""
     template = wire.to_dict(owner)["spec"]["template"]
     labels = (template.get("metadata") or {}).get("labels") or {}
     annotations = (template.get("metadata") or {}).get("annotations") or {}

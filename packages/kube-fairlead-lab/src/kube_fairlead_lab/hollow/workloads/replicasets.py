@@ -1,4 +1,4 @@
-"""ReplicaSets: so many pods, whichever.
+"""ReplicaSets: a number of interchangeable pods.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/replicaset/replica_set.go,
     k8s.io/kubernetes@v1.36.4/pkg/controller/controller_utils.go
@@ -13,9 +13,9 @@ from kube_fairlead.manager import Context, Controller
 from kube_fairlead_lab.hollow.caches import Caches
 from kube_fairlead_lab.hollow.workloads.pods import OwnedPods, is_ready, pod_from
 
-__all__ = ["replica_sets", "to_end"]
+__all__ = ["replica_sets", "to_delete"]
 
-# At most so many pods of one set are made at once.
+# Pods of one set that are created at once.
 _BURST = 20
 
 
@@ -26,14 +26,14 @@ def replica_sets(caches: Caches) -> Controller:
         pods: OwnedPods[ReplicaSet] = OwnedPods(context, caches, ReplicaSet)
 
         async def handle(owner: ReplicaSet) -> float | None:
-            return await _put_right(pods, owner)
+            return await _reconcile(pods, owner)
 
         await pods.run(handle)
 
     return Controller(name="hollow-replicaset", run=run, workers=4)
 
 
-async def _put_right(pods: OwnedPods[ReplicaSet], owner: ReplicaSet) -> float | None:
+async def _reconcile(pods: OwnedPods[ReplicaSet], owner: ReplicaSet) -> float | None:
     wanted = 1 if owner.spec.replicas is None else owner.spec.replicas
     every = pods.of(owner)
     active = [pod for pod in every if not pod.deleting and not pod.finished]
@@ -43,13 +43,13 @@ async def _put_right(pods: OwnedPods[ReplicaSet], owner: ReplicaSet) -> float | 
         async with tasks.TaskScope("hollow/replicaset") as scope:
             for number in range(min(missing, _BURST)):
                 scope.start(pods.create(tree), name=f"create-{number}")
-        # The watch of what was made brings it back here; so does this, should the watch be slow.
+        # The watch of the new pods queues it again; so does this, if the watch is slow.
         return 0.0 if missing > _BURST else None
-    surplus = to_end(active, -missing)
+    surplus = to_delete(active, -missing)
     for pod in surplus:
         await pods.delete(pod)
     if surplus:
-        return None  # the status follows when they are seen to go
+        return None  # the status follows when the watch shows the deletions
     ready = sum(map(is_ready, active))
     await pods.write_status(
         owner,
@@ -64,8 +64,8 @@ async def _put_right(pods: OwnedPods[ReplicaSet], owner: ReplicaSet) -> float | 
     return None
 
 
-def to_end(pods: list[Pod], count: int) -> list[Pod]:
-    """Which to end when there are too many: those that run nowhere first, then those not ready, then the youngest."""
+def to_delete(pods: list[Pod], count: int) -> list[Pod]:
+    """The surplus pods to delete: unassigned ones first, then unready ones, then the youngest."""
     ranked = sorted(
         pods,
         key=lambda pod: (

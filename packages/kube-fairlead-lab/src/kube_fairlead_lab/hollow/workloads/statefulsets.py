@@ -1,4 +1,4 @@
-"""StatefulSets: pods with names of their own, made in order, ended in reverse, and never two of one name.
+"""StatefulSets: pods with stable names, created in order and deleted in reverse order.
 
 Upstream: k8s.io/kubernetes@v1.36.4/pkg/controller/statefulset/stateful_set_control.go,
     k8s.io/kubernetes@v1.36.4/pkg/controller/statefulset/stateful_set_utils.go
@@ -22,17 +22,17 @@ def stateful_sets(caches: Caches) -> Controller:
         pods: OwnedPods[StatefulSet] = OwnedPods(context, caches, StatefulSet)
 
         async def handle(owner: StatefulSet) -> float | None:
-            return await _put_right(pods, owner)
+            return await _reconcile(pods, owner)
 
         await pods.run(handle)
 
     return Controller(name="hollow-statefulset", run=run, workers=2)
 
 
-async def _put_right(pods: OwnedPods[StatefulSet], owner: StatefulSet) -> float | None:
+async def _reconcile(pods: OwnedPods[StatefulSet], owner: StatefulSet) -> float | None:
     wanted = 1 if owner.spec.replicas is None else owner.spec.replicas
     by_name = {pod.name: pod for pod in pods.of(owner)}
-    await _move(pods, owner, wanted, by_name)
+    await _take_step(pods, owner, wanted, by_name)
     ready = sum(map(is_ready, by_name.values()))
     await pods.write_status(
         owner,
@@ -48,8 +48,8 @@ async def _put_right(pods: OwnedPods[StatefulSet], owner: StatefulSet) -> float 
     return None
 
 
-async def _move(pods: OwnedPods[StatefulSet], owner: StatefulSet, wanted: int, by_name: dict[str, Pod]) -> None:
-    """One step; the watch brings the next. In order, each step waits for the pod before."""
+async def _take_step(pods: OwnedPods[StatefulSet], owner: StatefulSet, wanted: int, by_name: dict[str, Pod]) -> None:
+    """Take one step; the watch triggers the next. In order, each step waits for the pod before it."""
     in_order = owner.spec.pod_management_policy != "Parallel"
     for ordinal in range(wanted):
         name = f"{owner.name}-{ordinal}"

@@ -83,13 +83,13 @@ class _Kubelet:
         machine = self._machine
         now = machine.environment.clock.now()
         before = machine.kubelet.runtime.get(pod.uid)
-        move = machine.kubelet.next_move(pod, now)
+        step = machine.kubelet.next_step(pod, now)
         after = machine.kubelet.runtime.get(pod.uid)
         if after is not None and (before is None or after.restarts > before.restarts):
             machine.observer.started(machine, pod.name)
         pods = self._client.of(Pod)
         try:
-            match move:
+            match step:
                 case Report(status):
                     patch = patches.StrategicMergePatch({"metadata": {"uid": pod.uid}, "status": status})
                     await pods.patch(pod.name, patch, namespace=pod.namespace, subresource="status")
