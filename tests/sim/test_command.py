@@ -140,10 +140,10 @@ def test_a_failure_shows_what_led_to_it(monkeypatch: pytest.MonkeyPatch, scenari
     history = [line.split(None, 2) for line in lines if re.match(r" +\d+\.\d{6}  ", line)]
     times = [float(at) for at, _, _ in history]
     assert times == sorted(times)
-    assert [who for _, who, what in history if what.startswith(f"makes event {name[1]} ")] == ["user"]
+    assert [who for _, who, what in history if what.startswith(f"creates event {name[1]} ")] == ["user"]
     (claimed,) = [who for _, who, what in history if "claimStatus Pending -> Claimed" in what and name[1] in what]
     assert claimed.startswith("agent-node-")
-    loses = f"event {name[1]} .*: loses finalizer lifecycle.k8s.io/claimed"
+    loses = f"event {name[1]} .*: removes finalizer lifecycle.k8s.io/claimed"
     assert [who for _, who, what in history if re.match(loses, what)] == [claimed]
     assert history[-1][1] == "checker"
     assert f"repeat: sim --seed 1 --scenario {scenario}" in lines

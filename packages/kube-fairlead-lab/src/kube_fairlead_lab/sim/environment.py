@@ -108,7 +108,7 @@ class Environment:
         actor.disturbed_at = self.loop.time()
         chance = SeededRandomness(int(self.chance.random() * 2**53))
         life = Life(actor.name, actor.lives, process, actor.clock, chance)
-        self.trace.add(actor.name, f"starts, life {actor.lives}")
+        self.trace.add(actor.name, f"starts, run {actor.lives}")
         main = self.loop.start(process, actor.main(life), name=actor.name)
         main.add_done_callback(lambda task: self._ended(actor, process, task), context=self.loop.harness.context)
 
@@ -126,7 +126,7 @@ class Environment:
         process = actor.process
         if process is None or not process.is_alive:
             return
-        self.trace.add(actor.name, f"is to be killed after {steps} steps, or soon")
+        self.trace.add(actor.name, f"will be killed after {steps} steps, or soon")
         self.loop.call_after_steps(process, steps, lambda: self.kill(actor))
         self.loop.call_later(_IDLE_SECONDS, self._finish_off, actor, process, context=self.loop.harness.context)
 
@@ -137,7 +137,7 @@ class Environment:
     def halt(self, actor: Actor) -> None:
         """Kill it and do not restart it until `revive`."""
         actor.is_wanted = False
-        self.kill(actor, "is switched off")
+        self.kill(actor, "is stopped")
 
     def revive(self, actor: Actor) -> None:
         """Start a process that was halted."""
@@ -177,13 +177,13 @@ class Environment:
         process = actor.process
         if process is None or not process.is_alive or process.is_paused:
             return
-        self.trace.add(actor.name, f"freezes for {seconds:.1f} s")
+        self.trace.add(actor.name, f"is paused for {seconds:.1f} s")
         self.loop.pause(process)
         self.loop.call_later(seconds, self._resume, actor, process, context=self.loop.harness.context)
 
     def _resume(self, actor: Actor, process: Process) -> None:
         if process.is_alive:
-            self.trace.add(actor.name, "wakes")
+            self.trace.add(actor.name, "continues")
             actor.disturbed_at = self.loop.time()
             self.loop.resume(process)
 

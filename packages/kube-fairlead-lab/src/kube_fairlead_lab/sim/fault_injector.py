@@ -29,7 +29,7 @@ _KINDS = ("agent-", "agent-", "kubelet-", "driver-", "drain-", "manager-", "ccm-
 _ON_THE_NETWORK = ("agent-", "agent-", "kubelet-", "drain-", "manager-", "manager-", "ccm-", "ccm-", "operator-")
 _STEPS_MAX = 60
 _WAYS = (Way.BOTH, Way.BOTH, Way.IN, Way.OUT)
-_CUT_OFF = {Way.BOTH: "is cut off", Way.IN: "hears nothing", Way.OUT: "is not heard"}
+_CUT_OFF = {Way.BOTH: "is cut off", Way.IN: "receives nothing", Way.OUT: "cannot send"}
 _JUMPS = (-3600.0, -30.0, -2.0, 2.0, 30.0, 3600.0)
 
 
@@ -112,7 +112,7 @@ class FaultInjector:
     def restore(self) -> None:
         """End all faults: processes run, disks have room, clouds answer."""
         environment = self._environment
-        environment.trace.add("weather", "calms down")
+        environment.trace.add("simulation", "ends all faults")
         environment.network.faults = None
         environment.disk.is_full = False
         environment.disk.slowness = 1.0
@@ -178,7 +178,7 @@ class FaultInjector:
         name = self._actor(chance.choice(["manager-", "ccm-"]), chance).name
         process = self._environment.actors[name].process
         if process is not None and process.is_alive:
-            self._environment.trace.add(name, "is asked to yield")
+            self._environment.trace.add(name, "receives a request to yield")
             # In its own context, as a signal handler runs in its own process.
             self._environment.loop.call_soon(self._leaders.managers[name].step_down, context=process.context.copy())
 
@@ -282,7 +282,7 @@ class FaultInjector:
             return
         name = chance.choice(sorted(cloud.machines))
         wrong = chance.choice([cloud.forgotten, cloud.said_off])
-        self._environment.trace.add(f"cloud-{cloud.name}", f"is wrong about {name}")
+        self._environment.trace.add(f"cloud-{cloud.name}", f"gives wrong answers about {name}")
         wrong.add(name)
         await self._users.set_node_not_ready(name)
         await self._environment.clock.sleep(chance.uniform(5.0, 60.0))

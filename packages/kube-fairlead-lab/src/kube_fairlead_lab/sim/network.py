@@ -214,7 +214,7 @@ class SimTransport:
             raise errors.ServerUnreachable("no route to host")
         mishap = network.mishap(request)
         if mishap and request.method != "GET":
-            network.trace.add(self.party, f"{request}: {mishap}, by the network's fault")
+            network.trace.add(self.party, f"{request}: {mishap} by the network")
         if mishap == "request lost":
             raise errors.ConnectionBroken("connection reset by peer")
         if mishap.isdecimal():

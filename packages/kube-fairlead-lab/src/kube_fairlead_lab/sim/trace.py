@@ -13,7 +13,7 @@ from kube_fairlead_lab.sim.plan import Action
 
 __all__ = ["PLAN", "Fact", "Trace"]
 
-PLAN: Final = "luck"
+PLAN: Final = "plan"
 """The actor of an action that has not hit another actor yet."""
 
 

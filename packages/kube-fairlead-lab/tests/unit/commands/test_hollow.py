@@ -11,7 +11,7 @@ from kube_fairlead.cli.main import main
 from kube_fairlead_lab.testing import EmbeddedControlPlane
 
 
-def test_addresses_that_another_process_uses_are_refused(
+def test_pod_ranges_in_use_are_rejected(
     fairlead_apiserver: EmbeddedControlPlane, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def register() -> None:
@@ -24,6 +24,6 @@ def test_addresses_that_another_process_uses_are_refused(
     arguments = ["hollow", f"--kubeconfig={fairlead_apiserver.kubeconfig}", "--nodes=5"]
     assert main(arguments, environment=Environment({})) == 1
     assert capsys.readouterr().err == (
-        "Error: node other-3 has the pod range 10.64.3.0/24 that hollow-3 would get:"
-        " begin at another number, --first=4\n"
+        "Error: node other-3 already has the pod range 10.64.3.0/24 of hollow-3:"
+        " use another first number, such as --first=4\n"
     )

@@ -31,7 +31,7 @@ LABELS = {"app": "web"}
 async def hollow(world: World, nodes: int = 3, **options: Any) -> AsyncIterator[HollowCluster]:
     await world.admin.of(Namespace).create(Namespace(metadata=ObjectMeta(name=SPACE)))
     cluster = HollowCluster(world.client("hollow"), plan_nodes(nodes), HollowOptions(**options))
-    # Virtual time moves only here, so registering and moving go on side by side.
+    # Virtual time moves only here, so nodes register while it moves.
     async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope:
         moving = scope.start(world.clock.advance(2), name="clock")
         async with cluster.running():
@@ -130,7 +130,7 @@ async def test_a_deployment_runs_spread_over_nodes_with_a_budget_and_endpoints(w
         assert [ready(pod) for pod in replaced] == [True] * 3
 
 
-async def test_a_changed_template_rolls_out_without_falling_short(world: World) -> None:
+async def test_a_changed_template_rolls_out_within_its_limits(world: World) -> None:
     async with hollow(world):
         admin = world.admin
         await admin.of(Deployment).create(wire.from_dict(Deployment, workload("Deployment", replicas=4)))
@@ -148,7 +148,9 @@ async def test_a_changed_template_rolls_out_without_falling_short(world: World) 
     ("ends", "gone_after", "phase"),
     [("at-once", 0.5, ""), ("7s", 8, ""), ("killed", 21, ""), ("never", None, "Running")],
 )
-async def test_pods_end_as_their_annotation_says(world: World, ends: str, gone_after: float | None, phase: str) -> None:
+async def test_pods_terminate_as_their_annotation_says(
+    world: World, ends: str, gone_after: float | None, phase: str
+) -> None:
     async with hollow(world):
         await bare_pod(world, grace=20, ends=ends)
         await world.clock.advance(1)
@@ -198,7 +200,7 @@ async def test_readiness_follows_the_annotation(world: World) -> None:
         assert not ready(pod)
 
 
-async def test_a_stateful_set_is_made_in_order_and_keeps_names(world: World) -> None:
+async def test_a_stateful_set_is_created_in_order_and_keeps_names(world: World) -> None:
     async with hollow(world):
         slow = workload("StatefulSet", replicas=3, annotations={ANNOTATION_READY: "10s"}, serviceName="web")
         await world.admin.of(StatefulSet).create(wire.from_dict(StatefulSet, slow))
@@ -233,7 +235,7 @@ async def test_daemons_run_on_every_node_even_a_cordoned_one(world: World) -> No
         assert (status.desired_number_scheduled, status.number_ready) == (2, 2)
 
 
-async def test_a_pod_that_fits_nowhere_says_why_and_goes_when_it_can(world: World) -> None:
+async def test_an_unschedulable_pod_has_the_reason_and_is_bound_when_it_fits(world: World) -> None:
     async with hollow(world):
         nodes = world.admin.of(Node)
         cordon, uncordon = (patches.MergePatch({"spec": {"unschedulable": value}}) for value in (True, None))
@@ -253,7 +255,7 @@ async def test_a_pod_that_fits_nowhere_says_why_and_goes_when_it_can(world: Worl
         assert (pod.spec.node_name, pod.status.phase) == ("hollow-1", "Running")
 
 
-async def test_a_stopped_kubelet_leaves_its_pods_and_is_missed(world: World) -> None:
+async def test_a_stopped_kubelet_leaves_its_pods_and_its_node_becomes_unknown(world: World) -> None:
     async with hollow(world) as cluster:
         await bare_pod(world)
         await world.clock.advance(1)
@@ -268,12 +270,12 @@ async def test_a_stopped_kubelet_leaves_its_pods_and_is_missed(world: World) -> 
         assert condition is not None
         assert condition.status == "Unknown"
         assert {taint.key for taint in node.spec.taints} == {"node.kubernetes.io/unreachable"}
-        # The default tolerations of a pod give it five minutes; then it is asked to go, and nobody is there to do it.
+        # The default tolerations of a pod give it five minutes; then it is deleted, but no kubelet stops it.
         await world.clock.advance(320)
         pod = await get(world, "bare")
         assert pod is not None
         assert pod.deleting
-        # Somebody else may end what still runs there.
+        # Another component can stop the containers.
         assert [sandbox.pod.name for sandbox in kubelet.runtime] == ["bare"]
         kubelet.runtime.stop(pod.uid, 10, world.clock.now())
         kubelet.start()

@@ -1,4 +1,4 @@
-"""The pure halves: who goes where, what ends when, how sets change size."""
+"""The pure decisions: scheduling, termination, sizes of sets."""
 
 from __future__ import annotations
 
@@ -88,11 +88,11 @@ def test_hooks_and_probes_take_their_time() -> None:
         ({}, {}, 2, "Too many pods"),
     ],
 )
-def test_refusals(pod: dict[str, Any], node: dict[str, Any], there: int, expected: str) -> None:
+def test_unfit_reasons(pod: dict[str, Any], node: dict[str, Any], there: int, expected: str) -> None:
     assert unfit_reason(a_pod(**pod), a_node(**node), there) == expected
 
 
-def test_refusals_are_summed_up() -> None:
+def test_unfit_reasons_are_summed_up() -> None:
     assert explain(["b", "a", "b"]) == "0/3 nodes are available: 1 a, 2 b."
     assert explain([]) == "no nodes available to schedule pods"
 
@@ -134,13 +134,13 @@ def test_taints_follow_the_state_and_leave_others_alone() -> None:
         ([{"key": "k", "operator": "Exists", "tolerationSeconds": 300}], 300),
     ],
 )
-def test_pods_leave_for_taints(tolerations: list[dict[str, Any]], seconds: int | None) -> None:
+def test_pods_are_evicted_by_taints(tolerations: list[dict[str, Any]], seconds: int | None) -> None:
     taints = [Taint(key="k", effect="NoExecute", time_added=NOW), Taint(key="x", effect="NoSchedule")]
     expected = None if seconds is None else NOW + dt.timedelta(seconds=seconds)
     assert evicted_at(a_pod(tolerations=tolerations), taints) == expected
 
 
-def test_a_runtime_only_ever_ends_sooner() -> None:
+def test_a_repeated_stop_only_shortens_the_grace_period() -> None:
     told: list[Pod] = []
     runtime = Runtime("10.0.0.0/24", on_change=told.append)
     runtime.start(a_pod(annotations={ANNOTATION_ENDS: "killed"}), NOW, host_address="h")
@@ -175,7 +175,7 @@ def test_plans_have_distinct_addresses_and_a_limit() -> None:
     whereabouts = {"topology.kubernetes.io/zone", "topology.kubernetes.io/region", "node.kubernetes.io/instance-type"}
     assert not whereabouts & set(waiting.labels), "they are the cloud controller manager's to set"
     assert whereabouts <= set(nobodys.labels)
-    with pytest.raises(ValueError, match="at most 16384 hollow nodes"):
+    with pytest.raises(ValueError, match="there are addresses for 16384 hollow nodes"):
         plan_nodes(20000)
 
 
@@ -183,7 +183,7 @@ def test_ranges_are_not_shared_with_another_process() -> None:
     plans = plan_nodes(3, prefix="b-")
     check_ranges(plans, {plan.pod_cidr: plan.name for plan in plans})
     others = {plan.pod_cidr: plan.name for plan in plan_nodes(2, prefix="a-")}
-    with pytest.raises(ValueError, match=r"node a-0 has the pod range 10.64.0.0/24 that b-0 would get: .* --first=2$"):
+    with pytest.raises(ValueError, match=r"node a-0 already has the pod range 10.64.0.0/24 of b-0: .* --first=2$"):
         check_ranges(plans, {**others, "192.168.7.0/24": "real", "fd00::/64": "real"})
     check_ranges(plan_nodes(3, prefix="b-", first=2), others)
 
@@ -196,7 +196,7 @@ def test_ranges_are_not_shared_with_another_process() -> None:
     surge=st.integers(0, 5),
     unavailable=st.integers(0, 5),
 )
-def test_a_rollout_keeps_within_its_bounds(
+def test_a_rollout_keeps_within_its_limits(
     wanted: int, current: int, olds: list[tuple[int, int]], ready: int, surge: int, unavailable: int
 ) -> None:
     before = {str(number): old for number, old in enumerate(olds)}
@@ -210,13 +210,13 @@ def test_a_rollout_keeps_within_its_bounds(
     assert left >= min(able, wanted - unavailable)
 
 
-def test_the_least_useful_pods_end_first() -> None:
+def test_the_least_useful_pods_are_deleted_first() -> None:
     placed, waiting = a_pod(uid="1", nodeName="n"), a_pod(uid="2")
     assert to_delete([placed, waiting], 1) == [waiting]
     assert to_delete([placed, waiting], -3) == []
 
 
-def test_endpoints_tell_serving_from_ready() -> None:
+def test_endpoints_distinguish_serving_and_ready() -> None:
     status = {"podIP": "10.0.0.2", "conditions": [{"type": "Ready", "status": "True"}]}
     pod = wire.from_dict(Pod, wire.to_dict(a_pod(nodeName="n")) | {"status": status})
     going = wire.replace_metadata(pod, deletion_timestamp=NOW)

@@ -25,7 +25,7 @@ def test_a_crash_leaves_all_of_a_batch_or_nothing() -> None:
     assert left == {0, 2}
 
 
-def test_a_full_disk_takes_nothing() -> None:
+def test_a_full_disk_stores_nothing() -> None:
     loop, disk = SimLoop(SeededRandomness(1)), Disk(SeededRandomness(1))
     disk.is_full = True
     with pytest.raises(DiskFull):
@@ -34,7 +34,7 @@ def test_a_full_disk_takes_nothing() -> None:
     assert list(disk.load()[1]) == []
 
 
-def test_compaction_drops_what_it_is_told() -> None:
+def test_compaction_drops_the_named_rows() -> None:
     loop, disk = SimLoop(SeededRandomness(1)), Disk(SeededRandomness(1))
     disk.store(BATCH)
     loop.run_until_complete(loop.start(loop.harness, disk.open().compact(2, [1]), name="compact"))

@@ -22,7 +22,7 @@ def play(loop: SimLoop, seconds: float) -> None:
         loop.close()
 
 
-def test_time_moves_only_where_something_waits(loop: SimLoop) -> None:
+def test_time_moves_to_the_next_timer(loop: SimLoop) -> None:
     seen: list[float] = []
 
     async def sleeper(seconds: float) -> None:
@@ -53,7 +53,7 @@ def test_a_killed_process_runs_no_further_line(loop: SimLoop) -> None:
     assert (lines, task.done()) == ([], False)
 
 
-def test_a_paused_process_runs_when_it_wakes(loop: SimLoop) -> None:
+def test_a_paused_process_runs_when_it_continues(loop: SimLoop) -> None:
     process, woke = Process("p"), []
 
     async def work() -> None:
@@ -82,7 +82,7 @@ def interleaving(seed: int) -> str:
     return "".join(order)
 
 
-def test_the_seed_decides_who_runs() -> None:
+def test_the_seed_decides_which_process_runs() -> None:
     assert interleaving(1) == interleaving(1)
     assert len({interleaving(seed) for seed in range(20)}) > 10
 
@@ -99,7 +99,7 @@ def test_within_a_process_the_order_stays() -> None:
     assert order == list(range(50))
 
 
-def test_processes_have_task_factories_of_their_own(loop: SimLoop) -> None:
+def test_each_process_has_its_own_task_factory(loop: SimLoop) -> None:
     made: list[str] = []
 
     def factory(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> asyncio.Task[Any]:
@@ -117,7 +117,7 @@ def test_processes_have_task_factories_of_their_own(loop: SimLoop) -> None:
     assert made == ["a"]
 
 
-def test_waiting_for_nothing_is_told(loop: SimLoop) -> None:
+def test_a_loop_without_timers_is_an_error(loop: SimLoop) -> None:
     with pytest.raises(LoopStarved, match="no timer"):
         loop.run_until_complete(loop.start(loop.harness, asyncio.Event().wait(), name="for ever"))
     loop.close()

@@ -13,20 +13,20 @@ def test_every_rate_of_a_scenario_is_a_fault() -> None:
     assert set(FAULTS) == set(Faults.__struct_fields__)
 
 
-def test_a_seed_is_a_plan() -> None:
+def test_a_seed_always_has_the_same_plan() -> None:
     assert plan(1, Scenario()) == plan(1, Scenario())
     assert plan(1, Scenario()) != plan(2, Scenario())
     assert plan(1, Scenario()) == sorted(plan(1, Scenario()))
     assert plan(1, Scenario(), 7) == plan(1, Scenario())[:7]
 
 
-def test_leaving_one_kind_out_moves_no_other() -> None:
+def test_without_one_kind_the_others_stay_in_place() -> None:
     whole = plan(5, Scenario())
     without = msgspec.structs.replace(Scenario(), faults=Faults(pause=0.0))
     assert plan(5, without) == [action for action in whole if action.kind != "pause"]
 
 
-def test_things_happen_as_often_as_the_scenario_says() -> None:
+def test_actions_follow_the_rates_of_the_scenario() -> None:
     scenario = Scenario(chaos_minutes=1000.0)
     kinds = [action.kind for action in plan(1, scenario)]
     assert set(kinds) == {*FAULTS, *USER_ACTIONS}
@@ -60,7 +60,7 @@ def test_scenarios_are_read(tmp_path: Path) -> None:
         ("faults: {pause: .inf}", "line 1, column 17: json: unsupported value"),
     ],
 )
-def test_bad_scenarios_are_refused_by_field(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_scenarios_are_rejected_by_field(tmp_path: Path, text: str, words: str) -> None:
     path = tmp_path / "scenario.yaml"
     path.write_text(text)
     with pytest.raises(ScenarioError, match=words):

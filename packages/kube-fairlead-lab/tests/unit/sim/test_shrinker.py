@@ -19,7 +19,7 @@ def outcome(violation: Violation | None, seconds: float = 100.0) -> Outcome:
     return Outcome(7, "", violation, seconds, collections.Counter(), collections.Counter(), ())
 
 
-class World:
+class FakeRuns:
     """Fails when all of some actions are there; on a network that fails only, if so asked."""
 
     def __init__(self, *needed: int, seconds: float = 100.0, needs_network: bool = False) -> None:
@@ -35,48 +35,48 @@ class World:
 
 
 @pytest.mark.parametrize("needed", [{3}, {3, 17, 40}, {1, 2}, set(), {5, 10, 15, 20, 25}])
-def test_what_is_needed_is_found(needed: set[int]) -> None:
-    world = World(*needed)
-    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=world.play)
+def test_the_needed_actions_are_found(needed: set[int]) -> None:
+    runs = FakeRuns(*needed)
+    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=runs.play)
     assert {action.number for action in shrunk.actions} == needed
     assert shrunk.scenario.network is None
-    assert (shrunk.runs, shrunk.cut_short) == (world.runs, "")
+    assert (shrunk.runs, shrunk.cut_short) == (runs.runs, "")
 
 
-def test_a_network_that_must_fail_stays() -> None:
-    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=World(3, needs_network=True).play)
+def test_needed_network_faults_stay() -> None:
+    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=FakeRuns(3, needs_network=True).play)
     assert shrunk.scenario.network is not None
     assert [action.number for action in shrunk.actions] == [3]
 
 
-def test_what_had_not_happened_yet_is_left_out_without_a_look() -> None:
+def test_later_actions_are_removed_without_a_run() -> None:
     seen: list[int] = []
 
     def play(seed: int, scenario: Scenario, actions: Sequence[Action]) -> Outcome:
         seen.append(max((action.number for action in actions), default=0))
-        return World(3).play(seed, scenario, actions)
+        return FakeRuns(3).play(seed, scenario, actions)
 
     shrink(outcome(FAILURE, seconds=9.5), Scenario(), ACTIONS, play=play)
     assert max(seen) == 9
 
 
-def test_there_are_limits() -> None:
-    world = World(3, 17, 40)
-    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=world.play, most_runs=5)
-    assert (world.runs, shrunk.runs, shrunk.cut_short) == (5, 5, "stopped after 5 runs")
-    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=world.play, most_seconds=0.0)
+def test_runs_and_time_are_limited() -> None:
+    runs = FakeRuns(3, 17, 40)
+    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=runs.play, most_runs=5)
+    assert (runs.runs, shrunk.runs, shrunk.cut_short) == (5, 5, "stopped after 5 runs")
+    shrunk = shrink(outcome(FAILURE), Scenario(), ACTIONS, play=runs.play, most_seconds=0.0)
     assert (shrunk.runs, shrunk.cut_short) == (0, "stopped after 0 s")
     assert len(shrunk.actions) == 40
 
 
-def test_who_interrupts_it_gets_what_was_found() -> None:
-    world = World(3, 17)
+def test_an_interrupt_returns_the_best_result() -> None:
+    runs = FakeRuns(3, 17)
     reported: list[tuple[int, int]] = []
 
     def play(seed: int, scenario: Scenario, actions: Sequence[Action]) -> Outcome:
-        if world.runs == 6:
+        if runs.runs == 6:
             raise KeyboardInterrupt
-        return world.play(seed, scenario, actions)
+        return runs.play(seed, scenario, actions)
 
     shrunk = shrink(
         outcome(FAILURE), Scenario(), ACTIONS, play=play, on_run=lambda runs, left: reported.append((runs, left))

@@ -41,8 +41,8 @@ class Trouble(enum.Enum):
 
     SILENT = "does not answer"
     EMPTY = "knows no machine"
-    LATE = "is late"
-    CONFUSED = "has a provider that breaks its protocol"
+    LATE = "answers late"
+    CONFUSED = "has a provider that returns invalid answers"
 
 
 class SimCloud(FakeCloud):

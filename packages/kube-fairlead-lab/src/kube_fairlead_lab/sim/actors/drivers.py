@@ -290,15 +290,15 @@ class DriverHost:
 
         async def checked(service: Service) -> Reached:
             step = f"{'end' if is_end else 'start'} {work.event_name}"
-            self._record(f"is asked by {caller.name} to {step}")
+            self._record(f"is called by {caller.name}: {step}")
             self._on_call(work)
             number, reached = self._checker.begun(work, is_end=is_end, caller=caller, link=self.link), None
             self._at_work.add(number)
             try:
                 reached = await begin(service)
-                self._record(f"is done: {step}")
+                self._record(f"has finished: {step}")
             except asyncio.CancelledError:
-                self._record(f"is stopped: {step}")
+                self._record(f"is cancelled: {step}")
                 raise
             except Exception as error:
                 self._record(f"fails to {step}: {error}")
@@ -308,7 +308,7 @@ class DriverHost:
                 self._checker.over(number, reached)
             if self.is_troubled and self.environment.chance.random() < _WRONG_STATES:
                 self.environment.counts["wrong states of drivers"] += 1
-                self._record(f"lies about how it was: {step}")
+                self._record(f"reports a wrong state: {step}")
                 return Reached(state="Nonsense", node_name=reached.node_name)
             return reached
 

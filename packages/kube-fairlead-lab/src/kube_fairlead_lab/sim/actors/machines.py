@@ -117,7 +117,7 @@ class SimMachine:
         """Begin a shutdown."""
         if self.preparing or not self.is_on:
             return
-        self.environment.trace.add(self.node_name, "the machine goes down")
+        self.environment.trace.add(self.node_name, "the machine announces a shutdown")
         self.preparing = True
         self.called_off_at = None
         self.down_since = self.environment.loop.time()
@@ -128,7 +128,7 @@ class SimMachine:
     def call_off(self) -> None:
         """Cancel the shutdown."""
         if self.preparing and self.is_on and self.is_held:
-            self.environment.trace.add(self.node_name, "the shutdown is called off")
+            self.environment.trace.add(self.node_name, "the shutdown is cancelled")
             self.called_off_at = self.environment.clock.now()
             self.preparing = False
             self._wake_up.set()
@@ -143,7 +143,7 @@ class SimMachine:
         """Unplug the machine until `plug_in`."""
         self.has_power = False
         if self.is_on:
-            self._switch_off("the machine is gone")
+            self._switch_off("the machine is unplugged")
 
     def plug_in(self) -> None:
         """Plug the machine in, if it is unplugged."""
@@ -156,7 +156,7 @@ class SimMachine:
         self.is_held = False
         self._wake_up.set()
 
-    def tell(self, what: str) -> None:
+    def record(self, what: str) -> None:
         """Record an operation of its agent."""
         self.environment.trace.add(f"agent-{self.node_name}", what)
 
@@ -174,7 +174,7 @@ class SimMachine:
         if not self.preparing or self.boots != boot:
             return
         environment.counts["machines shut down"] += 1
-        await self._restart("the machine is off")
+        await self._restart("the machine powers off")
 
     async def _restart(self, why: str) -> None:
         self._switch_off(why)
@@ -194,7 +194,7 @@ class SimMachine:
         self.booted_at = self.environment.loop.time()
         self.listener = None
         self.is_on = True
-        self.environment.trace.add(self.node_name, "the machine is up again")
+        self.environment.trace.add(self.node_name, "the machine has booted")
         for sandbox in self.kubelet.runtime:
             self.kubelet.runtime.forget(sandbox.pod.uid)
         self.kubelet.boot(self.boot_id)
@@ -255,7 +255,7 @@ class SimShutdownListener:
     async def next_word(self) -> bool:
         """Wait for the next announcement."""
         is_down = await self.words.get()
-        self._machine.tell("hears that the machine goes down" if is_down else "hears that the shutdown is called off")
+        self._machine.record("is notified of the shutdown" if is_down else "is notified that the shutdown is cancelled")
         if is_down:
             self._machine.observer.heard(self._machine)
         else:
@@ -264,7 +264,7 @@ class SimShutdownListener:
 
     async def release(self) -> None:
         """Release the lock."""
-        self._machine.tell("lets the machine go")
+        self._machine.record("releases the inhibitor lock")
         self._machine.observer.released(self._machine)
         self._machine.release()
 
@@ -291,7 +291,7 @@ class SimRuntime:
         cache = self._machine.cache
         known = None if cache is None else cache.pods.get(pod.uid)
         await self._answer()
-        self._machine.tell(f"ends pod {pod.name}, which has {grace_seconds:.1f} s")
+        self._machine.record(f"stops pod {pod.name} with a grace period of {grace_seconds:.1f} s")
         self._machine.observer.asked(self._machine, pod, grace_seconds, known)
         sandbox = self._machine.kubelet.runtime.stop(pod.uid, grace_seconds, self._clock.now())
         if sandbox is None:

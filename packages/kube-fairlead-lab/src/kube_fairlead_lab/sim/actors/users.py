@@ -121,7 +121,7 @@ class Users:
             # Their names sort in the opposite order.
             names = [f"{metadata['name']}-b", f"{metadata['name']}-a"]
         for name in names:
-            self._environment.trace.add("user", f"wants event {name}: {transition} of {node}")
+            self._environment.trace.add("user", f"requests event {name}: {transition} of {node}")
             made = {"kind": "LifecycleEvent", "metadata": {**metadata, "name": name}, "spec": spec}
             async with self._rejections_ignored():
                 await self._client.of(_EVENTS).create({"apiVersion": _LIFECYCLE, **made})
@@ -129,7 +129,7 @@ class Users:
     async def delete_an_event(self, chance: Randomness) -> None:
         """Delete an event."""
         if (name := self._any(EVENTS, chance)) is not None:
-            self._environment.trace.add("user", f"wants event {name} deleted")
+            self._environment.trace.add("user", f"requests deletion of event {name}")
             async with self._rejections_ignored():
                 await self._client.of(_EVENTS).delete(name)
 
@@ -138,7 +138,7 @@ class Users:
         claimed = [name for name, event in self._commits.of(EVENTS).items() if event.get("status", {}).get("sla")]
         if claimed:
             name = chance.choice(sorted(claimed))
-            self._environment.trace.add("user", f"wants more time for event {name}")
+            self._environment.trace.add("user", f"requests a later deadline for event {name}")
             async with self._rejections_ignored():
                 patch = patches.MergePatch({"status": {"sla": "2027-01-01T00:00:00Z"}})
                 await self._client.of(_EVENTS).patch(name, patch, subresource="status")
@@ -191,15 +191,15 @@ class Users:
             if key is None or what < 0.4:
                 self._number += 1
                 metadata = {"name": f"t-{self._number}", "namespace": "default", "finalizers": [_HOLD]}
-                self._environment.trace.add("user", f"wants thing {metadata['name']}")
+                self._environment.trace.add("user", f"requests thing {metadata['name']}")
                 await things.create({"apiVersion": "sim.fairlead.dev/v1", "kind": "Thing", "metadata": metadata})
             elif what < 0.8:
                 grace = chance.choice([None, 0, 1, 5, 30, 30, 300])
                 within = "" if grace is None else f" within {grace} s"
-                self._environment.trace.add("user", f"wants thing {name} deleted{within}")
+                self._environment.trace.add("user", f"requests deletion of thing {name}{within}")
                 await things.delete(name, namespace="default", grace_period_seconds=grace)
             else:
-                self._environment.trace.add("user", f"lets thing {name} go")
+                self._environment.trace.add("user", f"removes the finalizers of thing {name}")
                 await things.patch(name, _NO_FINALIZERS, namespace="default")
 
     async def lose_a_machine(self, chance: Randomness) -> None:
@@ -212,7 +212,7 @@ class Users:
             if node not in cloud.machines:
                 return
             cloud.remove(node)
-        self._environment.trace.add("user", f"the machine of {node} is gone")
+        self._environment.trace.add("user", f"deletes the machine of {node}")
         self._machines[node].unplug()
         await self.set_node_not_ready(node)
         if cloud is None:
@@ -237,7 +237,7 @@ class Users:
         """Annotate an unmanaged node as a cloud's machine, and remove the annotation after a while."""
         name = chance.choice(sorted(name for name, platform in self._nodes.items() if not platform))
         platform = chance.choice(sorted(self._clouds))
-        self._environment.trace.add("user", f"says that {name} is a machine of {platform}")
+        self._environment.trace.add("user", f"annotates {name} as a machine of {platform}")
         for said in (platform, None):
             async with self._rejections_ignored():
                 patch = patches.MergePatch({"metadata": {"annotations": {ANNOTATION_PLATFORM: said}}})

@@ -74,9 +74,9 @@ def _text(commit: Commit, subject: str) -> tuple[str, bool]:
     """The text, and whether it is minor."""
     before, after = commit.before, commit.after
     if after is None:
-        return f"{subject} is gone{_end(before or {})}", False
+        return f"{subject} is deleted{_end(before or {})}", False
     if before is None:
-        return f"makes {subject}{_beginning(commit.table, after)}", False
+        return f"creates {subject}{_beginning(commit.table, after)}", False
     if commit.table == LEASES and _holder(before) != _holder(after):
         return f"{subject}: {_handover(before, after)}", False
     if commit.table == LEASES:
@@ -84,7 +84,7 @@ def _text(commit: Commit, subject: str) -> tuple[str, bool]:
     if commit.table == RECORDS:
         return f"{subject}: has {len(after.get('entries', ()))} entries", False
     changes = list(_changes(commit.table, before, after))
-    said = ", ".join(text for _, text in changes) or "is written as it was"
+    said = ", ".join(text for _, text in changes) or "is written without a change"
     return f"{subject}: {said}", all(path.startswith(_PROGRESS) for path, _ in changes)
 
 
@@ -107,7 +107,7 @@ def _beginning(table: str, item: Json) -> str:
         said += [f"{key.rpartition('/')[2]}={value}" for key, value in metadata.get("annotations", {}).items()]
         said += [f"at once {status}" for status in [item.get("status", {}).get("claimStatus")] if status]
     if table == LEASES:
-        said.append(f"held by {_holder(item) or 'nobody'}")
+        said.append(f"held by {_holder(item) or 'no process'}")
     if table == NODES and spec.get("providerID"):
         said.append(str(spec["providerID"]))
     return f", {', '.join(said)}" if said else ""
@@ -127,9 +127,9 @@ def _handover(before: Json, after: Json) -> str:
     was, now = _holder(before), _holder(after)
     spec = before.get("spec", {})
     if not was or not spec.get("renewTime"):
-        return f"nobody -> {now}"
+        return f"no holder -> {now}"
     lasted = f"renewed at {seconds(spec['renewTime'])}, for {spec.get('leaseDurationSeconds')} s"
-    return f"{was} -> {now or 'nobody'} ({lasted}, by the clock of {was})"
+    return f"{was} -> {now or 'no holder'} ({lasted}, by the clock of {was})"
 
 
 def _holder(lease: Json | None) -> str:
@@ -149,9 +149,9 @@ def _changes(table: str, before: Json, after: Json) -> Iterator[tuple[str, str]]
         if old == new or (old is None and path in _FIRST_UNTOLD):
             continue
         if old is None:
-            yield path, f"{path} {new}" if new else f"gets {path}"
+            yield path, f"{path} {new}" if new else f"adds {path}"
         elif new is None:
-            yield path, f"loses {path}"
+            yield path, f"removes {path}"
         else:
             yield path, f"{path} {old or 'nothing'} -> {new or 'nothing'}"
 

@@ -17,7 +17,7 @@ __all__ = ["Extract", "relevant_entries"]
 _MOST_LINES: Final = 80
 _FAULT_SECONDS: Final = 90.0  # a fault can begin this long before it matters: the longest pause
 # Entries of these matter for every actor.
-_SHARED: Final = frozenset({"apiserver", "disk", "checker", "weather"})
+_SHARED: Final = frozenset({"apiserver", "disk", "checker", "simulation"})
 _UNSPECIFIC: Final = frozenset({*_SHARED, PLAN, "user"})
 _BY_REVISION: Final = frozenset({"durability", "linearizability"})  # these rules name a change by its revision
 _OF_NODES: Final = ("agent", "driver", "drain", "kubelet")
@@ -67,7 +67,7 @@ class _Names:
 
     def __init__(self, history: Sequence[Entry]) -> None:
         self._actors = frozenset(name for entry in history for name in names_in(entry.who)) - _UNSPECIFIC
-        self._nodes = frozenset(entry.about for entry in history if entry.what.startswith("makes node "))
+        self._nodes = frozenset(entry.about for entry in history if entry.what.startswith("creates node "))
         self._created_at: dict[str, float] = {}  # when the last object of that name was created
         self._places: dict[str, set[str]] = {}  # object -> its nodes
         self._candidates: dict[str, set[str]] = {}  # Lease -> candidates
@@ -76,7 +76,7 @@ class _Names:
                 self._learn(entry)
 
     def _learn(self, entry: Entry) -> None:
-        if entry.what.startswith("makes ") and not entry.what.startswith("makes transition "):
+        if entry.what.startswith("creates ") and not entry.what.startswith("creates transition "):
             self._created_at[entry.about] = entry.at
         self._places.setdefault(entry.about, set()).update(entry.names & self._nodes)
         if "lease " in entry.what:

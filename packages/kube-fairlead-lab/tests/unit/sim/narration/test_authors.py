@@ -51,14 +51,14 @@ def change(revision: int, key: str, *, table: str = NODES, is_new: bool = False)
         ([write("a", "patch", name="n", answer=Response(500)), write("b", "patch", name="n")], change(5, "n"), "b"),
     ],
 )
-def test_who_it_was(writes: list[Write], commit: Commit, author: str) -> None:
+def test_the_author_of_a_commit(writes: list[Write], commit: Commit, author: str) -> None:
     authors = Authors()
     for one in writes:
         authors.begun(0.5, one)
     assert authors.of(commit, 50) == author
 
 
-def test_what_is_over_is_no_longer_behind_anything() -> None:
+def test_a_finished_request_is_no_author() -> None:
     authors = Authors()
     answered = write("a", "patch", name="n", answer=Response(200))
     authors.begun(0.5, answered)

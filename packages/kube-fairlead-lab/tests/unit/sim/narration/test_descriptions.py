@@ -39,7 +39,7 @@ CLAIM = {"claimStatus": "Claimed", "claimedBy": "node/node-3", "sla": AT, "nodeU
 @pytest.mark.parametrize(
     ("table", "before", "after", "text"),
     [
-        (EVENTS, None, event(), "makes event e-1 (reboot of node-3)"),
+        (EVENTS, None, event(), "creates event e-1 (reboot of node-3)"),
         (EVENTS, event(), event(CLAIM), "event e-1 (reboot of node-3): claimStatus Pending -> Claimed, sla 90 s"),
         (
             EVENTS,
@@ -47,9 +47,9 @@ CLAIM = {"claimStatus": "Claimed", "claimedBy": "node/node-3", "sla": AT, "nodeU
             event({**CLAIM, "sla": "2026-01-01T00:02:00Z"}),
             "event e-1 (reboot of node-3): sla 90 s -> 120 s",
         ),
-        (EVENTS, event(), event(finalizers=["f/x"]), "event e-1 (reboot of node-3): gets finalizer f/x"),
-        (EVENTS, event(finalizers=["f/x"]), event(), "event e-1 (reboot of node-3): loses finalizer f/x"),
-        (EVENTS, event(CLAIM), None, "event e-1 (reboot of node-3) is gone (was Claimed, at once)"),
+        (EVENTS, event(), event(finalizers=["f/x"]), "event e-1 (reboot of node-3): adds finalizer f/x"),
+        (EVENTS, event(finalizers=["f/x"]), event(), "event e-1 (reboot of node-3): removes finalizer f/x"),
+        (EVENTS, event(CLAIM), None, "event e-1 (reboot of node-3) is deleted (was Claimed, at once)"),
         (NODES, node(), node(T="Rebooting"), "node node-3: condition T True (Rebooting)"),
         (
             NODES,
@@ -70,33 +70,33 @@ CLAIM = {"claimStatus": "Claimed", "claimedBy": "node/node-3", "sla": AT, "nodeU
             pod("Running", deletionTimestamp=AT, deletionGracePeriodSeconds=6),
             "pod web-1 on node-3: deletionTimestamp 90 s, deletionGracePeriodSeconds 6",
         ),
-        (PODS, pod("Failed", deletionTimestamp=AT), None, "pod web-1 on node-3 is gone (was Failed)"),
-        (LEASES, None, lease("a_1"), "makes lease kube-system/boss, held by a_1"),
+        (PODS, pod("Failed", deletionTimestamp=AT), None, "pod web-1 on node-3 is deleted (was Failed)"),
+        (LEASES, None, lease("a_1"), "creates lease kube-system/boss, held by a_1"),
         (
             LEASES,
             lease("a_1"),
             lease("b_1"),
             "lease kube-system/boss: a_1 -> b_1 (renewed at 90 s, for 30 s, by the clock of a_1)",
         ),
-        (LEASES, lease(""), lease("b_1"), "lease kube-system/boss: nobody -> b_1"),
-        (THINGS, item("t-1", finalizers=["f"]), None, "thing t-1 is gone (held by finalizer f, at once)"),
-        (THINGS, item("t-1"), item("t-1", resourceVersion="7"), "thing t-1: is written as it was"),
+        (LEASES, lease(""), lease("b_1"), "lease kube-system/boss: no holder -> b_1"),
+        (THINGS, item("t-1", finalizers=["f"]), None, "thing t-1 is deleted (held by finalizer f, at once)"),
+        (THINGS, item("t-1"), item("t-1", resourceVersion="7"), "thing t-1: is written without a change"),
     ],
 )
-def test_a_change_is_said_as_people_would(table: str, before: Json | None, after: Json | None, text: str) -> None:
+def test_descriptions(table: str, before: Json | None, after: Json | None, text: str) -> None:
     some = after or before or {}
     key = f"kube-system/{some['metadata']['name']}" if table == LEASES else some["metadata"]["name"]
     assert describe(Commit(7, table, key, before, after, 1.0)).text == text
 
 
-def test_who_and_what_it_is_about() -> None:
+def test_names_of_a_change() -> None:
     said = describe(Commit(7, EVENTS, "e-1", None, event(), 1.0))
     assert (said.about, sorted(said.names)) == ("e-1", ["e-1", "node-3"])
     said = describe(Commit(7, LEASES, "kube-system/boss", lease("a_1"), lease("b_1"), 1.0))
     assert (said.about, sorted(said.names), said.is_minor) == ("boss", ["a_1", "b_1", "boss"], False)
 
 
-def test_what_only_repeats_itself_matters_little() -> None:
+def test_renewals_are_minor() -> None:
     renewed = Commit(7, LEASES, "kube-system/boss", lease("a_1"), lease("a_1", "2026-01-01T00:01:35Z"), 1.0)
     assert describe(renewed).is_minor
     progress = Commit(7, EVENTS, "e-1", event(), event({"progress": {"done": 1}}), 1.0)

@@ -20,7 +20,7 @@ def trace() -> Trace:
     return Trace(loop)
 
 
-def test_a_stroke_is_told_where_it_was_felt() -> None:
+def test_an_action_is_shown_with_the_actor_that_it_hit() -> None:
     made = trace()
     with made.during(ACTION):
         made.add(PLAN, "partition")
@@ -32,14 +32,14 @@ def test_a_stroke_is_told_where_it_was_felt() -> None:
     ]
 
 
-def test_one_that_nobody_felt_is_told_too() -> None:
+def test_an_action_that_hit_no_actor_is_shown() -> None:
     made = trace()
     with made.during(ACTION):
         made.add(PLAN, "partition")
-    assert [str(entry).split() for entry in narrate(made.facts)] == [["0.000000", "luck", "partition", "[17]"]]
+    assert [str(entry).split() for entry in narrate(made.facts)] == [["0.000000", "plan", "partition", "[17]"]]
 
 
-def test_changes_are_their_authors_and_refusals_are_told() -> None:
+def test_changes_belong_to_their_authors_and_rejections_are_shown() -> None:
     made = trace()
     granted, rejected = Write("agent-1", INFO), Write("agent-2", INFO)
     made.keep(granted)
@@ -49,11 +49,11 @@ def test_changes_are_their_authors_and_refusals_are_told() -> None:
     made.keep(Commit(9, NODES, "n", None, {"metadata": {"name": "n"}}, 0.0))
     assert [(entry.who, entry.what) for entry in narrate(made.facts)] == [
         ("agent-2", "fails to patch nodes/n/status: 409 too late"),
-        ("agent-1", "makes node n"),
+        ("agent-1", "creates node n"),
     ]
 
 
-def test_what_is_only_kept_does_not_change_the_hash() -> None:
+def test_kept_facts_do_not_change_the_hash() -> None:
     one, other = trace(), trace()
     other.keep(Write("agent-1", INFO))
     assert one.digest == other.digest
