@@ -1,4 +1,4 @@
-"""Control planes for tests: ours, and the real one.
+"""Control planes for tests: the embedded one, and real Kubernetes.
 
 What belongs here: starting, stopping and killing a whole control plane on loopback (`EmbeddedControlPlane`,
 `KubeControlPlane`, one protocol: `ControlPlane`), credentials for it, a plain HTTP view of it (`rawhttp`), and the
@@ -44,8 +44,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # pytest loads the plugin, and so this package, in every project of an environment that has Fairlead installed:
-    # nothing is imported until it is used.
+    # pytest loads the plugin, and so this package, in every project of the environment: nothing is imported early.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

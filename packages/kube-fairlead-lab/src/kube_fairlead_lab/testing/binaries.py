@@ -1,4 +1,4 @@
-"""Where `make kube` put the real Kubernetes and etcd."""
+"""Finds the Kubernetes and etcd binaries that `make kube` has built."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ DEFAULT_MINOR = "1.36"
 
 
 def cache_folder(environment: Environment) -> Path:
-    """The folder that hack/kube/build.sh fills; never made here."""
+    """The folder that hack/kube/build.sh fills."""
     named = environment.get("XDG_CACHE_HOME")
     return (Path(named) if named else environment.home() / ".cache") / "fairlead"
 
 
 @dataclass(frozen=True, slots=True)
 class KubeBinaries:
-    """The programs of one Kubernetes version, and etcd. Paths may not exist: `missing` tells."""
+    """The programs of one Kubernetes version, and etcd. `missing` lists those that do not exist."""
 
     version: str
     kube: Path
@@ -44,7 +44,7 @@ class KubeBinaries:
         return self.etcd if name == "etcd" else self.kube / name
 
     def missing(self, *components: str) -> list[str]:
-        """Which of these programs are not built."""
+        """The programs of these that are not built."""
         return [name for name in components if not self.component(name).is_file()]
 
 

@@ -1,4 +1,4 @@
-"""The real programs that run beside an API server, whichever API server it is."""
+"""Real Kubernetes components that run beside any API server."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ EMBEDDED_CONTROLLERS = (
     "serviceaccount-controller",
     "validatingadmissionpolicy-status-controller",
 )
-"""The controllers of kube-controller-manager whose work the embedded API server does by itself.
+"""The controllers of kube-controller-manager that the embedded API server replaces.
 
-A kube-apiserver with exactly these beside it is what the embedded server is compared to."""
+The embedded server is compared to a kube-apiserver with exactly these."""
 
 
 class KubeComponent:
@@ -42,12 +42,12 @@ class KubeComponent:
             "--permit-port-sharing=true",
             f"--tls-cert-file={certificate}",
             f"--tls-private-key-file={key}",
-            "--authentication-skip-lookup=true",  # nobody but the health probe asks it anything
+            "--authentication-skip-lookup=true",  # only the health probe connects to it
         ]
         self.process = ManagedProcess(binary.name, [str(binary), *serving, *flags], folder=folder)
 
     async def start(self, *, timeout_seconds: float = 60) -> None:
-        """Start it and wait for its /healthz."""
+        """Start the process and wait for its /healthz."""
         self.process.start()
         await wait_until_ready(
             lambda: answers_ok(f"https://127.0.0.1:{self._port.number}/healthz", self._authority.certificate_file),
@@ -57,7 +57,7 @@ class KubeComponent:
         )
 
     async def stop(self) -> None:
-        """End it; safe when it never started."""
+        """Stop the process, if it runs."""
         await self.process.stop(grace_seconds=3)
         self._port.release()
 
@@ -115,7 +115,7 @@ class Beside:
 
     @property
     def processes(self) -> list[ManagedProcess]:
-        """Those that were started."""
+        """The started processes."""
         return [component.process for component in self._running]
 
     async def start_controller_manager(
@@ -141,13 +141,13 @@ class Beside:
         await component.start()
 
     async def stop(self) -> None:
-        """End them, the last first."""
+        """Stop them in reverse order."""
         while self._running:
             await self._running.pop().stop()
 
 
 async def answers_ok(url: str, ca_file: Path, token: str | None = None) -> bool:
-    """Whether a health endpoint answers 200; a refused or broken connection is a plain no."""
+    """Whether a health endpoint answers 200; False if the connection fails."""
     context = ssl.create_default_context(cafile=str(ca_file))
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     timeout = aiohttp.ClientTimeout(total=5)

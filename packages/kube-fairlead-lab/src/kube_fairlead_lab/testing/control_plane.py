@@ -1,4 +1,4 @@
-"""What every control plane offers, whichever kind it is."""
+"""The interface of a control plane for tests."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["ADMIN", "Access", "ControlPlane", "ControlPlaneFailed", "write_kubeconfig"]
 
 ADMIN = "fairlead-admin"
-"""The user, in group system:masters, that `ControlPlane.kubeconfig` speaks as."""
+"""The user of `ControlPlane.kubeconfig`, in group system:masters."""
 
 
 class ControlPlaneFailed(Exception):
-    """A process of the control plane ended, or did not become ready in time; the message holds its last words."""
+    """A process of the control plane has ended, or is not ready in time; the message has the end of its log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Where an API server is and who speaks: a bearer token or a client certificate."""
+    """The address of an API server and a user's credentials: a bearer token or a client certificate."""
 
     url: str
     ca_file: Path
@@ -35,14 +35,14 @@ class Access:
 
 
 class ControlPlane(Protocol):
-    """A running API server on loopback, with RBAC on, in a folder of its own.
+    """An API server on loopback, with RBAC, in its own folder.
 
-    `start`, `stop` and `restart` belong to no event loop: a plane started under one may be stopped under another.
+    `start`, `stop` and `restart` can run in different event loops.
     """
 
     @property
     def kind(self) -> Literal["embedded", "kube"]:
-        """Which of the two it is."""
+        """The kind of control plane."""
         ...
 
     @property
@@ -66,11 +66,11 @@ class ControlPlane(Protocol):
         ...
 
     def access(self, user: str = ADMIN, groups: Sequence[str] = ()) -> Access:
-        """Credentials of any user; without arguments the administrator's."""
+        """Credentials of a user; by default the administrator's."""
         ...
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
-        """A kubeconfig that speaks as this user in these groups (system:authenticated is always one)."""
+        """A kubeconfig of this user in these groups and system:authenticated."""
         ...
 
     def client(self, user: str = ADMIN, groups: Sequence[str] = ()) -> Client:
@@ -78,19 +78,19 @@ class ControlPlane(Protocol):
         ...
 
     async def start(self) -> None:
-        """Start everything and return when the API server answers ready."""
+        """Start everything and return when the API server is ready."""
         ...
 
     async def stop(self) -> None:
-        """End everything, in order, by force where asking does not help. Safe to call at any time, twice too."""
+        """Stop everything in order, with SIGKILL if SIGTERM does not help. Can be called at any time and repeatedly."""
         ...
 
     async def stop_server(self, *, hard: bool = False) -> None:
-        """Take only the API server down (`hard`: kill it); its data and port stay."""
+        """Stop only the API server (`hard`: with SIGKILL); its data and port stay."""
         ...
 
     async def start_server(self) -> None:
-        """Bring the API server back on the same data and port; returns when it is ready."""
+        """Start the API server on the same data and port, and wait until it is ready."""
         ...
 
     async def restart(self, *, hard: bool = False) -> None:

@@ -34,7 +34,7 @@ class CertificateAuthority:
 
     @classmethod
     def create(cls, folder: Path, *, clock: Clock | None = None) -> CertificateAuthority:
-        """Make a new one in this folder."""
+        """Create an authority in this folder."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = ec.generate_private_key(ec.SECP256R1())
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "fairlead-test-ca")])
@@ -56,11 +56,11 @@ class CertificateAuthority:
 
     @classmethod
     def load(cls, certificate_file: Path, key_file: Path, *, folder: Path) -> CertificateAuthority:
-        """Use an authority that exists, keeping what it signs in another folder."""
+        """Load an existing authority; new certificates go to `folder`."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         key = serialization.load_pem_private_key(key_file.read_bytes(), password=None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise TypeError(f"{key_file} must hold an elliptic curve key")
+            raise TypeError(f"{key_file} must contain an elliptic curve key")
         return cls(certificate_file, key, folder=folder)
 
     def serving(self, name: str, *addresses: str) -> tuple[Path, Path]:

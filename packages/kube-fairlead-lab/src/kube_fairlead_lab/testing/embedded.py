@@ -1,4 +1,4 @@
-"""Our own API server, as a real process on loopback."""
+"""The embedded API server, as a real process on loopback."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _START_SECONDS = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddedOptions:
-    """What a test may ask of the embedded control plane.
+    """Options of the embedded control plane.
 
     `kube_controllers`, `kube_scheduler`: run the real kube-controller-manager (its --controllers) and kube-scheduler
     beside it, which `make kube` must have built.
@@ -41,7 +41,7 @@ class EmbeddedOptions:
 
 
 class EmbeddedControlPlane:
-    """A `ControlPlane` of `fairlead apiserver`. Lives once: after `stop` make a new one."""
+    """A `ControlPlane` of `fairlead apiserver`. It cannot start again after `stop`."""
 
     kind: Literal["embedded"] = "embedded"
 
@@ -65,7 +65,7 @@ class EmbeddedControlPlane:
 
     @property
     def ca_file(self) -> Path:
-        """The certificate that signs the server's, taken out of the kubeconfig that the server wrote."""
+        """The CA certificate, from the kubeconfig that the server wrote."""
         path = self.folder / "server-ca.crt"
         if not path.exists():
             document: dict[str, Any] = yaml.safe_load(self._written_kubeconfig.read_text(encoding="utf-8"))
@@ -105,13 +105,13 @@ class EmbeddedControlPlane:
             raise
 
     async def stop(self) -> None:
-        """End everything, clients first."""
+        """Stop everything, clients first."""
         await self._beside.stop()
         await self.apiserver.stop(grace_seconds=5)
         self._port.release()
 
     async def stop_server(self, *, hard: bool = False) -> None:
-        """Take the server down; its data stays."""
+        """Stop the server; its data stays."""
         if hard:
             self.apiserver.kill()
         else:

@@ -1,15 +1,15 @@
-"""Was what clients saw possible? A record of operations on an API server, and the judge over it.
+"""Checks whether a recorded history of an API server is linearizable.
 
 An API server promises that every object behaves as if its operations happened one after another, each at one moment
-between its call and its answer (it is *linearizable*), that revisions grow in that order across all objects, and that
-a watch tells of the changes in the order of their revisions, without gaps. A test records what its clients asked and
-were answered (`History`), breaks whatever it likes meanwhile, and asks for a verdict:
+between its call and its answer (it is *linearizable*), that revisions grow in that order across all objects, and that a
+watch delivers the changes in the order of their revisions, without gaps. A test records the requests and answers of its
+clients (`History`) while it injects faults, and then checks the record:
 
 - `check` searches, object by object, for an order that explains every answer. An operation without an answer (the
   connection broke, the server was killed) may have happened at any time after its call, or never.
-- `check_watch` holds the events of one watch against the same record.
+- `check_watch` checks the events of one watch against the same record.
 
-The search is the one of Wing and Gong with the memory that Lowe added, as the checker porcupine does it. It takes
+The search is Wing and Gong's with Lowe's memoization, as in the checker porcupine. It takes
 exponential time only where many operations on one object without an answer overlap.
 """
 
@@ -42,14 +42,14 @@ __all__ = [
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Create:
-    """Make an object with this value."""
+    """Create an object with this value."""
 
     value: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Put:
-    """Give an object this value; with ``expected`` only when it is at that revision."""
+    """Update an object to this value; with ``expected`` only at that revision."""
 
     value: str
     expected: int | None = None
@@ -57,14 +57,14 @@ class Put:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove an object; with ``expected`` only when it is at that revision."""
+    """Delete an object; with ``expected`` only at that revision."""
 
     expected: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Get:
-    """Look at an object."""
+    """Read an object."""
 
 
 Action = Create | Put | Delete | Get
@@ -72,14 +72,14 @@ Action = Create | Put | Delete | Get
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stored:
-    """A write was acknowledged with this revision; 0 when the answer does not tell it, as a deletion's does not."""
+    """A write was acknowledged with this revision; 0 if the answer does not have it, as for a deletion."""
 
     revision: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Saw:
-    """A read found this; ``value`` is None when there was no object, and then the revision means nothing."""
+    """The result of a read; without an object ``value`` is None and the revision has no meaning."""
 
     value: str | None
     revision: int = 0
@@ -87,7 +87,7 @@ class Saw:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refused:
-    """A write was refused because of what is stored: the object exists already, does not exist, or is newer."""
+    """A write was rejected by the stored state: the object exists, does not exist, or is newer."""
 
     exists: bool
 
@@ -97,7 +97,7 @@ Outcome = Stored | Saw | Refused
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Operation:
-    """What one client asked about one object, and what it was answered; None while, or if, there is no answer."""
+    """One request of one client for one object, and its outcome; None without an answer."""
 
     client: str
     key: str
@@ -113,7 +113,7 @@ class Operation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """What a watch told: ADDED, MODIFIED or DELETED, of which object, with which value, at which revision."""
+    """A watch event: type, object, value and revision."""
 
     kind: str
     key: str
@@ -122,38 +122,38 @@ class Event:
 
 
 class HistoryImpossible(AssertionError):
-    """No order of the recorded operations explains what was seen; the message shows where the explanation ends."""
+    """No order of the recorded operations explains the answers; the message shows where the search ends."""
 
 
 class History:
-    """The record. Every client's operations go in as they happen, from any number of tasks of one loop."""
+    """The record of all clients' operations, from any number of tasks of one loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.operations: list[Operation] = []
 
     def call(self, client: str, key: str, action: Action) -> Operation:
-        """A client is about to send something."""
+        """Record a request before it is sent."""
         operation = Operation(client, key, action, self._clock.monotonic())
         self.operations.append(operation)
         return operation
 
     def answer(self, operation: Operation, outcome: Outcome) -> None:
-        """It was answered. An operation whose outcome stays unknown is never answered."""
+        """Record the outcome. An operation with an unknown outcome has none."""
         operation.outcome = outcome
         operation.answered = self._clock.monotonic()
 
     def forget(self, operation: Operation) -> None:
-        """It certainly had no effect and tells nothing: it never reached the server, or was refused unread."""
+        """Drop an operation that had no effect: it never reached the server, or was rejected unread."""
         self.operations.remove(operation)
 
 
-# An object as it may be: None when there is none. A revision of 0 is one that nobody has been told yet.
+# A possible state of an object: None if it does not exist. A revision of 0 is not known yet.
 _State = tuple[str, int] | None
 
 
 def check(operations: Sequence[Operation]) -> None:
-    """Judge a whole record. Raises HistoryImpossible."""
+    """Check a whole record. Raises HistoryImpossible."""
     _check_revisions(operations)
     by_key: dict[str, list[Operation]] = {}
     for operation in operations:
@@ -163,11 +163,11 @@ def check(operations: Sequence[Operation]) -> None:
 
 
 def _check_revisions(operations: Iterable[Operation]) -> None:
-    """Every write has a revision of its own, and one that was acknowledged before another was sent has the lower."""
+    """Check that revisions are unique, and that a write acknowledged before another was sent has the lower one."""
     stored = [one for one in operations if isinstance(one.outcome, Stored) and one.outcome.revision]
     highest = 0
     highest_of: Operation | None = None
-    # Going through calls and answers in time: a call's revision must exceed all that were answered before it.
+    # In order of time: the revision of a call must exceed all revisions answered before it.
     moments = sorted([(one.called, 1, one) for one in stored] + [(one.answered, 0, one) for one in stored], key=_moment)
     seen: dict[int, Operation] = {}
     floor: dict[int, tuple[int, Operation | None]] = {}
@@ -177,17 +177,17 @@ def _check_revisions(operations: Iterable[Operation]) -> None:
             floor[id(one)] = (highest, highest_of)
             continue
         if revision in seen:
-            raise HistoryImpossible(f"two writes were given revision {revision}:\n  {seen[revision]}\n  {one}")
+            raise HistoryImpossible(f"two writes have revision {revision}:\n  {seen[revision]}\n  {one}")
         seen[revision] = one
         below, earlier = floor[id(one)]
         if revision <= below:
-            raise HistoryImpossible(f"an earlier write was given a higher revision:\n  {earlier}\n  {one}")
+            raise HistoryImpossible(f"an earlier write has a higher revision:\n  {earlier}\n  {one}")
         if revision > highest:
             highest, highest_of = revision, one
 
 
 def _moment(entry: tuple[float, int, Operation]) -> tuple[float, int]:
-    # At the same moment a call counts as before an answer: that demands less.
+    # At the same time a call counts as before an answer, which is the weaker condition.
     return entry[0], -entry[1]
 
 
@@ -196,7 +196,7 @@ def _revision(operation: Operation) -> int:
 
 
 def _check_object(key: str, operations: list[Operation]) -> None:
-    """Search for an order; depth first, never the same set of operations and state twice."""
+    """Search for an order, depth first, and never the same set of operations and state twice."""
     operations = sorted(operations, key=lambda one: one.called)
     must = sum(1 << place for place, one in enumerate(operations) if one.outcome is not None)
     tried: set[tuple[int, _State]] = set()
@@ -217,15 +217,15 @@ def _check_object(key: str, operations: list[Operation]) -> None:
 
 
 def _may_be_next(operations: list[Operation], done: int) -> list[int]:
-    """What may have happened next: all that was called before the first answer among what is left."""
+    """The possible next operations: those called before the first answer of the rest."""
     left = [place for place in range(len(operations)) if not done >> place & 1]
     first_answer = min(operations[place].answered for place in left)
-    # The last one is tried first, so the order of their calls is what is tried first of all.
+    # The last one is popped first, so operations are tried in the order of their calls.
     return [place for place in reversed(left) if operations[place].called <= first_answer]
 
 
 def _steps(state: _State, operation: Operation) -> list[_State]:
-    """The states after an operation that was answered as it was; none when it cannot have been."""
+    """The states after an operation with its answer; empty if the answer is impossible."""
     outcome = operation.outcome
     action = operation.action
     match action:
@@ -260,7 +260,7 @@ def _read(state: _State, outcome: Outcome | None) -> list[_State]:
 
 
 def _refused(state: _State, outcome: Refused, expected: int | None) -> list[_State]:
-    """Refused rightly: it was not there, or it was there and not at the expected revision."""
+    """A correct rejection: the object does not exist, or is not at the expected revision."""
     if state is None:
         return [] if outcome.exists else [state]
     is_right = outcome.exists and expected is not None and state[1] != expected
@@ -299,15 +299,15 @@ def _explain(key: str, operations: list[Operation], done: int, state: _State) ->
 def check_watch(
     events: Sequence[Event], operations: Sequence[Operation], *, since: int, until: int, keys: Iterable[str]
 ) -> None:
-    """Judge what one watch told of these keys after revision ``since``, up to and including ``until``.
+    """Check the events of one watch for these keys after revision ``since``, up to and including ``until``.
 
     Raises:
-        HistoryImpossible: events are out of order, tell of what nobody wrote, or leave out what was acknowledged.
+        HistoryImpossible: events are out of order, were never written, or skip an acknowledged write.
     """
     previous = since
     for event in events:
         if event.revision <= previous:
-            raise HistoryImpossible(f"a watch told of revision {event.revision} after {previous}: {event}")
+            raise HistoryImpossible(f"a watch delivered revision {event.revision} after {previous}: {event}")
         previous = event.revision
     watched = set(keys)
     writes = [one for one in operations if one.key in watched and not isinstance(one.action, Get)]
@@ -315,16 +315,18 @@ def check_watch(
     told = {event.revision: event for event in events}
     for revision, one in acknowledged.items():
         if since < revision <= until and revision not in told:
-            raise HistoryImpossible(f"a watch left out revision {revision}: {one}")
+            raise HistoryImpossible(f"a watch skipped revision {revision}: {one}")
     for event in events:
         known = acknowledged.get(event.revision)
-        # What was acknowledged by no revision must have been tried by somebody who was told none.
+        # A revision without an acknowledged write must belong to a write without an answer.
         tried = [one for one in writes if _revision(one) == 0] if known is None else [known]
-        if not any(_tells_of(event, one) for one in tried):
-            raise HistoryImpossible(f"a watch told of what nobody wrote: {event}\n  {known or 'no such revision'}")
+        if not any(_matches(event, one) for one in tried):
+            raise HistoryImpossible(
+                f"a watch delivered an event that was never written: {event}\n  {known or 'no such revision'}"
+            )
 
 
-def _tells_of(event: Event, operation: Operation) -> bool:
+def _matches(event: Event, operation: Operation) -> bool:
     if event.key != operation.key or isinstance(operation.outcome, Refused):
         return False
     match operation.action:

@@ -1,4 +1,4 @@
-"""Real Kubernetes on loopback: etcd and kube-apiserver, and the programs beside them when asked for."""
+"""Real Kubernetes on loopback: etcd and kube-apiserver, and optional components beside them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kube_fairlead_lab.testing.processes import ManagedProcess, wait_until_ready
 
 __all__ = ["KubeControlPlane", "KubeOptions"]
 
-# etcd listens on unix sockets in the plane's own folder: no port to choose, nobody else can connect. The host and
+# etcd listens on unix sockets in the plane's own folder: no port to choose, and no other process connects. The host and
 # number are only the sockets' file names.
 _ETCD_CLIENTS = "unix://localhost:1"
 _ETCD_PEERS = "unix://localhost:2"
@@ -35,7 +35,7 @@ _AUDIT_EVERYTHING = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubeOptions:
-    """What a test may ask of a real control plane.
+    """Options of a real control plane.
 
     `controllers`: names as in kube-controller-manager's --controllers; empty means no controller manager at all.
     `audit_policy`: an audit.k8s.io/v1 Policy; None means no audit log, `{}` everything.
@@ -53,7 +53,7 @@ class KubeOptions:
 
 
 class KubeControlPlane:
-    """A `ControlPlane` of the programs that `make kube` builds. Lives once: after `stop` make a new one."""
+    """A `ControlPlane` of the programs that `make kube` builds. It cannot start again after `stop`."""
 
     kind: Literal["kube"] = "kube"
 
@@ -110,7 +110,7 @@ class KubeControlPlane:
         return connect(kubeconfig_path=self.kubeconfig_for(user, groups))
 
     async def start(self) -> None:
-        """Start etcd and the API server, then what runs beside them."""
+        """Start etcd, the API server, and the components beside them."""
         wanted = ["etcd", "kube-apiserver"]
         wanted += ["kube-controller-manager"] if self.options.controllers else []
         wanted += ["kube-scheduler"] if self.options.scheduler else []
@@ -125,19 +125,19 @@ class KubeControlPlane:
             raise
 
     async def stop(self) -> None:
-        """End everything, clients first."""
+        """Stop everything, clients first."""
         await self._beside.stop()
-        # The data goes with the folder: there is nothing that a polite end would save.
+        # The data is deleted with the folder, so a graceful stop would save nothing.
         self.apiserver.kill()
         self.etcd.kill()
         self._port.release()
 
     async def stop_server(self, *, hard: bool = False) -> None:
-        """Take the API server down; etcd goes on."""
+        """Stop the API server; etcd keeps running."""
         if hard:
             self.apiserver.kill()
         else:
-            # It would wait for its clients to hang up, for half a minute and more.
+            # It would wait for its clients to disconnect, for half a minute or longer.
             await self.apiserver.stop(grace_seconds=5)
 
     async def start_server(self) -> None:
@@ -207,7 +207,7 @@ class KubeControlPlane:
             "--service-cluster-ip-range=10.0.0.0/24",
             "--endpoint-reconciler-type=none",
         ]
-        if not self.options.controllers:  # nobody makes the default service accounts that it insists on
+        if not self.options.controllers:  # no controller creates the default service accounts that it requires
             command.append("--disable-admission-plugins=ServiceAccount")
         if self.options.feature_gates:
             gates = ",".join(f"{name}={str(on).lower()}" for name, on in self.options.feature_gates.items())

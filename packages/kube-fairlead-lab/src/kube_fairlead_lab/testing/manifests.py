@@ -18,7 +18,7 @@ def config_map(name: str, /, data: dict[str, str] | None = None, **metadata: Any
 
 
 def secret(name: str, /, data: dict[str, str] | None = None, **metadata: Any) -> Json:
-    """A Secret, of text. A new namespace holds ConfigMaps but no Secrets: lists of these hold only what a test made."""
+    """A Secret of text. A new namespace has ConfigMaps but no Secrets: a list of Secrets has only those of the test."""
     made: Json = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, **metadata}}
     if data is not None:
         made["stringData"] = data
@@ -34,7 +34,7 @@ def pod(name: str, /, node_name: str | None = None, spec: Json | None = None, **
 
 
 def node(name: str, /, **metadata: Any) -> Json:
-    """A Node that nothing says anything about yet."""
+    """A Node without status."""
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, **metadata}}
 
 
@@ -75,7 +75,7 @@ def custom_resource_definition(
 
 
 def failure(code: int, reason: str, message: str, details: Json | None = None) -> Json:
-    """The whole Status body that Kubernetes answers with a refusal."""
+    """The whole Status body of a rejected request."""
     status: Json = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -91,5 +91,5 @@ def failure(code: int, reason: str, message: str, details: Json | None = None) -
 
 
 def success(details: Json) -> Json:
-    """The whole Status body that Kubernetes answers when a deletion leaves nothing to show."""
+    """The whole Status body of a finished deletion."""
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

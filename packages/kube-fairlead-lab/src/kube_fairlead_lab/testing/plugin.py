@@ -1,6 +1,6 @@
 """The pytest plugin: a Kubernetes API server for the tests of an operator, in under a second.
 
-Installed with Fairlead and loaded by pytest by itself. It imports nothing heavy until a fixture is asked for.
+Installed with kube-fairlead-lab and found by pytest. It imports nothing heavy before a fixture is used.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WATCHED = pytest.StashKey["list[ControlPlane]"]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have a place where control planes are remembered, so that a failed test can show their logs."""
+    """Keep a list of control planes, so that a failed test can show their logs."""
     config.stash[_WATCHED] = []
 
 
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Show the last words of every running control plane beside a failure."""
+    """Show the end of the logs of every running control plane with a failure."""
     report = yield
     if report.failed:
         for plane in item.config.stash[_WATCHED]:
@@ -49,7 +49,7 @@ def pytest_runtest_makereport(
 def fairlead_apiserver(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedControlPlane]:
-    """An API server of this test's own, empty.
+    """An empty API server for this test alone.
 
     `kubeconfig` is the administrator's, `kubeconfig_for(user, groups)` anyone's, `client()` a client, `restart()` and
     `stop_server(hard=True)` are for operators that must survive it.
@@ -63,14 +63,14 @@ def fairlead_apiserver(
 def fairlead_shared_apiserver(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[EmbeddedControlPlane]:
-    """One API server for the whole session: the fastest choice when every test keeps to a namespace of its own."""
+    """One API server for the whole session: the fastest choice if every test has its own namespace."""
     from kube_fairlead_lab.testing.embedded import EmbeddedControlPlane
 
     yield from watch_over(request.config, EmbeddedControlPlane(tmp_path_factory.mktemp("shared-apiserver")))
 
 
 def watch_over(config: pytest.Config, plane: P) -> Iterator[P]:
-    """Start a control plane, hand it out, and stop it whatever happens. For fixtures: `yield from`."""
+    """Start a control plane, yield it, and always stop it. For fixtures: `yield from`."""
     config.stash[_WATCHED].append(plane)
     try:
         _run(plane.start())
@@ -81,7 +81,7 @@ def watch_over(config: pytest.Config, plane: P) -> Iterator[P]:
 
 
 def _run(work: Coroutine[None, None, None]) -> None:
-    # A loop of its own that is never made the thread's current one: the tests' own loops stay untouched. Not a
-    # thread of its own: the servers die with the thread that started them.
+    # A separate loop that never becomes the thread's current one, so that the tests' loops stay untouched. Not a
+    # separate thread: the servers are killed with the thread that started them.
     with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
         runner.run(work)

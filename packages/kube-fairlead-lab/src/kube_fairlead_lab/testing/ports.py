@@ -1,4 +1,4 @@
-"""Ports that nobody else can take between choosing and listening."""
+"""Ports that no other process can take between choosing and listening."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class ReservedPort:
 
     The server listens on it with SO_REUSEPORT (`--permit-port-sharing` in Kubernetes' components). Connections go to
     listening sockets only, so all of them reach the server; and because the port stays held while the server
-    restarts, nobody else gets it meanwhile.
+    restarts, no other process gets it meanwhile.
     """
 
     def __init__(self, host: str = "127.0.0.1") -> None:
@@ -22,5 +22,5 @@ class ReservedPort:
         self.number: int = self._socket.getsockname()[1]
 
     def release(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         self._socket.close()

@@ -1,4 +1,4 @@
-"""A child process that never outlives its parent, and waiting until it is ready."""
+"""Child processes that never outlive their parent, and waiting until they are ready."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kube_fairlead_lab.testing.control_plane import ControlPlaneFailed
 __all__ = ["ManagedProcess", "wait_until_ready"]
 
 _LAUNCHER = Path(__file__).with_name("launcher.py")
-# What the launcher does, in a tenth of its time, where util-linux is there.
+# The same as the launcher in a tenth of its time, with util-linux.
 _SETPRIV = ("setpriv", "--pdeathsig", "KILL", "sh", "-c", 'test "$PPID" = "$0" && exec "$@"')
 _POLL_SECONDS = 0.02
 _TAIL_BYTES = 2000
@@ -47,13 +47,13 @@ class ManagedProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it was started and has not ended."""
+        """Whether the process runs."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start it; output is appended to its log, across restarts too."""
+        """Start the process; its output is appended to its log."""
         if self.running:
-            raise ControlPlaneFailed(f"{self.name} runs already")
+            raise ControlPlaneFailed(f"{self.name} is already running")
         launch = [*_launcher(), str(os.getpid()), *self.command]
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - the command is the caller's own
@@ -66,7 +66,7 @@ class ManagedProcess:
             )
 
     async def stop(self, *, grace_seconds: float = 10) -> None:
-        """Ask it to end, wait, then force it. Nothing to do when it does not run."""
+        """Send SIGTERM, wait, then send SIGKILL. Does nothing if the process does not run."""
         if self._process is None:
             return
         if self.running:
@@ -76,7 +76,7 @@ class ManagedProcess:
         self.kill()
 
     def kill(self) -> None:
-        """End it now and wait for the kernel to say so."""
+        """Kill the process and wait until it has ended."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -84,11 +84,11 @@ class ManagedProcess:
         process.wait()
 
     def freeze(self) -> None:
-        """Stop it in its tracks, as a machine that hangs would (SIGSTOP)."""
+        """Pause the process with SIGSTOP, as on a machine that hangs."""
         os.kill(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let a frozen process go on."""
+        """Continue a paused process."""
         os.kill(self.pid, signal.SIGCONT)
 
     def last_words(self) -> str:
@@ -105,12 +105,12 @@ class ManagedProcess:
 
 @functools.cache
 def _launcher() -> tuple[str, ...]:
-    """What becomes a program that the kernel kills when its parent dies: takes the parent's id, then the command."""
+    """The command prefix for a program that the kernel kills when its parent dies: it takes the parent's pid."""
     try:
         probe = subprocess.run([*_SETPRIV, str(os.getpid()), "true"], capture_output=True, check=False)  # noqa: S603 - our own
     except FileNotFoundError:
         probe = None
-    # Not every setpriv knows how.
+    # Not every setpriv supports it.
     return _SETPRIV if probe and probe.returncode == 0 else (sys.executable, "-I", "-S", str(_LAUNCHER))
 
 
@@ -122,7 +122,7 @@ async def wait_until_ready(
     timeout_seconds: float,
     clock: Clock | None = None,
 ) -> None:
-    """Ask until the answer is yes. Ends early, with the log, when one of the processes has ended."""
+    """Poll until ready. Fails early, with the log, if one of the processes has ended."""
     clock = clock or RealClock()
     try:
         async with clock.timeout(timeout_seconds):

@@ -1,7 +1,7 @@
-"""An API server seen as plain HTTP.
+"""Plain HTTP requests to an API server.
 
-The shared suite checks codes, bodies, headers and the exact text of errors. A client library would interpret, retry
-or hide them; this one only sends and shows.
+The shared suite checks codes, bodies, headers and the exact text of errors. A client library interprets, retries or
+hides them; this client only sends requests and shows answers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _POLL_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One response, read to its end."""
+    """One complete response."""
 
     method: str
     path: str
@@ -78,7 +78,7 @@ class RawWatch:
         return event
 
     async def until(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        """The first event that is wanted; the ones before it are passed over."""
+        """The first wanted event; earlier ones are skipped."""
         while True:
             event = await self.next()
             if wanted(event):
@@ -107,7 +107,7 @@ class RawApi:
 
     async def __aenter__(self) -> Self:
         connector = aiohttp.TCPConnector(ssl=self._context, limit=0, socket_factory=self._open_socket)
-        # The buffer is what bounds the length of one line, that is, of one watch event.
+        # The buffer limits the length of one line, that is, of one watch event.
         self._session = aiohttp.ClientSession(connector=connector, timeout=self._timeout, read_bufsize=2**22)
         return self
 
@@ -127,7 +127,7 @@ class RawApi:
         params: Mapping[str, str | int] | None = None,
         content_type: str = "application/json",
     ) -> Answer:
-        """Send one request. A body of bytes goes out as it is, anything else as JSON."""
+        """Send one request. A body of bytes is sent as it is, anything else as JSON."""
         data = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
         headers = self.headers if data is None else {"Content-Type": content_type, **self.headers}
         # aiohttp warns about large bodies as bytes: they block the loop for as long as they are copied.
@@ -149,7 +149,7 @@ class RawApi:
         return await self.request("PUT", path, body, params=params)
 
     async def patch(self, path: str, body: Any, content_type: str = MERGE_PATCH, **params: str | int) -> Answer:
-        """PATCH; a merge patch when nothing else is said."""
+        """PATCH; by default a merge patch."""
         return await self.request("PATCH", path, body, params=params, content_type=content_type)
 
     async def apply(self, path: str, body: Any, manager: str, **params: str | int) -> Answer:
@@ -161,7 +161,7 @@ class RawApi:
         return await self.request("DELETE", path, body, params=params)
 
     async def poll(self, path: str, wanted: Callable[[Answer], bool], body: Any = None, **params: str | int) -> Answer:
-        """GET (or POST a body) until the answer is the wanted one; only for what no watch announces."""
+        """GET (or POST a body) until the answer is the wanted one; only for changes without a watch."""
         method = "GET" if body is None else "POST"
         async with self._clock.timeout(self._timeout.total):
             while not wanted(answer := await self.request(method, path, body, params=params)):
@@ -197,7 +197,7 @@ class RawApi:
         self._sockets.clear()
 
     def _url(self, path: str, params: Mapping[str, str | int]) -> yarl.URL:
-        # Encoded as it is: a client that tidies up what a test wrote hides the server's answer to it.
+        # Encoded as it is: a client that normalizes the path would hide the server's answer.
         query = f"?{urllib.parse.urlencode(params)}" if params else ""
         return yarl.URL(f"{self.access.url}{path}{query}", encoded=True)
 

@@ -1,4 +1,4 @@
-"""One rule for tests that need a real part: skip with the reason, or fail where everything must be there."""
+"""One rule for tests that need a real component: skip with the reason, or fail where all are required."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["import_real", "require_real"]
 
 
 def require_real(part: str, *, present: bool, remedy: str, environment: Environment | None = None) -> None:
-    """Skip the running test (or module) when a real part is missing; fail it under FAIRLEAD_REQUIRE_REAL=1."""
+    """Skip the running test (or module) if a real component is missing; fail it under FAIRLEAD_REQUIRE_REAL=1."""
     if present:
         return
     reason = f"{part} is missing; {remedy}"
@@ -23,7 +23,7 @@ def require_real(part: str, *, present: bool, remedy: str, environment: Environm
 
 
 def import_real(module: str, *, remedy: str, environment: Environment | None = None) -> Any:
-    """A module that not every platform has, under the same rule."""
+    """Import a module that not every platform has, under the same rule."""
     try:
         found = importlib.import_module(module)
     except ImportError:

@@ -1,7 +1,7 @@
-"""An API server seen through one socket: each request goes out with exactly the target that a test wrote.
+"""Requests over one socket, with exactly the target that a test wrote.
 
-HTTP client libraries tidy paths up (dot segments, empty segments, escapes). What a server makes of an untidy path is
-what some tests are about.
+HTTP client libraries normalize paths (dot segments, empty segments, escapes). Some tests check how the server handles
+such a path.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class WireAnswer:
 
     @property
     def status(self) -> dict[str, Any]:
-        """The body as a Status; empty when it is no JSON object."""
+        """The body as a Status; empty if it is no JSON object."""
         try:
             decoded = json.loads(self.raw)
         except ValueError:
@@ -38,7 +38,7 @@ class WireAnswer:
 
     @property
     def message(self) -> str:
-        """What a Status says."""
+        """The message of a Status."""
         found = self.status.get("message")
         return found if isinstance(found, str) else ""
 
@@ -70,7 +70,7 @@ class WireApi:
         """Send one request."""
         self._connection.request(method, target, body, {**self._headers, **(headers or {})})
         response = self._connection.getresponse()
-        # A stream may never end; one that does not is a watch.
+        # A stream may never end; such a stream is a watch.
         streams = response.status == 200 and response.chunked and "watch" in target
         raw = b"" if streams else response.read()
         if streams or response.will_close:

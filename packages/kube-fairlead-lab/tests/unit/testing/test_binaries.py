@@ -42,7 +42,7 @@ def test_another_minor(cache: Path, way: str) -> None:
     assert found.component("kubectl").is_file()
 
 
-def test_nothing_built(tmp_path: Path) -> None:
+def test_nothing_is_built(tmp_path: Path) -> None:
     found = KubeBinaries.find(environment=Environment({"HOME": str(tmp_path)}))
     assert found.missing("etcd", "kubectl") == ["etcd", "kubectl"]
     assert cache_folder(Environment({"HOME": "/home/x"})) == Path("/home/x/.cache/fairlead")

@@ -1,4 +1,4 @@
-"""The plugin as an operator's author meets it: in a project of their own, found by pytest itself."""
+"""The plugin in a project of its own, where pytest finds it by its entry point."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_it():
 
 def run(folder: Path, code: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_operator.py").write_text(code, encoding="utf-8")
-    # Other plugins of this environment are none of the author's.
+    # Without the other plugins of this environment.
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:kopf", "-p", "no:schemathesis"]
     return subprocess.run([*command, "test_operator.py"], cwd=folder, capture_output=True, text=True, check=False)
 

@@ -20,7 +20,7 @@ def listening(number: int, *, share: bool) -> socket.socket:
     return server
 
 
-def test_who_shares_may_listen_and_gets_every_connection() -> None:
+def test_a_server_that_shares_the_port_gets_every_connection() -> None:
     port = ReservedPort()
     try:
         with listening(port.number, share=True) as server:
@@ -31,7 +31,7 @@ def test_who_shares_may_listen_and_gets_every_connection() -> None:
         port.release()
 
 
-def test_nobody_else_may() -> None:
+def test_a_server_that_does_not_share_the_port_is_rejected() -> None:
     port = ReservedPort()
     try:
         with pytest.raises(OSError, match="in use"):
@@ -44,7 +44,7 @@ def test_nobody_else_may() -> None:
         port.release()
 
 
-def test_released_it_is_free() -> None:
+def test_a_released_port_is_free() -> None:
     port = ReservedPort()
     port.release()
     listening(port.number, share=False).close()

@@ -29,7 +29,7 @@ async def until_said(process: ManagedProcess, text: str) -> None:
     await wait_until_ready(probe, [process], what=text, timeout_seconds=20)
 
 
-async def test_stop_asks_first(tmp_path: Path) -> None:
+async def test_stop_sends_sigterm_first(tmp_path: Path) -> None:
     process = python(
         tmp_path,
         """
@@ -60,7 +60,7 @@ async def test_without_setpriv_it_starts_too(
     process.kill()
 
 
-async def test_stop_does_not_ask_twice(tmp_path: Path) -> None:
+async def test_stop_kills_after_the_grace_period(tmp_path: Path) -> None:
     process = python(
         tmp_path,
         """
@@ -74,7 +74,7 @@ async def test_stop_does_not_ask_twice(tmp_path: Path) -> None:
     await until_said(process, "up")
     await process.stop(grace_seconds=0.2)
     assert not process.running
-    await process.stop()  # once more is fine
+    await process.stop()  # a second call is allowed
 
 
 async def test_waiting_ends_when_the_process_does_and_shows_its_log(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ async def test_waiting_ends_when_the_process_does_and_shows_its_log(tmp_path: Pa
     process.kill()
 
 
-async def test_waiting_has_an_end(tmp_path: Path) -> None:
+async def test_waiting_has_a_limit(tmp_path: Path) -> None:
     process = python(tmp_path, "import threading; threading.Event().wait()")
     process.start()
 
@@ -101,12 +101,12 @@ async def test_waiting_has_an_end(tmp_path: Path) -> None:
     process.kill()
 
 
-def test_it_starts_once(tmp_path: Path) -> None:
+def test_a_process_starts_only_once(tmp_path: Path) -> None:
     process = python(tmp_path, "import threading; threading.Event().wait()")
     with pytest.raises(ControlPlaneFailed, match="child is not running"):
         _ = process.pid
     process.start()
-    with pytest.raises(ControlPlaneFailed, match="child runs already"):
+    with pytest.raises(ControlPlaneFailed, match="child is already running"):
         process.start()
     process.kill()
 
@@ -124,7 +124,7 @@ def test_freeze_and_thaw(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's death signal is Linux's")
-def test_a_killed_parent_takes_its_children_along(tmp_path: Path) -> None:
+def test_children_of_a_killed_parent_are_killed(tmp_path: Path) -> None:
     """The child holds the write end of a pipe: end of file here means that it is gone."""
     reading, writing = os.pipe()
     code = f"""
