@@ -12,8 +12,8 @@ from kube_fairlead.base.environment import Environment
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure what Fairlead promises.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help="which benchmarks; all of them unless named")
-    parser.add_argument("--list", action="store_true", help="print their names and stop")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="benchmarks to run; default: all")
+    parser.add_argument("--list", action="store_true", help="print the names of benchmarks and exit")
     parser.add_argument(
         "--only",
         action="append",
@@ -28,10 +28,10 @@ def main() -> int:
         print("\n".join(known))
         return 0
     if unknown := [name for name in arguments.names if name not in known]:
-        parser.error(f"no benchmark is called {', '.join(unknown)}; there are {', '.join(known)}")
+        parser.error(f"unknown benchmark {', '.join(unknown)}; known are {', '.join(known)}")
     chosen = [known[name] for name in arguments.names] or list(known.values())
     must_run = Environment.of_process().flag("FAIRLEAD_REQUIRE_REAL")
-    # Lines go out as they come: some benchmarks take minutes.
+    # Lines are printed at once: some benchmarks take minutes.
     return 0 if harness.run(chosen, must_run=must_run, write=functools.partial(print, flush=True)) else 1
 
 

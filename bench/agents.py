@@ -1,8 +1,8 @@
 """From a LifecycleEvent's creation to its claim, with a thousand nodes and a thousand agents on one machine.
 
-The embedded server is one process, all hollow nodes with their agents another, the client that creates events a third.
-Each agent has its own watches and informers. Nodes and agents renew their Leases as often as real ones. Events are
-created at an even pace, each for another node, and run to their end.
+The embedded server is one process, all hollow nodes with their agents another, the client that creates and watches
+events a third. Each agent has its own watches and shares no informer; nodes and agents renew their Leases as often as
+real ones. Events are created at an even pace, each for another node, and are carried out.
 """
 
 from __future__ import annotations
@@ -91,10 +91,10 @@ async def _fleet(kubeconfig: pathlib.Path) -> AsyncIterator[asyncio.subprocess.P
 
 
 async def _ask(client: Client, prefix: str, count: int) -> tuple[list[float], list[float]]:
-    """Ask for so many events at an even pace; the delays until they were claimed, and until they were gone, in ms.
+    """Create events at an even pace; returns the delays until they are claimed and until they are deleted, in ms.
 
     Counted from before the request is sent until a watcher sees the claim: the acknowledgement may reach a busy client
-    after the claim does, so counting from there would flatter.
+    after the claim does, so counting from there would be too optimistic.
     """
     asked: dict[str, float] = {}
     claims: dict[str, float] = {}
@@ -119,7 +119,7 @@ async def _ask(client: Client, prefix: str, count: int) -> tuple[list[float], li
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             due += 1 / PER_SECOND
             name = f"{prefix}-{number}"
-            # Spread over the nodes, so that no event waits for the one before.
+            # Spread over the nodes, so that no event waits for another.
             spec = LifecycleEventSpec(transition_name=TRANSITION.name, binding_node=f"hollow-{number * 7 % NODES}")
             asked[name] = time.perf_counter()
             await client.of(LifecycleEvent).create(LifecycleEvent(metadata=ObjectMeta(name=name), spec=spec))

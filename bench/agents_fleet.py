@@ -1,8 +1,8 @@
-"""Many hollow nodes, each with an agent of its own, in a process of their own.
+"""Many hollow nodes, each with its own agent, in one process.
 
 `python -m bench.agents_fleet KUBECONFIG NODES` says `ready` when every agent holds its node's Lease, and runs until its
 standard input ends. Every agent has its own watches (Lease, events, transitions, node), its own engine and its own
-election, as on a machine of its own; the process, its event loop and its connection pool are what they share.
+election, as on a real node; they share the process, its event loop and its connection pool.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _AT_ONCE = 5
 
 
 class _Nothing(sdk.Driver):
-    """Is done at once, so that only Fairlead's own steps are measured."""
+    """Finishes at once, so that only Fairlead's own steps are measured."""
 
     name = DRIVER
     transitions = (TRANSITION,)

@@ -1,7 +1,7 @@
 """The embedded API server side by side with kube-apiserver and etcd: start, memory, throughput, watch delivery.
 
 Both run on this machine, over TLS, with durable writes. While one is measured the other is frozen, and the rounds
-alternate between them, so that what else the machine does meets both. The bars are ratios of the medians.
+alternate between them, so that other load of the machine affects both. The bars are ratios of the medians.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _POD = json.dumps(
                 }
             ],
             "volumes": [{"name": "scratch", "emptyDir": {}}],
-            "automountServiceAccountToken": False,  # kube-apiserver alone creates no service accounts
+            "automountServiceAccountToken": False,  # the bare kube-apiserver has no service accounts
         },
         labels=_LABELS,
     )
@@ -88,7 +88,7 @@ def measure() -> Iterator[Measurement]:
 
 
 def _start(planes: list[Plane]) -> Iterator[Measurement]:
-    """The first start makes a cluster; later ones find it. Both are compared by the fastest of a few."""
+    """The first start creates a cluster; later ones load it. Both are compared by the fastest of a few."""
     first: dict[str, list[float]] = {}
     later: dict[str, list[float]] = {}
     for _ in range(ROUNDS):
@@ -107,7 +107,7 @@ def _idle_memory(planes: list[Plane]) -> Iterator[Measurement]:
     megabytes = []
     for plane in planes:
         with plane.alone():
-            time.sleep(3)  # what a start leaves behind is done by then
+            time.sleep(3)  # background work of the start has ended by then
             megabytes.append(plane.resident_megabytes())
     yield _compare("idle memory", megabytes[0], megabytes[1], "MB", at_most(0.25))
 
@@ -155,7 +155,7 @@ def _round(plane: Plane, kind: str, number: int) -> Iterator[tuple[str, Result, 
 
 
 def _timed(plane: Plane, job: Job) -> tuple[Result, float]:
-    """What came of a job, and the server's CPU time per request in microseconds."""
+    """The result of a job, and the server's CPU time per request in microseconds."""
     before = plane.cpu_seconds()
     result = _run(job)
     return result, (plane.cpu_seconds() - before) / result.answered * 1e6

@@ -33,10 +33,10 @@ class Request(NamedTuple):
 
 
 def beside(plane: Plane, sender: Endpoint, sent: Request, past: int = 0) -> tuple[Result, str]:
-    """What small requests take while the sender's request is sent again and again; and what came of that one."""
+    """Measure small requests while another request is repeated; returns the result and a note."""
     before = plane.resident_megabytes()
     with _Sender(sender, sent, past) as repeated:
-        repeated.answered.wait()  # the first one has warmed up what is loaded when it is needed
+        repeated.answered.wait()  # the first one has loaded what is imported on demand
         busy = small(plane.endpoint)
     if not repeated.number or busy.refused:
         raise RuntimeError(
@@ -50,12 +50,12 @@ def beside(plane: Plane, sender: Endpoint, sent: Request, past: int = 0) -> tupl
 
 
 def small(endpoint: Endpoint) -> Result:
-    """What small requests take."""
+    """Measure small requests."""
     return drive(Job(endpoint, "GET", SMALL, clients=2, seconds=SECONDS))
 
 
 class _Sender:
-    """Sends the same request again and again, on one connection, from a thread."""
+    """Repeats one request on one connection, from a thread."""
 
     def __init__(self, endpoint: Endpoint, sent: Request, past: int) -> None:
         self._endpoint, self._sent, self._past = endpoint, sent, past

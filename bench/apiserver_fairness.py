@@ -2,7 +2,7 @@
 
 Two service accounts with the same rights. One sends one request after another over one connection; the other floods
 the server over many. The bar is the first one's p99 during the flood as a ratio to its p99 on the idle server; rounds
-of the two alternate, so that what else the machine does meets both. What fairness itself costs is the processor time
+of the two alternate, so that other load of the machine affects both. What fairness itself costs is the processor time
 of one request of a user who is alone, as a ratio to that on a server on which it is switched off.
 
 The clients share the processors with the server, and stand for other machines. So the flood's process runs under
@@ -12,7 +12,7 @@ a processor, runs under SCHED_FIFO where that is permitted (to root): it waits f
 server uses. The server's own threads have no privilege: beside large bodies its event loop and its thread for them
 compete with each other and with the flood's process for two processors, and that is part of what is measured.
 
-Where `make kube` has built kube-apiserver, the same pair is measured on it, and the note says what came of it.
+Where `make kube` has built kube-apiserver, the same pair is measured on it, and the note has the result.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _OBJECT = json.dumps(config_map("c-%d", {"settings.yaml": "key: value\n" * 40}))
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pair:
-    """What the quiet user does, and what the loud one does beside it."""
+    """The requests of the measured user, and the flood beside it."""
 
     quiet: Job
     flood: Job | Churn
@@ -62,7 +62,7 @@ class Pair:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Latency:
-    """What came of a pair."""
+    """The result of a pair."""
 
     idle_ms: float
     beside_ms: float

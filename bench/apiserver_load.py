@@ -1,4 +1,4 @@
-"""A load generator: closed-loop clients over TLS, in a process of its own.
+"""A load generator: closed-loop clients over TLS, in its own process.
 
 `python -m bench.apiserver_load` reads a `Job` as JSON from standard input and writes a `Result` to standard output. It
 speaks just enough HTTP/1.1 to be sure of an answer's status and end, so that it costs a small part of what the server
@@ -29,7 +29,7 @@ _END_OF_CHUNKS = b"0\r\n\r\n"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where the server is and the administrator's token."""
+    """The server's address and a token."""
 
     url: str
     ca_file: str
@@ -85,7 +85,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Result:
-    """What came of a job."""
+    """The result of a job."""
 
     answered: int
     refused: dict[int, int]
@@ -107,7 +107,7 @@ def tls(endpoint: Endpoint) -> ssl.SSLContext:
 
 
 class TlsExchange(asyncio.Protocol):
-    """One connection that asks the next thing as soon as it has its answer."""
+    """One connection that sends the next request as soon as it has the answer."""
 
     def __init__(self, run: _Run) -> None:
         self._run = run
@@ -120,7 +120,7 @@ class TlsExchange(asyncio.Protocol):
         self._transport = transport  # type: ignore[assignment] # uvloop's transports are of no class of asyncio's
 
     def begin(self) -> None:
-        """Ask the first question."""
+        """Send the first request."""
         self._ask()
 
     def data_received(self, data: bytes) -> None:
@@ -178,7 +178,7 @@ class TlsExchange(asyncio.Protocol):
 
 
 class _Run:
-    """What the connections of one job share."""
+    """The state that the connections of one job share."""
 
     def __init__(self, job: Job) -> None:
         self.requests = job.encoded()
@@ -191,7 +191,7 @@ class _Run:
         self.ends_at = float("inf")
 
     def count(self, status: int, latency: float, answer: bytes) -> bool:
-        """Note an answer; returns whether to go on."""
+        """Record an answer; returns whether to continue."""
         if 200 <= status < 300:
             self.latencies.append(latency)
         else:
@@ -243,7 +243,7 @@ def _cpu() -> float:
 
 
 def drive(job: Job) -> Result:
-    """Run a job in a process of its own."""
+    """Run a job in its own process."""
     command = [sys.executable, "-m", "bench.apiserver_load"]
     done = subprocess.run(command, input=msgspec.json.encode(job), stdout=subprocess.PIPE, check=True)
     return msgspec.json.decode(done.stdout, type=Result)

@@ -1,4 +1,4 @@
-"""The two control planes that are compared, and what the kernel says about their processes."""
+"""The two control planes that are compared, and the CPU time and memory of their processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Plane", "account", "cpu_seconds", "embedded", "kube"]
 
 
 class Plane:
-    """A control plane as its processes: started, frozen, weighed."""
+    """A control plane as its processes: starts, pauses and measures them."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Plane:
         return Endpoint(access.url, str(access.ca_file), access.token or "")
 
     def empty(self) -> None:
-        """Forget everything that was stored."""
+        """Delete all stored data."""
         for path in self._made:
             if path.is_dir():
                 shutil.rmtree(path)
@@ -48,18 +48,18 @@ class Plane:
                 path.unlink(missing_ok=True)
 
     async def start(self) -> float:
-        """Start every process; returns, when the server answers ready, how many seconds that took."""
+        """Start every process and wait until the server is ready; returns the seconds."""
         began = time.perf_counter()
         await self._plane.start()
         return time.perf_counter() - began
 
     async def stop(self) -> None:
-        """End every process; the data stays."""
+        """Stop every process; the data stays."""
         for process in reversed(self._processes):
             await process.stop(grace_seconds=10)
 
     def close(self) -> None:
-        """End it for good."""
+        """Stop everything and clean up."""
         for process in self._processes:
             process.kill()
         asyncio.run(self._plane.stop())
@@ -74,16 +74,16 @@ class Plane:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Runs inside, is frozen outside."""
+        """Continue the processes inside the block, and pause them after it."""
         self.thaw()
-        time.sleep(0.5)  # timers that came due while it was frozen fire first
+        time.sleep(0.5)  # timers that expired during the pause fire first
         yield
         self.freeze()
 
     def wait_furnished(self, namespace: str) -> None:
-        """Return when pods may be made in a new namespace: the embedded server makes accounts, as a cluster does."""
+        """Wait until pods can be created in a new namespace: the embedded server creates its service account."""
         if self.name == "kube":
-            return  # no controller beside it does, and no measurement needs one
+            return  # no controller runs beside it, and no pod needs an account
 
         async def wait() -> None:
             accounts = f"/api/v1/namespaces/{namespace}/serviceaccounts"
@@ -120,7 +120,7 @@ def _resident_megabytes(pid: int) -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process's threads have used, to the nanosecond; what ended with a thread is not counted any more."""
+    """CPU time of a process's running threads in nanosecond resolution."""
     threads = pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat")
     return sum(int(thread.read_text(encoding="ascii").split()[0]) for thread in threads) / 1e9
 

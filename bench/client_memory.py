@@ -1,4 +1,4 @@
-"""What a component pays in memory for its client: the agent lives on every node."""
+"""The memory of a component's client: the agent runs on every node."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def _measure() -> dict[str, float]:
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answers every request on a connection alike, as much server as this needs."""
+    """A minimal server that gives the same answer to every request."""
     head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(ANSWER)
     try:
         while await reader.readuntil(b"\r\n\r\n"):

@@ -1,6 +1,6 @@
-"""Draining, beside kubectl drain on the same real Kubernetes in the same run; and fifty nodes at once.
+"""fairlead drain beside kubectl drain on the same real Kubernetes in the same run; and fifty nodes at once.
 
-Pods end as soon as they are asked to, so what is measured is the drain itself. Kubelets are hollow; agents, drivers and
+Pods terminate at once, so that only the drain is measured. Kubelets are hollow; agents, drivers and
 both commands are what a user runs.
 """
 
@@ -89,7 +89,7 @@ class _Site:
 
     @contextlib.asynccontextmanager
     async def running(self, name: str, *words: str) -> AsyncIterator[None]:
-        """A `fairlead` process for the length of a block."""
+        """Run a `fairlead` process for the duration of a block."""
         command = [sys.executable, "-m", "kube_fairlead.cli", *words, f"--kubeconfig={self.plane.kubeconfig}"]
         process = ManagedProcess(name, command, folder=self.folder)
         process.start()
@@ -99,7 +99,7 @@ class _Site:
             await process.stop()
 
     async def fill(self, nodes: Sequence[str], count: int) -> None:
-        """So many running pods on each node."""
+        """Create running pods on each node."""
         api = self.client.of(_PODS)
         metadata: dict[str, Any] = {"namespace": NAMESPACE, "ownerReferences": [self.owner]}
         bodies = [pod_manifest(f"{node}-{number}", node, **metadata) for node in nodes for number in range(count)]
@@ -138,7 +138,7 @@ async def _beside_kubectl(site: _Site, kubectl: str) -> list[Measurement]:
                 taken[node].append(time.perf_counter() - began)
                 if await site.left():
                     raise RuntimeError(f"pods are left on {node}")
-    # The best of each: the least disturbed by whatever else the machine did.
+    # The best of each: the least disturbed by other load.
     mine, kubectls = min(taken[ours]), min(taken[theirs])
     note = f"best of {ROUNDS}, in turns, the command's start included"
     return [
@@ -149,7 +149,7 @@ async def _beside_kubectl(site: _Site, kubectl: str) -> list[Measurement]:
 
 
 class _Counting:
-    """A transport that counts what the server turned away."""
+    """A transport that counts requests that the server rejected with 429."""
 
     def __init__(self, inner: Transport, turned_away: list[str]) -> None:
         self._inner = inner
@@ -197,10 +197,10 @@ async def _many_nodes(site: _Site) -> list[Measurement]:
         await _until(lambda: _all_drained(site.client, names))
         seconds = time.perf_counter() - began
     what = f"{NODES} nodes x {PODS_PER_NODE} pods at once"
-    note = f"{NODES} agents and drivers in one process; {len(turned_away)} requests turned away (429) and sent again"
+    note = f"{NODES} agents and drivers in one process; {len(turned_away)} requests rejected with 429 and retried"
     return [
         Measurement(what, seconds, "s", None, note),
-        Measurement("pods left behind", await site.left(), "", at_most(0), "none is forgotten over a 429"),
+        Measurement("pods left behind", await site.left(), "", at_most(0), "no pod is left after a 429"),
     ]
 
 
@@ -262,7 +262,7 @@ async def _answers(asked: Awaitable[object]) -> bool:
 
 async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(PATIENCE_SECONDS):
-        while not await holds():  # noqa: ASYNC110 - other processes do it and send no event
+        while not await holds():  # noqa: ASYNC110 - other processes change it without an event
             await asyncio.sleep(0.1)
 
 

@@ -1,8 +1,8 @@
-"""How long a handover takes: from SIGTERM to the next leader's first work, beside the real kube-controller-manager.
+"""Handover time: from SIGTERM to the next leader's first write, beside the real kube-controller-manager.
 
 Both on the same kube-apiserver, with upstream's default timing, kube-controller-manager with its release gate on. Two
-replicas each; the leader is asked to end and started again as a follower, round after round, while there is always
-something to reconcile. A killed leader is measured against the end of its lease.
+replicas each; the leader is stopped and started again as a standby, round after round, while there is always an object
+to reconcile. A killed leader is measured against the end of its lease.
 """
 
 from __future__ import annotations
@@ -84,12 +84,12 @@ async def _install(api: RawApi) -> None:
         manifest = yaml.safe_load(path.read_text(encoding="utf-8"))
         (await api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", manifest)).expect(201)
     await api.poll(EVENTS, lambda got: got.code == 200)
-    # kube-apiserver delays the first write to a new definition by two seconds; that is not part of a handover.
+    # kube-apiserver delays the first write to a new definition by two seconds, which is not part of a handover.
     await _make_event(api)
 
 
 class _Pair(abc.ABC):
-    """Two replicas of a manager, and something that its controller reconciles."""
+    """Two replicas of a manager, and an object that its controller reconciles."""
 
     lease = ""
 
@@ -100,23 +100,23 @@ class _Pair(abc.ABC):
 
     @abc.abstractmethod
     async def start(self, name: str) -> ManagedProcess:
-        """Start one and wait until it leads or follows."""
+        """Start a replica and wait until it leads or is standby."""
 
     @abc.abstractmethod
     async def make_work(self) -> None:
-        """One more thing to reconcile."""
+        """Create an object to reconcile."""
 
     @abc.abstractmethod
     def work_path(self) -> str:
-        """Where reconciling shows."""
+        """The path of the objects that show the work."""
 
     @abc.abstractmethod
     def is_done(self, event: Json) -> bool:
-        """Whether this shows that one was reconciled."""
+        """Whether this watch event shows the work."""
 
 
 class _Upstream(_Pair):
-    """kube-controller-manager: makes the default service account of every namespace."""
+    """kube-controller-manager: creates the default service account of every namespace."""
 
     lease = "bench-upstream"
 
@@ -211,7 +211,7 @@ async def _make_event(api: RawApi) -> None:
 
 @contextlib.asynccontextmanager
 async def _going_on(work: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Something to do, ten times a second."""
+    """Create objects to reconcile, ten times a second."""
 
     async def go_on() -> None:
         while True:
@@ -244,7 +244,7 @@ async def _until_ended(process: ManagedProcess) -> None:
 
 
 async def _rounds(pair: _Pair, rounds: int) -> list[float]:
-    """Milliseconds from SIGTERM to the first work of the next leader."""
+    """Milliseconds from SIGTERM to the first write of the next leader."""
     leader = await pair.start("a")
     await _until_led(pair, leader)
     follower = await pair.start("b")
@@ -273,7 +273,7 @@ async def _handover(pair: _Pair, leader: ManagedProcess, before: str) -> float:
             lambda event: event["object"]["spec"].get("holderIdentity") not in {before, "", None}
         )
         since = int(changed["object"]["metadata"]["resourceVersion"])
-        # Revisions are one sequence: what was done after this one was done by the new leader.
+        # Revisions are one sequence: a later write is the new leader's.
         await work.until(
             lambda event: pair.is_done(event) and int(event["object"]["metadata"]["resourceVersion"]) > since
         )

@@ -1,7 +1,7 @@
-"""What the grace period of custom resources costs: of one delete, and of a collection of ten thousand.
+"""The cost of a grace period for custom resources: of one delete, and of a collection of ten thousand.
 
 Everything is measured beside the same delete without a grace period, in the same run and in alternating order, so that
-what else the machine does meets both.
+other load of the machine affects both.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def _collections(plane: Plane) -> Iterator[Measurement]:
     """deletecollection of ten thousand objects with a finalizer each.
 
     In alternating pieces, because a server with more in memory is slower, and compared by the server's own CPU time,
-    because on a busy machine the wall clock decides by chance; by the median piece, because the collector of garbage
-    strikes where it likes.
+    because the wall clock is random on a busy machine; by the median piece, because garbage collection runs at any
+    time.
     """
     seconds: dict[str, list[float]] = {name: [] for name in BODIES}
     cpu: dict[str, list[float]] = {name: [] for name in BODIES}
@@ -115,7 +115,7 @@ def _order(number: int) -> list[str]:
 
 
 def _create(plane: Plane, namespace: str, count: int) -> str:
-    """A namespace with that many objects; where they are."""
+    """Create a namespace with this number of objects; returns their path."""
     _ask(plane, "POST", "/api/v1/namespaces", json.dumps({"metadata": {"name": namespace}}))
     path = f"/apis/{GROUP}/v1/namespaces/{namespace}/machines"
     machine = {

@@ -1,4 +1,4 @@
-"""The frame around benchmarks: how they are found, what they yield, and what is said about it."""
+"""The harness of benchmarks: discovery, measurements and output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _FRAME = frozenset({"__main__", "harness"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Bar:
-    """What a measurement must meet."""
+    """The limit of a measurement."""
 
     sign: str
     limit: float
@@ -37,18 +37,18 @@ class Bar:
 
 
 def at_most(limit: float) -> Bar:
-    """The value may not be higher."""
+    """An upper limit."""
     return Bar("<=", limit, operator.le)
 
 
 def at_least(limit: float) -> Bar:
-    """The value may not be lower."""
+    """A lower limit."""
     return Bar(">=", limit, operator.ge)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Measurement:
-    """One number. `note` says how it came about, e.g. the number it is compared with."""
+    """One number. `note` explains it, e.g. with the number that it is compared to."""
 
     what: str
     value: float
@@ -66,7 +66,7 @@ class Measurement:
 
 
 class BenchmarkSkipped(Exception):
-    """Raised by a benchmark that cannot run on this machine; the message says what would let it."""
+    """A benchmark cannot run on this machine; the message names the remedy."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,12 +82,12 @@ _only: list[str] = []
 
 
 def want_only(texts: Iterable[str]) -> None:
-    """Let long benchmarks leave out every measurement whose name contains none of these; without any, measure all."""
+    """Select the measurements whose name contains one of these, for long benchmarks; without any, measure all."""
     _only[:] = texts
 
 
 def is_wanted(what: str) -> bool:
-    """Whether a measurement of this name is to be made. Only benchmarks that take minutes ask."""
+    """Whether a measurement of this name is selected. Only long benchmarks ask."""
     return not _only or any(text in what for text in _only)
 
 
@@ -96,7 +96,7 @@ def benchmark(name: str) -> Callable[[Callable[[], Iterable[Measurement]]], Call
 
     def register(measure: Callable[[], Iterable[Measurement]]) -> Callable[[], Iterable[Measurement]]:
         if name in _registered:
-            raise ValueError(f"two benchmarks are called {name}")
+            raise ValueError(f"two benchmarks have the name {name}")
         _registered[name] = Benchmark(name, measure)
         return measure
 
@@ -112,15 +112,15 @@ def discover() -> dict[str, Benchmark]:
 
 
 def run(chosen: Iterable[Benchmark], *, must_run: bool, write: Callable[[str], object]) -> bool:
-    """Run benchmarks one after another, writing each number as soon as it is there.
+    """Run benchmarks one after another, and write each number at once.
 
     Args:
-        chosen: which.
+        chosen: the benchmarks to run.
         must_run: a benchmark that skips counts as failed.
-        write: takes the lines.
+        write: prints a line.
 
     Returns:
-        Is every bar met?
+        Whether every limit is met.
     """
     write(_row("benchmark", "measure", "value", "bar", "", ""))
     good = True
@@ -137,7 +137,7 @@ def _rows(one: Benchmark, *, must_run: bool) -> Iterator[tuple[str, bool]]:
             yield _describe(one.name, measurement), not measurement.missed
     except BenchmarkSkipped as reason:
         yield _row(one.name, "", "", "", "FAILED" if must_run else "skipped", str(reason)), not must_run
-    except Exception as failure:  # noqa: BLE001 - the other measurements still run
+    except Exception as failure:  # noqa: BLE001 - the other benchmarks still run
         yield _row(one.name, "", "", "", "FAILED", f"{type(failure).__name__}: {failure}"), False
 
 

@@ -1,4 +1,4 @@
-"""How long `fairlead --help` takes, from starting the process to its end."""
+"""The duration of `fairlead --help`, from the start of the process to its end."""
 
 from __future__ import annotations
 

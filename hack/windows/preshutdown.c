@@ -5,7 +5,7 @@
  *
  * 1. Park the first thread of services.exe: on the same event it would end the services itself. Its other threads go on
  *    to serve, so that reports still arrive.
- * 2. Take a handle to the server's shutdown event, by becoming a system process, which is told of that event.
+ * 2. Take a handle to the server's shutdown event, by becoming a system process, which gets that event.
  * 3. Set the event. */
 #include <windows.h>
 #include <winternl.h>

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs a command with what the tests for Windows need at hand. Without apt the command runs as it is, and says what it
-# lacks.
+# Runs a command with the components that the tests for Windows need. Without apt the command runs as it is, and reports
+# what is missing.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)

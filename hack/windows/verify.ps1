@@ -23,14 +23,14 @@ function Check([string]$What, [bool]$Holds, [string]$Found) {
 
 if ($After) {
     $lines = Get-Content $log
-    $told = $lines | Select-String "the machine goes down and waits for the service" | Select-Object -Last 1
+    $announced = $lines | Select-String "the machine goes down and waits for the service" | Select-Object -Last 1
     $ended = $lines | Select-String "ending a pod" | Select-Object -Last 1
     $released = $lines | Select-String "the machine need not wait any more" | Select-Object -Last 1
-    Check "the service was told that the machine goes down" ($null -ne $told) "$told"
+    Check "the service received the preshutdown notification" ($null -ne $announced) "$announced"
     Check "pods were ended" ($null -ne $ended) "$ended"
     Check "the machine was let go after that" (
-        $released -and $ended -and $told -and $released.LineNumber -gt $ended.LineNumber -and
-        $ended.LineNumber -gt $told.LineNumber) "$released"
+        $released -and $ended -and $announced -and $released.LineNumber -gt $ended.LineNumber -and
+        $ended.LineNumber -gt $announced.LineNumber) "$released"
     $service = Get-Service $Name
     Check "the service runs again" ($service.Status -eq "Running") "$($service.Status)"
     $state = Join-Path $env:ProgramData "fairlead\shutdown\shutdown-state.json"

@@ -1,4 +1,4 @@
-"""Mistakes about clouds that are wrong, budgets, and nodes that go down under others' hands."""
+"""Mutants of the cloud controllers, budgets, and nodes that shut down during other work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.sim.mutants.registry import mutant
 
 @mutant("node deletions", seed=3)
 def believes_that_what_is_left_out_is_gone(patch: pytest.MonkeyPatch) -> None:
-    """The cloud is not asked again about the very machine."""
+    """The manager does not ask the cloud about the machine before it deletes the node."""
 
     async def all_of_them(_self: object, nodes: Iterable[Node]) -> set[str]:
         return {node.spec.provider_id for node in nodes}
@@ -32,14 +32,14 @@ def believes_that_what_is_left_out_is_gone(patch: pytest.MonkeyPatch) -> None:
 @mutant("node deletions")
 def leaves_nodes_without_machines(patch: pytest.MonkeyPatch) -> None:
     async def none(*_args: object) -> None:
-        """Nobody deletes anything."""
+        """No node is deleted."""
 
     patch.setattr(nodelifecycle.NodeLifecycleController, "_delete", none)
 
 
 @mutant("node deletions", "no crash")
 def takes_a_providers_word_as_it_comes(patch: pytest.MonkeyPatch) -> None:
-    """Whatever is false to Python is false, as it was before answers were held against the protocol."""
+    """Every false value counts as False, without validation of the answer."""
     patch.setattr(
         answers,
         "promise_of",
@@ -54,7 +54,7 @@ def lets_a_providers_exceptions_through(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("8")
 def takes_an_annotation_for_a_proof(patch: pytest.MonkeyPatch) -> None:
-    """Labels, taints and routes for whatever is said to be of this cloud."""
+    """Labels, taints and routes for every node that claims to be of this cloud."""
 
     def owned(node: Node, platforms: Collection[str]) -> bool:
         return ownership.ownership(node, platforms) is ownership.Ownership.OWNED
@@ -66,7 +66,7 @@ def takes_an_annotation_for_a_proof(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("8")
 def routes_to_nodes_that_the_cloud_does_not_know(patch: pytest.MonkeyPatch) -> None:
-    """As before the cloud had to confirm them; nothing is written to the nodes themselves."""
+    """Routes without a confirmation of the cloud; the nodes themselves are not changed."""
 
     def owned(node: Node, platforms: Collection[str]) -> bool:
         return ownership.ownership(node, platforms) is ownership.Ownership.OWNED

@@ -1,4 +1,4 @@
-"""Mistakes of omission: what should have been done, said or kept was not."""
+"""Mutants that omit a step: a call, a condition, a record."""
 
 from __future__ import annotations
 

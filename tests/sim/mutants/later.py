@@ -1,4 +1,4 @@
-"""Mistakes about what was promised later: order, progress, deadlines, drivers that die, transitions, maintenance."""
+"""Mutants of order, progress, deadlines, dead drivers, transitions and maintenance."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def forgets_the_last_progress(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("liveness")
 def keeps_a_pending_event_that_is_deleted(patch: pytest.MonkeyPatch) -> None:
-    """Its finalizer is removed by the claimant that has finished it, and there is none."""
+    """A deleted pending event waits for a claimant to remove its finalizer, and there is none."""
     pending = decisions._pending
 
     def waiting(event: Any, facts: Any, now: dt.datetime) -> Any:
@@ -49,7 +49,7 @@ def keeps_a_pending_event_that_is_deleted(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("5")
 def lets_users_rewrite_a_deadline(patch: pytest.MonkeyPatch) -> None:
-    """The server does not evaluate the rules of its kinds."""
+    """The server does not evaluate validation rules."""
     patch.setattr(validation_rules.RuleTree, "validate", lambda *_args, **_options: [])
 
 
@@ -96,7 +96,7 @@ def puts_nodes_back_that_are_not_ready(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("drivers", seed=3016)
 def claims_for_a_socket_that_was_left_behind(patch: pytest.MonkeyPatch) -> None:
-    """The driver is not asked whether it is there."""
+    """The agent does not probe the driver before a claim."""
     patch.setattr(execution.Execution, "unasked", lambda _self: frozenset())
 
 
@@ -117,7 +117,7 @@ def waits_for_a_lost_driver_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("offers", seed=4)
 def publishes_a_transition_once(patch: pytest.MonkeyPatch) -> None:
-    """What is deleted stays so until a driver registers again."""
+    """A deleted transition is not published again before the driver registers."""
 
     async def nothing(_self: Any) -> None:
         await asyncio.Event().wait()

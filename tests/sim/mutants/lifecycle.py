@@ -1,4 +1,4 @@
-"""Mistakes about events and claims: invariants 1 to 5."""
+"""Mutants of events and claims: invariants 1 to 5."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def takes_a_node_from_its_holder(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("2", "1", "5", "no crash", "liveness")
 def writes_over_whatever_is_there(patch: pytest.MonkeyPatch) -> None:
-    """The claim, and every status after it, without a resource version."""
+    """Claims and statuses are written without a resourceVersion."""
     update = Api.update_status
 
     async def careless(self: Any, item: Any) -> Any:
@@ -52,7 +52,7 @@ def writes_over_whatever_is_there(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("1", "no crash", seed=101)
 def claims_a_shutdown_beside_another(patch: pytest.MonkeyPatch) -> None:
-    """It does not look at what else is claimed, nor wait for its own engine."""
+    """The shutdown ignores other claims and does not wait for the engine."""
     claim = recording.Record.claim
 
     class Blind:
@@ -177,7 +177,7 @@ async def _for_ever(*_args: object) -> None:
 def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deadlines, "expired", lambda *_args: False)
     patch.setattr(execution, "_seconds_until", lambda *_args: None)
-    # A driver that never answers, and knows no deadline of its own: only the claimant can end that.
+    # A driver that never answers and has no deadline: only the claimant can end the call.
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())
 
     patch.setattr(drivers.Worker, "end", _for_ever)
@@ -186,7 +186,7 @@ def never_looks_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
 @mutant("4", "liveness")
 def never_wakes_for_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(decisions, "_wait", lambda _status, why, *_until: steps.Nothing(why))
-    # Transitions that are renewed all the time would wake every agent.
+    # Constantly renewed transitions would wake every agent.
     patch.setattr(agents, "_RENEWAL", dt.timedelta(hours=1))
     patch.setattr(execution, "_seconds_until", lambda *_args: None)
     patch.setattr(service.Service, "_until", lambda *_args: contextlib.nullcontext())

@@ -1,4 +1,4 @@
-"""Mistakes about pods and machines: invariants 6 and 10."""
+"""Mutants of pods and machines: invariants 6 and 10."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def ends_what_matters_most_first(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("10")
 def lets_go_before_it_is_told(patch: pytest.MonkeyPatch) -> None:
-    """How a pod ended is neither reported nor written down."""
+    """The end of a pod is neither reported nor stored."""
 
     def silently(self: Any, pod: Any, _ends: Any) -> None:
         self.settled.add(pod.uid)
@@ -104,11 +104,11 @@ def lets_go_before_it_is_told(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("10")
 def leaves_out_of_the_record_who_outlives_its_group(patch: pytest.MonkeyPatch) -> None:
-    """Half a second after the group's time a pod counts as abandoned, whatever becomes of it."""
+    """Half a second after the group's time a pod is ignored, whether it has ended or not."""
     end_group = conducting.Conductor._end_group
 
-    async def impatient(self: Any, environment: Any, members: Any) -> None:
-        await end_group(self, environment, members)
+    async def impatient(self: Any, stage: Any, members: Any) -> None:
+        await end_group(self, stage, members)
         if late := [self._in_hand[pod.uid] for pod in members if not self._in_hand[pod.uid].done()]:
             with contextlib.suppress(TimeoutError):
                 async with self._clock.timeout(0.5):
@@ -130,9 +130,9 @@ def leaves_out_of_the_record_who_outlives_its_group(patch: pytest.MonkeyPatch) -
 def waits_for_the_api_in_the_time_of_the_pod(patch: pytest.MonkeyPatch) -> None:
     end_group = conducting.Conductor._end_group
 
-    async def patiently(self: Any, environment: Any, members: Any) -> None:
+    async def patiently(self: Any, stage: Any, members: Any) -> None:
         await self._clock.sleep(2.5)
-        await end_group(self, environment, members)
+        await end_group(self, stage, members)
 
     patch.setattr(conducting.Conductor, "_end_group", patiently)
 

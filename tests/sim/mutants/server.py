@@ -1,4 +1,4 @@
-"""Mistakes about leaders, clouds and the server: invariants 7, 8 and 9, and what is promised beside them."""
+"""Mutants of leaders, clouds and the server: invariants 7, 8 and 9, and the other rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def releases_before_controllers_stop(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("7", seed=3)
 def works_on_without_a_lease(patch: pytest.MonkeyPatch) -> None:
-    """It hears that the lease is lost, and takes a minute to believe it."""
+    """A leader that has lost its Lease stops a minute late."""
     first_reason = leadership.Leadership._first_reason
 
     async def dawdle(self: Any, *args: Any) -> Any:
@@ -62,7 +62,7 @@ def owns_by_prefix(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("8")
 def owns_what_does_not_say(patch: pytest.MonkeyPatch) -> None:
-    """Neither a platform nor an id of one is asked for."""
+    """Nodes without a platform or providerID count as the cloud's own."""
     asked, by_id = ownership.ownership, ownership.owned_by_id
 
     def ownership_of(node: Any, platforms: Any) -> ownership.Ownership:
@@ -116,7 +116,7 @@ def forced_deletion_moves_the_deadline_to_now(patch: pytest.MonkeyPatch) -> None
 
 @mutant("9", "liveness")
 def keeps_what_has_no_finalizer_left(patch: pytest.MonkeyPatch) -> None:
-    """The last finalizer goes, and the object waits for its deadline."""
+    """After the last finalizer is removed the object stays until its deadline."""
     patch.setattr(update, "_is_finished", lambda *_args: False)
 
 
@@ -131,12 +131,12 @@ def forgets_the_deadline(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deletion, "decide_custom", forgetful)
 
 
-# ---- promises beside the invariants
+# ---- other rules
 
 
 @mutant("linearizability", "liveness", "1")
 def shows_what_was(patch: pytest.MonkeyPatch) -> None:
-    """Reads a little behind: every entry as it was before its last change."""
+    """Stale reads: every object as it was before its last change."""
     read, apply = store.Store.read, table.Table.apply
     past: dict[tuple[int, str, str], Any] = {}
 
@@ -172,7 +172,7 @@ def tells_out_of_order(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("durability", "linearizability", seed=4)
 def gives_a_number_that_is_not_stored(patch: pytest.MonkeyPatch) -> None:
-    """What was refused by a full disk is answered as stored."""
+    """A write that a full disk rejects is acknowledged."""
 
     def generous(self: Any, _error: BaseException, _kept: Any = ()) -> None:
         for pending in self._writing + self._queue:
