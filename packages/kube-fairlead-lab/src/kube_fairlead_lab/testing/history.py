@@ -312,9 +312,9 @@ def check_watch(
     watched = set(keys)
     writes = [one for one in operations if one.key in watched and not isinstance(one.action, Get)]
     acknowledged = {one.outcome.revision: one for one in writes if isinstance(one.outcome, Stored)}
-    told = {event.revision: event for event in events}
+    delivered = {event.revision: event for event in events}
     for revision, one in acknowledged.items():
-        if since < revision <= until and revision not in told:
+        if since < revision <= until and revision not in delivered:
             raise HistoryImpossible(f"a watch skipped revision {revision}: {one}")
     for event in events:
         known = acknowledged.get(event.revision)

@@ -141,8 +141,8 @@ def test_pods_are_evicted_by_taints(tolerations: list[dict[str, Any]], seconds: 
 
 
 def test_a_repeated_stop_only_shortens_the_grace_period() -> None:
-    told: list[Pod] = []
-    runtime = Runtime("10.0.0.0/24", on_change=told.append)
+    changed: list[Pod] = []
+    runtime = Runtime("10.0.0.0/24", on_change=changed.append)
     runtime.start(a_pod(annotations={ANNOTATION_ENDS: "killed"}), NOW, host_address="h")
     first = runtime.stop("u", 60, NOW)
     later = runtime.stop("u", 60, NOW + dt.timedelta(seconds=10))
@@ -152,7 +152,7 @@ def test_a_repeated_stop_only_shortens_the_grace_period() -> None:
     assert sooner is not None
     assert sooner.ends_at == NOW + dt.timedelta(seconds=25)
     assert sooner.exit_code == 137
-    assert len(told) == 2
+    assert len(changed) == 2
     assert not sooner.has_ended(NOW + dt.timedelta(seconds=24))
     assert sooner.has_ended(NOW + dt.timedelta(seconds=25))
 

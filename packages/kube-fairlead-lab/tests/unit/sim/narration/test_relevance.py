@@ -45,7 +45,7 @@ def extract(what: str, rule: str = "3", history: tuple[Entry, ...] = HISTORY) ->
 def test_entries_of_named_objects_and_faults_that_hit_them_are_kept() -> None:
     lines = extract("event e-1 lost its finalizer")
     assert [line.split()[0] for line in lines] == [
-        "0.000000",  # the server is everybody's
+        "0.000000",  # the server concerns every actor
         "1.000000",  # a fault a while before
         "3.000000",
         "3.100000",
