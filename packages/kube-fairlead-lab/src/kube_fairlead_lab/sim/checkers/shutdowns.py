@@ -127,7 +127,7 @@ class Shutdowns:
         shutdown = self._of(machine)
         if shutdown is None:
             return
-        self._environment.counts["machines let go"] += 1
+        self._environment.counts["machines released"] += 1
         self._check_duties(machine, shutdown)
         state = SimMemory(machine).load()
         if state is None or machine.is_disk_full:

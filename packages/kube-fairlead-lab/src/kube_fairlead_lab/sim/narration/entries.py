@@ -58,12 +58,12 @@ def narrate(facts: Sequence[Fact]) -> tuple[Entry, ...]:
     """Describe all facts."""
     authors = Authors()
     # An action that hit an actor is shown as that actor's entry.
-    felt = {fact.action.number for fact in facts if fact.action is not None and fact.who != PLAN}
+    hit = {fact.action.number for fact in facts if fact.action is not None and fact.who != PLAN}
     entries: list[Entry] = []
     for number, fact in enumerate(facts):
         match fact.what:
             case str(text):
-                if fact.who == PLAN and fact.action is not None and fact.action.number in felt:
+                if fact.who == PLAN and fact.action is not None and fact.action.number in hit:
                     continue
                 if fact.who == "apiserver" and text.startswith("starts"):
                     authors.server_died()
