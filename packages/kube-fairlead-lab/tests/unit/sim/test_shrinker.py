@@ -102,7 +102,11 @@ def test_another_failure_is_not_followed() -> None:
         ("event e-1 lost its finalizer while Claimed", "event e-33 lost its finalizer while Claimed", True),
         ("event e-1 lost its finalizer while Claimed", "event e-1 lost its finalizer while Pending", False),
         ("node-1 is released after 3.5 s, and ['a', 'b'] run", "node-2 is released after 1.0 s, and ['c'] run", True),
-        ("node-1 is released after 3.5 s, and ['a'] run", "node-1 is released after 3.5 s, and its node says no", False),
+        (
+            "node-1 is released after 3.5 s, and ['a'] run",
+            "node-1 is released after 3.5 s, and its node says no",
+            False,
+        ),
         ("event e-1 is still there, Claimed: {'x': {'y': 1}}", "event e-2 is still there, Claimed: {}", True),
         ("node node-1 says 'Patching' after ''", "node node-2 says 'Rebooting' after ''", True),
         ("node node-1 says 'Patching' after ''", "node node-1 says 'Patching' after 'Patched'", False),
