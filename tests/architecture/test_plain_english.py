@@ -71,11 +71,6 @@ CODE_LEFT_OUT: frozenset[str] = frozenset(
         "kube_fairlead.manager",
         "kube_fairlead.webhook",
         "kube_fairlead_apiserver.registry",
-        "kube_fairlead_lab.commands",
-        "kube_fairlead_lab.demo",
-        "kube_fairlead_lab.hollow",
-        "kube_fairlead_lab.sim",
-        "kube_fairlead_lab.testing",
     }
 )
 
