@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kube_fairlead.base.clock import RealClock
-from kube_fairlead.cli.install import bundle, removing
-from kube_fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan
+from kube_fairlead.install import bundle, removal
+from kube_fairlead.install.installation import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Installation
 from kube_fairlead_lab.testing import Access, ControlPlane
 from kube_fairlead_lab.testing.manifests import node as node_manifest
 from kube_fairlead_lab.testing.manifests import pod as pod_manifest
@@ -21,14 +21,14 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
 def path_of(manifest: Json) -> str:
-    resource = removing._resource(manifest)
+    resource = removal._resource(manifest)
     metadata = manifest["metadata"]
     root = f"/apis/{resource.group}/{resource.version}" if resource.group else f"/api/{resource.version}"
     within = f"/namespaces/{metadata['namespace']}" if "namespace" in metadata else ""
     return f"{root}{within}/{resource.resource}/{metadata['name']}"
 
 
-async def install(plane: ControlPlane, plan: Plan, *, pods: bool = True) -> None:
+async def install(plane: ControlPlane, plan: Installation, *, pods: bool = True) -> None:
     """Apply the manifests as a user would; `pods`: two nodes, and on each a pod of every account."""
     async with RawApi(plane.access(), timeout_seconds=120) as api:
         for manifest in bundle.manifests(plan):

@@ -13,9 +13,9 @@ from typing import Any
 import aiohttp
 import pytest
 
-from kube_fairlead.cli.install import bundle
-from kube_fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan
 from kube_fairlead.cloud.enforcement import Manager
+from kube_fairlead.install import bundle
+from kube_fairlead.install.installation import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Installation
 from kube_fairlead_lab.testing import Access, ControlPlane
 from kube_fairlead_lab.testing.control_plane import write_kubeconfig
 from kube_fairlead_lab.testing.plugin import watch_over
@@ -28,7 +28,7 @@ from tests.planes import BOTH, make_plane
 Json = dict[str, Any]
 
 CLOUD = Manager(provider="static", platforms=frozenset({"on-prem"}), namespace=NAMESPACE)
-PLAN = Plan(claimer=True, clouds=(CLOUD,))
+PLAN = Installation(claimer=True, clouds=(CLOUD,))
 COMPONENTS = [MANAGER, CLAIMER, AGENT, DRAIN, "fairlead-webhook", CLOUD.name]
 SCRAPER = "scraper"
 INSTANCE = "uid"
@@ -42,7 +42,7 @@ def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         yield made
 
 
-async def prepare(plane: ControlPlane, plan: Plan = PLAN) -> None:
+async def prepare(plane: ControlPlane, plan: Installation = PLAN) -> None:
     await install(plane, plan)
     async with RawApi(plane.access(), timeout_seconds=120) as admin:
         accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"

@@ -12,9 +12,9 @@ import pytest
 
 from kube_fairlead.api.reserved import NODE_DRAIN
 from kube_fairlead.base import tasks
-from kube_fairlead.cli.install.plan import DRAIN, NAMESPACE, Plan
 from kube_fairlead.driverapi.grpc import GrpcDriverChannel
 from kube_fairlead.driverapi.messages import Work
+from kube_fairlead.install.installation import DRAIN, NAMESPACE, Installation
 from kube_fairlead_lab.testing import ControlPlane
 from kube_fairlead_lab.testing.manifests import pod as pod_manifest
 from kube_fairlead_lab.testing.plugin import watch_over
@@ -27,7 +27,7 @@ from tests.spec.kep5683.site import NODES
 BUDGETS = f"/apis/policy/v1/namespaces/{NAMESPACE}/poddisruptionbudgets"
 EVENTS = f"/apis/events.k8s.io/v1/namespaces/{NAMESPACE}/events"
 # No pod of the webhook runs here that evictions would have to wait for.
-PLAN = Plan(eviction_webhook=False)
+PLAN = Installation(eviction_webhook=False)
 
 
 @pytest.fixture(scope="module", params=BOTH)

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from kube_fairlead.base import tasks
-from kube_fairlead.cli.install import bundle
-from kube_fairlead.cli.install.plan import AGENT, DRAIN, NAMESPACE, Plan
 from kube_fairlead.election.fence import FenceMode
+from kube_fairlead.install import bundle
+from kube_fairlead.install.installation import AGENT, DRAIN, NAMESPACE, Installation
 from kube_fairlead_lab.testing import Access, ControlPlane
 from kube_fairlead_lab.testing.control_plane import write_kubeconfig
 from kube_fairlead_lab.testing.manifests import pod as pod_manifest
@@ -32,7 +32,7 @@ from tests.planes import BOTH, make_plane
 
 Json = dict[str, Any]
 
-PLAN = Plan(fence=FenceMode.OFF)
+PLAN = Installation(fence=FenceMode.OFF)
 WEBHOOK = "fairlead-webhook"
 WEB = "/api/v1/namespaces/default/pods"
 SECRET = f"/api/v1/namespaces/{NAMESPACE}/secrets/fairlead-webhook-certificates"

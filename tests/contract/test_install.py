@@ -17,9 +17,9 @@ import pytest
 
 from kube_fairlead.api.reserved import NODE_SHUTDOWN
 from kube_fairlead.base import tasks
-from kube_fairlead.cli.install import bundle, removing
-from kube_fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Plan, ShutdownPlan
 from kube_fairlead.cloud.enforcement import Manager
+from kube_fairlead.install import bundle, removal
+from kube_fairlead.install.installation import AGENT, CLAIMER, DRAIN, MANAGER, NAMESPACE, Installation, ShutdownGrace
 from kube_fairlead_lab.hollow import HollowCluster, HollowOptions, plan_nodes
 from kube_fairlead_lab.testing import Access, ControlPlane
 from kube_fairlead_lab.testing.control_plane import write_kubeconfig
@@ -34,9 +34,9 @@ from tests.spec.kep5683.site import EVENTS, NODES, Site, until
 
 Json = dict[str, Any]
 
-PLAN = Plan(
+PLAN = Installation(
     clouds=(Manager(provider="aws", platforms=frozenset({"aws"}), namespace=NAMESPACE, services=True),),
-    shutdown=ShutdownPlan(grace_period="60s", critical_pods="20s"),
+    shutdown=ShutdownGrace(grace_period="60s", critical_pods="20s"),
     claimer=True,
     eviction_requests=True,
     eviction_webhook=False,  # no webhook runs here; see test_eviction_webhook.py
@@ -333,7 +333,7 @@ async def test_a_manager_works_and_its_follower_is_fenced(
 async def test_uninstalling_leaves_nothing_stuck(isolated_control_plane: ControlPlane) -> None:
     plan = dataclasses.replace(PLAN, eviction_webhook=True)
     await install(isolated_control_plane, plan, pods=False)
-    said: list[str] = []
+    steps: list[removal.RemovalStep] = []
     async with (
         RawApi(isolated_control_plane.access(), timeout_seconds=120) as api,
         isolated_control_plane.client() as client,
@@ -349,16 +349,16 @@ async def test_uninstalling_leaves_nothing_stuck(isolated_control_plane: Control
         claim = {"status": {"claimStatus": "Claimed", "claimedBy": f"node/{HERE}"}}
         (await api.patch(f"{EVENTS}/claimed/status", claim)).expect(200)
         (await api.patch(f"{EVENTS}/finished/status", {"status": {"claimStatus": "Failed"}})).expect(200)
-        await removing.remove(client, plan, patience_seconds=30, say=said.append)
-        assert "LifecycleEvent claimed is ended: nobody brings it to an end by itself" in said
+        await removal.remove(client, plan, patience_seconds=30, report=steps.append)
+        assert removal.EventFailed("claimed") in steps
         for manifest in bundle.manifests(plan):
             (await api.get(path_of(manifest))).expect(200 if manifest in bundle.anchors(plan) else 404)
-        await removing.remove(client, plan, patience_seconds=30, say=said.append)
+        await removal.remove(client, plan, patience_seconds=30, report=steps.append)
 
 
 async def test_uninstalling_lets_claimed_events_come_to_their_end(isolated_control_plane: ControlPlane) -> None:
     await install(isolated_control_plane, PLAN, pods=False)
-    said: list[str] = []
+    steps: list[removal.RemovalStep] = []
     with contextlib.contextmanager(make_site)(isolated_control_plane, HERE) as site:
         site.start_driver()
         site.start_agent()
@@ -370,8 +370,8 @@ async def test_uninstalling_lets_claimed_events_come_to_their_end(isolated_contr
         ):
             uid = (await site.ask(api, "under-way", hold="end"))["metadata"]["uid"]
             await until(lambda: "called-end" in site.effects(uid))
-            removal = removing.remove(client, PLAN, patience_seconds=100, say=said.append)
-            scope.start(removal, name="remove")
+            removing = removal.remove(client, PLAN, patience_seconds=100, report=steps.append)
+            scope.start(removing, name="remove")
             await api.poll(f"{EVENTS}/under-way", lambda got: "deletionTimestamp" in got.json["metadata"])
             # What users ask for meanwhile goes too.
             await site.ask(api, "made-meanwhile")
@@ -380,14 +380,14 @@ async def test_uninstalling_lets_claimed_events_come_to_their_end(isolated_contr
             site.release("under-way")
             await story.until("under-way", "gone")
     assert "Succeeded" in story.seen["under-way"]
-    assert not [line for line in said if "is ended" in line]
+    assert not [step for step in steps if isinstance(step, removal.EventFailed)]
 
 
 async def test_uninstalling_ends_though_events_keep_coming(
     isolated_control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await install(isolated_control_plane, PLAN, pods=False)
-    monkeypatch.setattr(removing, "_LATE_SECONDS", 1.0)
+    monkeypatch.setattr(removal, "_LATE_SECONDS", 1.0)
     spec = {"transitionName": "nothing", "bindingNode": HERE}
 
     async def make_more(api: RawApi) -> None:
@@ -404,5 +404,5 @@ async def test_uninstalling_ends_though_events_keep_coming(
     ):
         scope.start(make_more(api), name="user")
         await api.poll(f"{EVENTS}/more-0", lambda got: got.code == 200)
-        with pytest.raises(removing.Leftovers, match="LifecycleEvents keep coming: more-"):
-            await removing.remove(client, PLAN, patience_seconds=0, say=lambda _line: None)
+        with pytest.raises(removal.Leftovers, match="LifecycleEvents are still being created: more-"):
+            await removal.remove(client, PLAN, patience_seconds=0, report=lambda _step: None)

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from kube_fairlead.cli.install import fields
-from kube_fairlead.cli.install.plan import AGENT, CLAIMER, DRAIN, MANAGER, Plan, ShutdownPlan
 from kube_fairlead.election.fence import FenceMode
+from kube_fairlead.install import own_fields_policy
+from kube_fairlead.install.installation import AGENT, CLAIMER, DRAIN, MANAGER, Installation, ShutdownGrace
 from kube_fairlead_lab.testing import ControlPlane
 from kube_fairlead_lab.testing.manifests import pod as pod_manifest
 from kube_fairlead_lab.testing.plugin import watch_over
@@ -27,13 +27,13 @@ from tests.spec.kep5683.site import EVENTS, NODES
 Json = dict[str, Any]
 
 # Without a fence, so that managers write without a Lease.
-PLAN = Plan(
-    shutdown=ShutdownPlan(grace_period="60s", critical_pods="20s"),
+PLAN = Installation(
+    shutdown=ShutdownGrace(grace_period="60s", critical_pods="20s"),
     claimer=True,
     out_of_service_taint=True,
     fence=FenceMode.OFF,
 )
-FIELDS = fields.node_fields(PLAN)
+FIELDS = own_fields_policy.node_fields(PLAN)
 STRATEGIC = "application/strategic-merge-patch+json"
 NOW = "2026-01-02T03:04:05Z"
 EVENTS_API = "/apis/events.k8s.io/v1/namespaces/default/events"

@@ -9,8 +9,8 @@ import pytest
 
 from kube_fairlead.api import crds
 from kube_fairlead.api.reserved import ANNOTATION_REQUESTED_BY
-from kube_fairlead.cli.install import removing, requesters
-from kube_fairlead.cli.install.plan import Plan
+from kube_fairlead.install import removal, requester_policy
+from kube_fairlead.install.installation import Installation
 from kube_fairlead_lab.testing import ControlPlane
 from kube_fairlead_lab.testing.rawhttp import Answer, RawApi
 
@@ -22,7 +22,7 @@ RECORDS = "/apis/lifecycle.k8s.io/v1alpha1/nodelifecyclerecords"
 
 
 def path_of(manifest: Json) -> str:
-    resource = removing._resource(manifest)
+    resource = removal._resource(manifest)
     return f"/apis/{resource.group}/{resource.version}/{resource.resource}/{manifest['metadata']['name']}"
 
 
@@ -36,7 +36,7 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[RawApi]:
                 (await session.apply(path_of(manifest), manifest, "tests")).expect(200, 201)
             await session.poll(EVENTS, lambda answer: answer.code == 200)
             await session.poll(RECORDS, lambda answer: answer.code == 200)
-            policies = requesters.requester_manifests(Plan(requester="record"))
+            policies = requester_policy.requester_manifests(Installation(requester="record"))
             for manifest in policies:
                 (await session.apply(path_of(manifest), manifest, "tests")).expect(200, 201)
         try:

@@ -91,11 +91,11 @@ async def test_ctrl_c_detaches_and_the_same_command_attaches(fleet: Fleet) -> No
     await first.until("blocked: ")
     first.interrupt()
     assert await first.ended() == 130
-    assert "detached; the drain goes on" in first.out
+    assert "detached; the drain continues" in first.out
     again = await fleet.fairlead("drain", fleet.node, "--ignore-daemonsets")
-    await again.until("drain is under way already")
-    await again.until("it goes on with its own options: ignore-daemonsets=false instead of true")
-    assert "asked for (" not in again.out
+    await again.until("drain is already in progress")
+    await again.until("it keeps its own options: ignore-daemonsets=false instead of true")
+    assert "requested (" not in again.out
     await fleet.pod("web-2", fleet.nodes[1], labels={"app": "web"})
     assert await again.ended() == 0
     assert await fleet.left() == []
@@ -160,7 +160,7 @@ async def test_a_cordon_after_ours_was_lifted_is_not_taken_for_ours(fleet: Fleet
     (await fleet.api.patch(path, {"spec": {"unschedulable": None}})).expect(200)
     (await fleet.api.patch(path, {"spec": {"unschedulable": True}})).expect(200)
     assert "cordoned-by" in str((await fleet.node_object())["metadata"]["annotations"])
-    assert "Cordoned:   by somebody else" in await fleet.said("status", fleet.node)
+    assert "Cordoned:   by another user" in await fleet.said("status", fleet.node)
     assert "was cordoned by somebody else" in await fleet.said("uncordon", fleet.node, code=1)
     assert (await fleet.node_object())["spec"]["unschedulable"] is True
 
@@ -184,8 +184,8 @@ async def test_several_nodes_one_after_the_other(fleet: Fleet) -> None:
         (await fleet.api.patch(f"/api/v1/nodes/{node}", labels)).expect(200)
     said = await fleet.said("drain", "--selector", f"pool={fleet.node}")
     first, second = fleet.nodes
-    assert said.index(f"node/{first} drained") < said.index(f"node/{second}: drain asked for")
-    assert said.index(f"node/{second}: drain asked for") < said.index(f"node/{second} drained")
+    assert said.index(f"node/{first} drained") < said.index(f"node/{second}: drain requested")
+    assert said.index(f"node/{second}: drain requested") < said.index(f"node/{second} drained")
 
 
 async def test_the_driver_is_killed_between_evictions(bare_fleet: Fleet) -> None:

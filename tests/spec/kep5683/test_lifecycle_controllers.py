@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from kube_fairlead.cli.install.access import access_manifests
-from kube_fairlead.cli.install.plan import CLAIMER, Plan
+from kube_fairlead.install.accounts import access_manifests
+from kube_fairlead.install.installation import CLAIMER, Installation
 from kube_fairlead_lab.testing import Access
 from kube_fairlead_lab.testing.control_plane import write_kubeconfig
 from kube_fairlead_lab.testing.processes import ManagedProcess
@@ -20,7 +20,7 @@ async def account(admin: RawApi, folder: Path, namespace: str) -> Path:
     """The claimer's own account, with the rights that `fairlead install --claimer` gives it, and no more."""
     (await admin.post("/api/v1/namespaces", {"metadata": {"name": namespace}})).expect(201)
     (await admin.post("/api/v1/namespaces", {"metadata": {"name": "fairlead-node-lease"}})).expect(201, 409)
-    for manifest in access_manifests(Plan(namespace=namespace, claimer=True)):
+    for manifest in access_manifests(Installation(namespace=namespace, claimer=True)):
         if manifest["metadata"]["name"] == CLAIMER:
             (await admin.apply(path_of(manifest), manifest, "tests")).expect(200, 201)
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{CLAIMER}/token"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from kube_fairlead.base.clock import RealClock
-from kube_fairlead.cli.install import bundle
-from kube_fairlead.cli.install.clouds import cloud_managers
-from kube_fairlead.cli.install.plan import Plan
 from kube_fairlead.cloud.enforcement import Manager
 from kube_fairlead.election.guard import FENCE_MARK
+from kube_fairlead.install import bundle
+from kube_fairlead.install.cloud_managers import cloud_managers
+from kube_fairlead.install.installation import Installation
 from kube_fairlead_lab.testing import Access
 from kube_fairlead_lab.testing.control_plane import write_kubeconfig
 from kube_fairlead_lab.testing.manifests import pod
@@ -94,7 +94,7 @@ class Installed:
 @pytest.fixture
 async def installed(hybrid: Hybrid) -> Installed:
     [manager] = cloud_managers(["static=on-prem"], [], namespace="fairlead-system", cluster_cidr="")
-    manifests = bundle.manifests(Plan(lifecycle=False, clouds=(manager,)))
+    manifests = bundle.manifests(Installation(lifecycle=False, clouds=(manager,)))
     await apply(hybrid.api, [one for one in manifests if one["kind"] not in WORKLOADS])
     hybrid.managers["static"] = manager
     return Installed(hybrid, manager, manifests)
@@ -134,7 +134,7 @@ async def test_behind_the_fence_that_install_prints(installed: Installed) -> Non
 async def test_two_managers_of_one_provider_side_by_side(hybrid: Hybrid) -> None:
     """`install --ccm static=on-prem --ccm static=lab`: two inventories, and nothing that their managers share."""
     managers = cloud_managers(["static=on-prem", "static=lab"], [], namespace="fairlead-system", cluster_cidr="")
-    manifests = bundle.manifests(Plan(lifecycle=False, clouds=managers))
+    manifests = bundle.manifests(Installation(lifecycle=False, clouds=managers))
     await apply(hybrid.api, [one for one in manifests if one["kind"] not in WORKLOADS])
     for manager in managers:
         [platform] = manager.platforms

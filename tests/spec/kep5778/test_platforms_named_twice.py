@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kube_fairlead.cli.install import bundle
-from kube_fairlead.cli.install.clouds import cloud_managers
-from kube_fairlead.cli.install.plan import Plan
 from kube_fairlead.cloud.wellknown import ANNOTATION_PLATFORMS
+from kube_fairlead.install import bundle
+from kube_fairlead.install.cloud_managers import cloud_managers
+from kube_fairlead.install.installation import Installation
 from kube_fairlead_lab.testing.rawhttp import Answer
 from tests.spec.kep5778.cluster import NODES, apply, create_node, set_ready
 from tests.spec.kep5778.hybrid import Hybrid
@@ -20,7 +20,7 @@ _EVENTS = "/api/v1/namespaces/fairlead-system/events"
 
 async def _install(hybrid: Hybrid, cloud: str, inventory: str) -> Installed:
     [manager] = cloud_managers([cloud], [], namespace="fairlead-system", cluster_cidr="")
-    manifests = bundle.manifests(Plan(lifecycle=False, clouds=(manager,)))
+    manifests = bundle.manifests(Installation(lifecycle=False, clouds=(manager,)))
     await apply(hybrid.api, [one for one in manifests if one["kind"] not in WORKLOADS])
     path = hybrid.folder / f"{manager.name}.yaml"
     path.write_text(inventory, encoding="utf-8")

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from kube_fairlead.base import files
-from kube_fairlead.cli.install import bundle
-from kube_fairlead.cli.install.clouds import other_managers
-from kube_fairlead.cli.install.plan import Plan
+from kube_fairlead.install import bundle
+from kube_fairlead.install.cloud_managers import other_managers
+from kube_fairlead.install.installation import Installation
 from kube_fairlead_lab.testing import Access
 from kube_fairlead_lab.testing.control_plane import write_kubeconfig
 from kube_fairlead_lab.testing.processes import ManagedProcess
@@ -99,7 +99,7 @@ async def test_beside_the_manager_of_a_cloud_itself(hybrid: Hybrid, upstream: pa
     fog.write(**{"fog-1": "fog://1"})
     access = await account(hybrid.api)
     others = other_managers([f"{_NAMESPACE}/{_ACCOUNT}=fog"], beside=())
-    await apply(hybrid.api, bundle.manifests(Plan(lifecycle=False, fenced_clouds=others)))
+    await apply(hybrid.api, bundle.manifests(Installation(lifecycle=False, fenced_clouds=others)))
     hybrid.owner |= {"fog-1": "fog", "lone": ""}
     await create_node(hybrid.api, "lone", "gce://lone", ready="Unknown", pod_cidr="10.244.3.0/24")
     async with RawApi(access) as fenced:

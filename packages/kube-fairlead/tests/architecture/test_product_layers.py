@@ -13,7 +13,7 @@ from tests.architecture.source import ROOT, Source, assert_clean, modules_of, sn
 # The one table in code; ARCHITECTURE.md shows the same to people. From the top down.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("cli",),
-    ("doctor",),
+    ("install", "operations", "overview", "doctor"),
     ("agent", "controllers", "cloud", "drivers", "webhook"),
     ("claimant",),
     ("manager", "driverapi", "grace"),
@@ -38,6 +38,12 @@ LAZY_LIBRARIES = frozenset({"rich"})
 ORACLES = frozenset({"grpclib", "prometheus_client"})
 # The driver protocol is for those who call drivers or are some. Others share only `base.rpc` with it.
 WITHOUT_DRIVERS = ("kube_fairlead.agent.shutdown", "kube_fairlead.cloud")
+
+# What a dashboard, a controller or a user's own program uses too: only the command line has a terminal and signals.
+WITHOUT_TERMINAL = frozenset({"install", "operations", "overview"})
+TERMINAL_LIBRARIES = frozenset({"click", "curses", "getpass", "readline", "rich", "signal", "termios", "tty"})
+TERMINAL_CALLS = frozenset({"breakpoint", "exit", "input", "print", "quit"})
+TERMINAL_NAMES = frozenset({"os._exit", "os.kill", "sys.argv", "sys.exit", "sys.stderr", "sys.stdin", "sys.stdout"})
 
 
 def upward_imports(source: Source) -> list[str]:
@@ -124,6 +130,55 @@ def test_driver_protocol_rule_bites(name: str) -> None:
     assert borrowed_driver_protocol(snippet("from kube_fairlead.driverapi import x", "kube_fairlead.agent.agent")) == []
 
 
+def terminal_uses(source: Source) -> list[str]:
+    if source.package not in WITHOUT_TERMINAL:
+        return []
+    found = [(line, module) for line, module in imported(source) if module.partition(".")[0] in TERMINAL_LIBRARIES]
+    found += [(line, module) for line, module in imported(source) if module in TERMINAL_NAMES]
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Attribute) and ast.unparse(node) in TERMINAL_NAMES:
+            found.append((node.lineno, ast.unparse(node)))
+        elif isinstance(node, ast.Name) and node.id in TERMINAL_CALLS:
+            found.append((node.lineno, node.id))
+        elif isinstance(node, ast.Name | ast.Attribute) and ast.unparse(node) in {"SystemExit", "KeyboardInterrupt"}:
+            found.append((node.lineno, ast.unparse(node)))
+    return [
+        source.finding(line, f"{source.package} uses {what}, which is for the command line") for line, what in found
+    ]
+
+
+def test_what_the_command_line_shares_with_other_programs_uses_no_terminal() -> None:
+    assert_clean(modules_of("kube_fairlead"), terminal_uses)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import click",
+        "from rich.table import Table",
+        "def f():\n    from rich import live",
+        "import signal",
+        "print('drained')",
+        "report = print",
+        "input()",
+        "import sys\nsys.stdout.write('x')",
+        "from sys import stderr",
+        "import sys\nsys.exit(1)",
+        "raise SystemExit(1)",
+        "import os\nos.kill(1, 9)",
+    ],
+)
+def test_terminal_rule_bites(text: str) -> None:
+    for package in sorted(WITHOUT_TERMINAL):
+        assert terminal_uses(snippet(text, f"kube_fairlead.{package}.x"))
+    assert terminal_uses(snippet(text, "kube_fairlead.cli.x")) == []
+
+
+def test_terminal_rule_lets_values_and_callbacks_pass() -> None:
+    text = "import sys\nimport os\nsys.platform\nos.getpid()\ndef f(report):\n    report('drained')"
+    assert terminal_uses(snippet(text, "kube_fairlead.operations.x")) == []
+
+
 def test_imports_point_downward() -> None:
     assert_clean(modules_of("kube_fairlead"), upward_imports)
 
@@ -163,6 +218,9 @@ def test_architecture_page_tours_every_package() -> None:
         ("kube_fairlead.agent.x", "import importlib\nimportlib.import_module('kube_fairlead.cloud.ownership')"),
         ("kube_fairlead.agent.shutdown.x", "from ...drivers import drain"),
         ("kube_fairlead.surprise.x", ""),
+        ("kube_fairlead.operations.x", "from kube_fairlead.cli import options"),
+        ("kube_fairlead.install.x", "from kube_fairlead.operations import drain"),
+        ("kube_fairlead.agent.x", "from kube_fairlead.overview import read_history"),
         ("kube_fairlead", "from kube_fairlead.base import clock"),
     ],
 )

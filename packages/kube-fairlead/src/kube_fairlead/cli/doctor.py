@@ -64,7 +64,7 @@ def _as_table(facts: Facts, findings: Sequence[Finding]) -> str:
 
 
 def _lines(facts: Facts, findings: Sequence[Finding]) -> Iterator[str]:
-    from kube_fairlead.cli.status.showing import aligned
+    from kube_fairlead.cli.text_tables import aligned
 
     yield f"API server {facts.url}" + (f", {facts.version.found}" if facts.version.found else "")
     yield ""

@@ -1,4 +1,4 @@
-"""`fairlead drain`: have nodes drained, by their own drivers, and watch."""
+"""`fairlead drain`: requests the drain of nodes and prints its progress. See `kube_fairlead.operations`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from kube_fairlead.cli.nodes import flags as node_flags
 
 if TYPE_CHECKING:
     from kube_fairlead.api.core_v1 import Node
-    from kube_fairlead.cli.nodes.showing import Screen
     from kube_fairlead.client import Client
     from kube_fairlead.lifecycle.drain.options import DrainOptions
 
 __all__ = ["command"]
 
-_DETACHED = 130  # what a shell reports for a program that Ctrl-C ended
+_DETACHED = 130  # as a shell reports for a program that Ctrl-C ended
 
 
 @click.command("drain", cls=node_flags.GoCommand)
@@ -31,7 +30,7 @@ _DETACHED = 130  # what a shell reports for a program that Ctrl-C ended
     type=click.Choice(["none", "client", "server"]),
     default="none",
     show_default=True,
-    help="Only say which pods would go (client), or ask the server too whether they may (server).",
+    help="Only print the pods to be evicted (client), or have the API server check each eviction too (server).",
 )
 @click.option(
     "--chunk-size",
@@ -39,7 +38,7 @@ _DETACHED = 130  # what a shell reports for a program that Ctrl-C ended
     default=500,
     show_default=True,
     callback=lambda _ctx, _parameter, value: max(0, value),
-    help="List nodes and pods in chunks of this many; 0 and less: all at once.",
+    help="Return large lists of nodes and pods in chunks of this many objects; 0 or less: all at once.",
 )
 @node_flags.waiting
 @click.option(
@@ -47,97 +46,69 @@ _DETACHED = 130  # what a shell reports for a program that Ctrl-C ended
     default="node-drain",
     show_default=True,
     callback=values.subdomain,
-    help="The LifecycleTransition to ask for; one of your own may have an SLA.",
+    help="The LifecycleTransition to request; your own may have an SLA.",
 )
 @node_flags.access
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> int:
     """Drain nodes in preparation for maintenance, on the server's side.
 
-    Asks for the drain by a LifecycleEvent and follows it. Ctrl-C stops following, not the drain; the same command
-    again follows on. Flags are those of kubectl drain, with its defaults.
+    Requests the drain by a LifecycleEvent and follows it. Ctrl-C stops following, not the drain; the same command
+    follows it again. The flags are those of kubectl drain, with its defaults.
     """
     node_flags.check_choice(flags)
     options = node_flags.drain_options(flags)
     failed: list[str] = []
-    not_begun: list[str] = []
+    not_started: list[str] = []
     ended = False
-    meant = 0
+    selected = 0
 
     async def run() -> None:
-        nonlocal ended, meant
-        from kube_fairlead.cli.nodes import asking, showing
+        nonlocal ended, selected, not_started
+        from kube_fairlead import operations
+        from kube_fairlead.cli.nodes.console import open_console
+        from kube_fairlead.cli.nodes.progress_printer import ProgressPrinter
 
         async with node_flags.connect(invocation, flags, "fairlead-drain") as client:
-            nodes = await asking.chosen_nodes(client, flags["nodes"], flags["selector"], chunk_size=flags["chunk_size"])
+            nodes = await operations.select_nodes(
+                client, flags["nodes"], selector=flags["selector"], chunk_size=flags["chunk_size"]
+            )
             if not nodes:
-                pass  # as kubectl: no node has these labels, and nothing is said
+                pass  # as kubectl: no node has these labels, and nothing is printed
             elif flags["dry_run"] != "none":
                 failed.extend(await _preview(client, nodes, options, flags))
             else:
                 node_flags.check_waiting(flags, nodes=len(nodes))
-                not_begun.extend(node.name for node in nodes)
-                meant = len(nodes)
-                with showing.screen() as screen:
-                    failed.extend(await _drain(client, screen, nodes, options, flags, not_begun))
+                request = operations.DrainRequest(
+                    options=options,
+                    transition=flags["transition"],
+                    limits=operations.Limits(max_unavailable=flags["max_unavailable"], per_zone=flags["per_zone"]),
+                    count_unavailable=_is_limited(),
+                    wait=flags["wait"],
+                )
+                with open_console() as console:
+                    report = ProgressPrinter(console, "drain", [node.name for node in nodes])
+                    selected, not_started = len(nodes), report.not_started
+                    outcomes = await operations.drain(client, nodes, request, report=report)
+                failed.extend(name for name, outcome in outcomes.items() if outcome.failed)
         ended = True
 
     process.run(run)
-    if not ended and len(not_begun) == meant:
-        click.echo("interrupted; nothing was asked for", err=True)
+    if not ended and len(not_started) == selected:
+        click.echo("interrupted; nothing was requested", err=True)
         return _DETACHED
     if not ended:
-        click.echo("detached; the drain goes on. The same command again follows it.", err=True)
-        if not_begun:
-            click.echo(f"not begun, and not asked for: {', '.join(not_begun)}", err=True)
+        click.echo("detached; the drain continues. The same command follows it again.", err=True)
+        if not_started:
+            click.echo(f"not started, and not requested: {', '.join(not_started)}", err=True)
         return _DETACHED
     if failed:
         click.echo("There are pending nodes to be drained:\n" + "\n".join(f" {name}" for name in failed), err=True)
     return 1 if failed else 0
 
 
-async def _drain(
-    client: Client,
-    screen: Screen,
-    nodes: list[Node],
-    options: DrainOptions,
-    flags: dict[str, Any],
-    not_begun: list[str],
-) -> list[str]:
-    """The nodes that could not be drained. Takes those that are begun off the list of those that are not."""
-    from kube_fairlead.cli.nodes import asking, carrying, rolling
-    from kube_fairlead.lifecycle.drain import rollout
-    from kube_fairlead.lifecycle.drain.options import spell
-
-    request = carrying.Request(
-        transition=await asking.check_transition(client, flags["transition"]),
-        verb="drain",
-        done="drained",
-        options=spell(options),
-        wait=flags["wait"],
-        timeout=options.timeout,
-    )
-    limits = rollout.Limits(max_unavailable=flags["max_unavailable"], per_zone=flags["per_zone"])
-
-    async def work(name: str) -> bool:
-        not_begun.remove(name)
-        return await carrying.carry(client, screen, request, name)
-
-    watched = _counts_others()
-    results = await rolling.roll(
-        nodes,
-        limits,
-        work,
-        on_error=carrying.complainer(screen, request.verb),
-        stays_out=True,
-        unavailable=rolling.looker(client, nodes) if watched else None,
-        held_up=rolling.waiter(client, screen) if watched else None,
-    )
-    return [name for name, succeeded in results.items() if not succeeded]
-
-
-def _counts_others() -> bool:
-    """Whether nodes that are out of service hold others back: where the user set a limit. Without one, as kubectl."""
+def _is_limited() -> bool:
+    """Whether the user set a limit, against which unavailable nodes count. Without one, as kubectl."""
     context = click.get_current_context()
     given = (context.get_parameter_source(name) for name in ("max_unavailable", "per_zone"))
     return any(source is ParameterSource.COMMANDLINE for source in given)

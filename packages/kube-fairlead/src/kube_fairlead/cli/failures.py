@@ -23,7 +23,7 @@ _FORESEEN: tuple[tuple[str, str, int], ...] = (
     (*_API_ERROR, EXIT_FAILED),
     ("kube_fairlead.client.errors", "ClientError", EXIT_FAILED),
     ("kube_fairlead.client.lifecyclegroup", "GroupUnknown", EXIT_FAILED),
-    ("kube_fairlead.cli.nodes.asking", "AskError", EXIT_FAILED),
+    ("kube_fairlead.operations.event_requests", "RequestFailed", EXIT_FAILED),
     ("kube_fairlead.election.errors", "ElectionError", EXIT_FAILED),
     ("kube_fairlead_apiserver.storage.interface", "StorageError", EXIT_FAILED),
     ("kube_fairlead_apiserver.settings", "SettingsError", EXIT_USAGE),

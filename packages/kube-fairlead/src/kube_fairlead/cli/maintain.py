@@ -1,4 +1,4 @@
-"""`fairlead maintain`: the whole way, from DrainStarted to MaintenanceComplete, with the work itself in between."""
+"""`fairlead maintain`: drains nodes, runs a command for each, and uncordons them. See `kube_fairlead.operations`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from kube_fairlead.cli.nodes import flags as node_flags
 
 if TYPE_CHECKING:
     from kube_fairlead.base.environment import Environment
-    from kube_fairlead.lifecycle.drain.options import DrainOptions
+    from kube_fairlead.cli.nodes.maintenance_command import MaintenanceCommand
+    from kube_fairlead.cli.nodes.progress_printer import MaintenancePrinter
+    from kube_fairlead.operations import Outcome
 
 __all__ = ["command"]
 
@@ -23,10 +25,10 @@ _DETACHED = 130
 
 
 class _WithCommand(node_flags.GoCommand):
-    """What comes after `--` is not ours."""
+    """A command whose arguments after `--` are the user's own command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Set the command aside."""
+        """Keep the words after `--` for the command, and parse the rest."""
         if "--" in args:
             at = args.index("--")
             ctx.meta[__name__] = tuple(args[at + 1 :])
@@ -34,7 +36,7 @@ class _WithCommand(node_flags.GoCommand):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Show that a command may follow."""
+        """The usage line, with the command."""
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
@@ -55,7 +57,7 @@ class _WithCommand(node_flags.GoCommand):
     default="0s",
     show_default=True,
     callback=managing.duration_or_zero,
-    help="How long the COMMAND may take before it is ended and counts as failed; zero: for ever.",
+    help="Time limit of the COMMAND; it is then terminated and the node counts as failed; zero: no limit.",
 )
 @click.option(
     "--min-ready",
@@ -63,7 +65,7 @@ class _WithCommand(node_flags.GoCommand):
     default="10s",
     show_default=True,
     callback=managing.duration_or_zero,
-    help="How long a node must be Ready without a break after the COMMAND before it is put back into service.",
+    help="How long a node must be Ready without a break after the COMMAND before it is uncordoned.",
 )
 @click.option(
     "--ready-timeout",
@@ -71,7 +73,7 @@ class _WithCommand(node_flags.GoCommand):
     default="15m",
     show_default=True,
     callback=managing.duration_or_zero,
-    help="How long that may take before the node counts as failed and stays drained; zero: for ever.",
+    help="Time limit of --min-ready; the node then counts as failed and stays drained; zero: no limit.",
 )
 @node_flags.access
 @click.pass_context
@@ -79,53 +81,81 @@ def command(ctx: click.Context, /, **flags: Any) -> int:
     """Drain nodes, do the maintenance, and put them back into service.
 
     The maintenance is the COMMAND after --, run once for each node with {} replaced by its name and FAIRLEAD_NODE set;
-    without a command it waits for Enter. Then the node must be Ready for --min-ready before it is back in service. When
-    any of it fails, the node stays drained and no further node is begun.
+    without a command it waits for Enter. Then the node must be Ready for --min-ready before it is uncordoned. After a
+    failure the node stays drained and no further node is started.
 
     Example: fairlead maintain -l pool=web --ignore-daemonsets --per-zone=1 -- ssh {} sudo apt-get upgrade -y
     """
-    from kube_fairlead.cli.nodes import maintaining
-
     invocation = ctx.find_object(Invocation)
     if invocation is None:
         raise RuntimeError("this command runs under `fairlead` only")
     node_flags.check_choice(flags)
     words: tuple[str, ...] = ctx.meta.get(__name__, ())
     if not words and not sys.stdin.isatty():
-        raise click.UsageError("without a terminal to wait at, say what to do: fairlead maintain NODE -- COMMAND")
+        raise click.UsageError("without a terminal to wait at, name a command: fairlead maintain NODE -- COMMAND")
     _check_program(words, invocation.environment)
-    options: DrainOptions = node_flags.drain_options(flags)
-    results: dict[str, bool] = {}
-    progress = maintaining.Progress()
-    ended = False
+    run = _Run(invocation, flags, words)
+    process.run(run.run)
+    return run.exit_code()
 
-    async def run() -> None:
-        nonlocal ended
-        async with node_flags.connect(invocation, flags, "fairlead-maintain") as client:
-            plan = maintaining.MaintenancePlan(
-                words=words,
-                options=options,
-                drain=flags["transition"],
-                max_unavailable=flags["max_unavailable"],
-                per_zone=flags["per_zone"],
-                environment=invocation.environment,
-                command_timeout=dt.timedelta(seconds=flags["command_timeout"]),
+
+class _Run:
+    """One run of the command."""
+
+    def __init__(self, invocation: Invocation, flags: dict[str, Any], words: tuple[str, ...]) -> None:
+        self._invocation = invocation
+        self._flags = flags
+        self._words = words
+        self._options = node_flags.drain_options(flags)
+        self._outcomes: dict[str, Outcome] | None = None
+        self._printer: MaintenancePrinter | None = None
+        self._command: MaintenanceCommand | None = None
+
+    async def run(self) -> None:
+        from kube_fairlead import operations
+        from kube_fairlead.cli.nodes.console import PlainConsole
+        from kube_fairlead.cli.nodes.maintenance_command import MaintenanceCommand, TerminalPrompt
+        from kube_fairlead.cli.nodes.progress_printer import MaintenancePrinter
+
+        flags = self._flags
+        console = PlainConsole()  # the command writes to the same terminal
+        async with node_flags.connect(self._invocation, flags, "fairlead-maintain") as client:
+            nodes = await operations.select_nodes(client, flags["nodes"], selector=flags["selector"])
+            if not nodes:
+                self._outcomes = {}
+                return
+            self._printer = MaintenancePrinter(console, [node.name for node in nodes])
+            if self._words:
+                self._command = MaintenanceCommand(
+                    self._words,
+                    self._invocation.environment.as_dict(),
+                    client.clock,
+                    console,
+                    timeout_seconds=flags["command_timeout"],
+                )
+            request = operations.MaintenanceRequest(
+                options=self._options,
+                transition=flags["transition"],
+                limits=operations.Limits(max_unavailable=flags["max_unavailable"], per_zone=flags["per_zone"]),
                 min_ready=dt.timedelta(seconds=flags["min_ready"]),
                 ready_timeout=dt.timedelta(seconds=flags["ready_timeout"]),
             )
-            results.update(await maintaining.maintain(client, plan, flags["nodes"], flags["selector"], progress))
-        ended = True
+            work = self._command or TerminalPrompt(console)
+            self._outcomes = await operations.maintain(client, nodes, work, request, report=self._printer)
 
-    process.run(run)
-    if not ended:
+    def exit_code(self) -> int:
+        """Print what an interruption leaves behind, if there was one."""
+        if self._outcomes is not None:
+            return int(any(outcome.failed for outcome in self._outcomes.values()))
         click.echo("interrupted", err=True)
-        for line in progress.left():
+        for node, how in self._command.interrupted.items() if self._command is not None else ():
+            click.echo(f"node/{node}: {how}; processes that it started on other machines may still run", err=True)
+        for line in self._printer.remains() if self._printer is not None else ():
             click.echo(line, err=True)
         return _DETACHED
-    return 0 if all(results.values()) else 1
 
 
 def _check_program(words: tuple[str, ...], environment: Environment) -> None:
-    """Find out before a node is drained for nothing."""
+    """Reject a command that cannot be run before a node is drained."""
     if words and "{}" not in words[0] and shutil.which(words[0], path=environment.get("PATH")) is None:
         raise click.UsageError(f"the command after -- cannot be run: there is no program {words[0]!r}")

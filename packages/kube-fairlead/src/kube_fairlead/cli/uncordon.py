@@ -1,4 +1,4 @@
-"""`fairlead uncordon`: have nodes take pods again."""
+"""`fairlead uncordon`: requests the uncordon of nodes and prints its progress. See `kube_fairlead.operations`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _DETACHED = 130
 
 @click.command("uncordon", cls=node_flags.GoCommand)
 @node_flags.node_choice
-@node_flags.go_boolean("--force", default=False, text="Also undo a cordon that somebody else made.")
+@node_flags.go_boolean("--force", default=False, text="Also remove a cordon that Fairlead did not set.")
 @node_flags.waiting
 @node_flags.access
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> int:
     """Mark nodes as schedulable again, after a drain of Fairlead's.
 
-    A cordon that somebody else made stays, unless --force says otherwise. Ctrl-C stops following, not the request.
+    A cordon that Fairlead did not set stays, unless --force is given. Ctrl-C stops following, not the request.
     """
     node_flags.check_choice(flags)
     failed: list[str] = []
@@ -32,39 +32,29 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
 
     async def run() -> None:
         nonlocal ended, begun
-        from kube_fairlead.api.reserved import NODE_UNCORDON
-        from kube_fairlead.cli.nodes import asking, carrying, rolling, showing
-        from kube_fairlead.lifecycle.drain import rollout
+        from kube_fairlead import operations
+        from kube_fairlead.cli.nodes.console import open_console
+        from kube_fairlead.cli.nodes.progress_printer import ProgressPrinter
 
         async with node_flags.connect(invocation, flags, "fairlead-uncordon") as client:
-            nodes = await asking.chosen_nodes(client, flags["nodes"], flags["selector"])
-            if not nodes:
-                ended = True  # as kubectl: no node has these labels, and nothing is said
-                return
-            request = carrying.Request(
-                transition=await asking.check_transition(client, NODE_UNCORDON.name),
-                verb="uncordon",
-                done="uncordoned",
-                options={"force": "true"} if flags["force"] else {},
-                wait=flags["wait"],
-            )
-            limits = rollout.Limits(max_unavailable=len(nodes))
-            begun = True
-            with showing.screen() as screen:
-                results = await rolling.roll(
-                    nodes,
-                    limits,
-                    lambda name: carrying.carry(client, screen, request, name),
-                    on_error=carrying.complainer(screen, request.verb),
-                )
-        failed.extend(name for name, succeeded in results.items() if not succeeded)
+            nodes = await operations.select_nodes(client, flags["nodes"], selector=flags["selector"])
+            # As kubectl: if no node has these labels, nothing is printed.
+            if nodes:
+                request = operations.UncordonRequest(force=flags["force"], wait=flags["wait"])
+                with open_console() as console:
+                    report = ProgressPrinter(console, "uncordon", [node.name for node in nodes])
+                    try:
+                        outcomes = await operations.uncordon(client, nodes, request, report=report)
+                    finally:
+                        begun = len(report.not_started) < len(nodes)
+                failed.extend(name for name, outcome in outcomes.items() if outcome.failed)
         ended = True
 
     process.run(run)
     if not begun and not ended:
-        click.echo("interrupted; nothing was asked for", err=True)
+        click.echo("interrupted; nothing was requested", err=True)
         return _DETACHED
     if not ended:
-        click.echo("detached; the request stands. The same command again follows it.", err=True)
+        click.echo("detached; the request stays. The same command follows it again.", err=True)
         return _DETACHED
     return 1 if failed else 0

@@ -85,9 +85,9 @@ def test_all_nodes_newest_first(plane: EmbeddedControlPlane, capsys: pytest.Capt
 def test_one_node(plane: EmbeddedControlPlane, capsys: pytest.CaptureFixture[str]) -> None:
     page = say(plane, capsys, "here")
     assert "shop/web-0 (uid p-1): Gone, 3 attempts; blocked by budget" in page
-    assert "2 more pods are not kept" in page
-    assert "an earlier one of this name, uid earlier-uid" in page
-    assert "3 older entries are not kept." in page
+    assert "2 more pods were dropped" in page
+    assert "an earlier node of this name, uid earlier-uid" in page
+    assert "3 older entries were dropped." in page
     assert "nothing yet" in say(plane, capsys, "untouched")
     assert "NotFound" in say(plane, capsys, "nowhere", code=1)
     assert "Succeeded" in say(plane, capsys, "gone")

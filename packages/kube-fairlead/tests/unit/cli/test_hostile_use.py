@@ -177,7 +177,7 @@ def test_whoever_interrupts_before_anything_was_asked_for_is_told_so(
 ) -> None:
     monkeypatch.setattr(process, "run", lambda _component: None)  # as when it is cancelled while it connects
     code, text = said(f"{command} node-1", things, capsys)
-    assert (code, text) == (130, "interrupted; nothing was asked for\n")
+    assert (code, text) == (130, "interrupted; nothing was requested\n")
 
 
 def test_a_switch_in_the_environment_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:

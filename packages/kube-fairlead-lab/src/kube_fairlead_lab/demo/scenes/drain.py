@@ -8,22 +8,20 @@ import pathlib
 import tempfile
 from collections.abc import AsyncIterator
 
+from kube_fairlead import operations
 from kube_fairlead.agent import launch
 from kube_fairlead.api import wire
 from kube_fairlead.api.apps_v1 import Deployment
 from kube_fairlead.api.core_v1 import Namespace, Node, Pod
-from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.policy_v1 import PodDisruptionBudget
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_DRAIN, NODE_UNCORDON
 from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.base.tasks import OnExit, TaskScope
-from kube_fairlead.cli.nodes import carrying
 from kube_fairlead.client import subresources
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.drain.driver import DrainDriver
-from kube_fairlead.lifecycle.drain.options import KUBECTL, spell
 from kube_fairlead.lifecycle.facts import Settings
 from kube_fairlead_lab.demo.context import SceneContext
 from kube_fairlead_lab.hollow import HollowCluster, plan_nodes
@@ -46,54 +44,50 @@ async def play(context: SceneContext) -> None:
         await _create_workloads(context)
         await ready.until(_REPLICAS)
         before = ready.on(leaving)
-        context.narrate(
-            f"{_REPLICAS} ready pods, {before} of them on {leaving}; a budget has minAvailable: {_REPLICAS}"
-        )
-        terminal = _Terminal(context)
+        context.narrate(f"{_REPLICAS} ready pods, {before} of them on {leaving}; a budget has minAvailable: {_REPLICAS}")
+        drain, uncordon = _Progress(context), _Progress(context)
+        selected = await operations.select_nodes(context.client, [leaving])
         async with TaskScope("demo scene") as scope:
             context.narrate(f"$ fairlead drain {leaving}")
-            drain = scope.start(_carry(context, terminal, leaving, NODE_DRAIN.name), name="drain")
-            await terminal.heard("blocked: ")
-            context.check(
-                ready.on(leaving) == before, "no pod was evicted, and the drain names the budget that blocks it"
-            )
+            draining = scope.start(operations.drain(context.client, selected, report=drain), name="drain")
+            await drain.blocked.wait()
+            context.check(ready.on(leaving) == before, "no pod was evicted, and the drain names the budget that blocks it")
             context.narrate(f"$ kubectl scale deployment/web --replicas={_REPLICAS + 1}")
             deployments = context.client.of(Deployment).resource.gvr
             await subresources.set_scale(context.client, deployments, "web", _REPLICAS + 1, namespace=_SHOP)
-            context.check(await drain, f"the budget's new status continued the drain, and {leaving} is empty")
+            context.check(
+                not (await draining)[leaving].failed, f"the budget's new status continued the drain, and {leaving} is empty"
+            )
         context.check(ready.fewest >= _REPLICAS, f"there were never fewer than {_REPLICAS} ready pods")
         context.check(ready.on(leaving) == 0 and ready.on(staying) == _REPLICAS + 1, f"all pods are on {staying} now")
         await _expect_state(context, leaving, NODE_DRAIN.end)
         context.narrate(f"$ fairlead uncordon {leaving}")
-        await _carry(context, terminal, leaving, NODE_UNCORDON.name)
+        await operations.uncordon(context.client, selected, report=uncordon)
         await _expect_state(context, leaving, NODE_UNCORDON.end)
 
 
-class _Terminal:
+class _Progress:
     """Prints what `fairlead drain` shows in a terminal."""
 
     def __init__(self, context: SceneContext) -> None:
         self._context = context
-        self._heard = ""
-        self._changed = asyncio.Event()
+        self._last = ""
+        self.blocked = asyncio.Event()  # a disruption budget blocks an eviction
 
-    def say(self, line: str) -> None:
-        self._context.narrate(f"  {line}")
-
-    def warn(self, line: str) -> None:
-        self._context.narrate(f"  {line}")
-
-    def status(self, node: str, text: str) -> None:
-        if text and text != self._heard:
-            self._context.narrate(f"  node/{node}: {text}")
-        self._heard = text
-        self._changed.set()
-
-    async def heard(self, text: str) -> None:
-        """Wait until a status contains this text."""
-        while text not in self._heard:
-            self._changed.clear()
-            await self._changed.wait()
+    def __call__(self, progress: operations.OperationProgress) -> None:
+        match progress:
+            case operations.EventRequested(node, operation, event):
+                self._context.narrate(f"  node/{node}: {operation} requested (lifecycleevent/{event})")
+            case operations.EventChanged(node, _, _, summary):
+                if summary != self._last:
+                    self._context.narrate(f"  node/{node}: {summary}")
+                self._last = summary
+                if "blocked: " in summary:
+                    self.blocked.set()
+            case operations.Ended(node, outcome):
+                self._context.narrate(f"  node/{node}: {outcome.result}{outcome.message and ': ' + outcome.message}")
+            case _:
+                pass
 
 
 class _Ready:
@@ -169,17 +163,6 @@ async def _create_workloads(context: SceneContext) -> None:
     wanted = {"minAvailable": _REPLICAS, "selector": {"matchLabels": labels}}
     budget = wire.from_dict(PodDisruptionBudget, {"metadata": metadata, "spec": wanted})
     await context.client.of(PodDisruptionBudget).create(budget)
-
-
-async def _carry(context: SceneContext, terminal: _Terminal, node: str, transition: str) -> bool:
-    is_drain = transition == NODE_DRAIN.name
-    request = carrying.Request(
-        transition=await context.client.of(LifecycleTransition).get(transition),
-        verb="drain" if is_drain else "uncordon",
-        done="drained" if is_drain else "uncordoned",
-        options=spell(KUBECTL) if is_drain else {},
-    )
-    return await carrying.carry(context.client, terminal, request, node)
 
 
 async def _expect_state(context: SceneContext, name: str, state: str) -> None:

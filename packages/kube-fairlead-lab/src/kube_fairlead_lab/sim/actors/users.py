@@ -156,11 +156,7 @@ class Users:
         names = sorted(self._machines)
         first = chance.choice(names)
         chosen = [*names[names.index(first) :], *names][:3]
-        self._number += 1
-        maintainer = Maintainer(
-            self._environment, self._commits, self._client, self._maintenance, self.set_node_not_ready, self._number
-        )
-        await maintainer.run(chosen)
+        await Maintainer(self._environment, self._client, self._maintenance, self.set_node_not_ready).run(chosen)
 
     def busy_without_a_deadline(self) -> list[str]:
         """The nodes with a running transition without a deadline."""

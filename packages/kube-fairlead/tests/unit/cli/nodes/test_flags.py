@@ -105,7 +105,7 @@ def test_every_flag_reaches_the_options() -> None:
         (["drain", "n", "--max-unavailable=0"], "0 is not in the range x>=1"),
         (["drain", "n", "--dry-run=yes"], "'yes' is not one of 'none', 'client', 'server'"),
         (["uncordon"], "name a node, or say which by --selector"),
-        (["maintain", "n"], "without a terminal to wait at, say what to do"),
+        (["maintain", "n"], "without a terminal to wait at, name a command"),
     ],
 )
 def test_bad_usage(words: list[str], problem: str, capsys: pytest.CaptureFixture[str]) -> None:

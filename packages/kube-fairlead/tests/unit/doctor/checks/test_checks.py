@@ -21,10 +21,10 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED, LIFECYCLE_GROUP, LIFECYCLE_GROUP_ALTERNATIVE
 from kube_fairlead.base.certificates import Validity
-from kube_fairlead.cli.install import plan
 from kube_fairlead.doctor import collecting
 from kube_fairlead.doctor.checks import CHECKS, examine
 from kube_fairlead.doctor.facts import Facts, Finding, Hook, Read, Severity
+from kube_fairlead.install import installation
 from kube_fairlead.lifecycle import offers
 from kube_fairlead.webhook.manifests import DELETION_REGISTRATION, EVICTION_REGISTRATION
 
@@ -112,7 +112,7 @@ def test_a_cluster_that_is_well() -> None:
 
 
 def test_the_name_of_the_agents() -> None:
-    assert collecting.AGENT_NAME == plan.AGENT
+    assert collecting.AGENT_NAME == installation.AGENT
 
 
 def test_an_api_server_that_does_not_answer_hides_the_rest() -> None:

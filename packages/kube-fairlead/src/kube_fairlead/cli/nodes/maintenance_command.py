@@ -1,0 +1,129 @@
+"""The work of `fairlead maintain` on a drained node: the user's command, or a question at the terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import datetime as dt
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from kube_fairlead.api import time as api_time
+from kube_fairlead.base.clock import Clock
+from kube_fairlead.cli.nodes.console import Console
+from kube_fairlead.operations.maintenance import WorkFailed
+
+__all__ = ["MaintenanceCommand", "TerminalPrompt", "end"]
+
+# How long a command may take to end after SIGTERM.
+_END_SECONDS: Final = 10.0
+
+
+class MaintenanceCommand:
+    """Runs a command for each node, with {} replaced by the node's name and FAIRLEAD_NODE set.
+
+    Args:
+        words: the command.
+        environment: of the command.
+        clock: the client's.
+        console: where to print which command runs.
+        timeout_seconds: how long it may take; zero: without limit.
+    """
+
+    def __init__(
+        self,
+        words: tuple[str, ...],
+        environment: Mapping[str, str],
+        clock: Clock,
+        console: Console,
+        *,
+        timeout_seconds: float = 0,
+    ) -> None:
+        self._words = words
+        self._environment = environment
+        self._clock = clock
+        self._console = console
+        self._timeout_seconds = timeout_seconds
+        self.interrupted: dict[str, str] = {}  # how the command of a node ended, if the maintenance was cancelled
+
+    async def __call__(self, node: str) -> None:
+        """Run the command for one node.
+
+        Raises:
+            WorkFailed: it cannot be run, takes too long, or exits with another code than 0.
+        """
+        words = [word.replace("{}", node) for word in self._words]
+        self._console.say(f"node/{node}: {' '.join(words)}")
+        environment = {**self._environment, "FAIRLEAD_NODE": node}
+        try:
+            process = await asyncio.create_subprocess_exec(*words, env=environment)
+        except OSError as error:
+            raise WorkFailed(f"the command cannot be run: {error}") from error
+        try:
+            async with self._clock.timeout(self._timeout_seconds or None):
+                code = await process.wait()
+        except asyncio.CancelledError:
+            self.interrupted[node] = await end(process, self._clock)
+            raise
+        except TimeoutError:
+            await end(process, self._clock)
+            limit = api_time.format_duration(dt.timedelta(seconds=self._timeout_seconds))
+            raise WorkFailed(f"the command did not end within {limit}") from None
+        if code:
+            raise WorkFailed(f"the command exited with code {code}")
+
+
+class TerminalPrompt:
+    """Waits for Enter at the terminal, for one node at a time."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._terminal = asyncio.Lock()
+
+    async def __call__(self, node: str) -> None:
+        """Wait for the user.
+
+        Raises:
+            WorkFailed: standard input was closed.
+        """
+        async with self._terminal:
+            self._console.say(
+                f"node/{node} is ready for maintenance. Press Enter when it is done; Ctrl-C leaves the node drained."
+            )
+            loop = asyncio.get_running_loop()
+            entered = asyncio.Event()
+            loop.add_reader(sys.stdin.fileno(), entered.set)
+            try:
+                await entered.wait()
+            finally:
+                loop.remove_reader(sys.stdin.fileno())
+            if not sys.stdin.readline():
+                raise WorkFailed("standard input was closed before Enter")
+
+
+async def end(process: asyncio.subprocess.Process, clock: Clock) -> str:
+    """Terminate a command, kill it if it does not end, and wait until it has ended; how it ended, for the user."""
+    if process.returncode is not None:
+        return "the command had ended"
+    _send(process, force=False)
+    try:
+        async with clock.timeout(_END_SECONDS):
+            await process.wait()
+    except TimeoutError:
+        _send(process, force=True)
+        await process.wait()
+        return f"the command did not end within {_END_SECONDS:g} s and was killed"
+    return "the command was terminated"
+
+
+def _send(process: asyncio.subprocess.Process, *, force: bool) -> None:
+    if sys.platform == "win32":
+        process.terminate()
+        return
+    # A terminal sends Ctrl-C to the command too. `terminate` and `kill` would reap a command that has ended of it, and
+    # asyncio, which waits for it in another thread, would report an unknown child process.
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process.pid, signal.SIGKILL if force else signal.SIGTERM)

@@ -1,0 +1,128 @@
+"""Maintenance on virtual time: drained, worked on, Ready again, uncordoned; what fails leaves the node drained."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import pathlib
+from collections.abc import AsyncIterator
+
+import pytest
+from tests.unit.claimant.world import NODE, World, a_world
+
+from kube_fairlead import operations
+from kube_fairlead.api.core_v1 import Node
+from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
+from kube_fairlead.api.meta import ObjectMeta
+from kube_fairlead.base.environment import Environment
+from kube_fairlead.cli.nodes.console import PlainConsole
+from kube_fairlead.cli.nodes.maintenance_command import MaintenanceCommand
+from kube_fairlead.cli.nodes.progress_printer import MaintenancePrinter
+from kube_fairlead.client.patches import MergePatch
+from kube_fairlead.operations import MaintenanceStage, Outcome, Result, StageReached
+
+REQUEST = operations.MaintenanceRequest(
+    transition="reboot", min_ready=dt.timedelta(seconds=10), ready_timeout=dt.timedelta(minutes=5)
+)
+
+
+@pytest.fixture
+async def world(tmp_path: pathlib.Path) -> AsyncIterator[World]:
+    async with a_world(tmp_path) as running:
+        running.start_agent()
+        await running.nodes.patch(NODE, MergePatch({"spec": {"unschedulable": True}}))
+        spec = (await running.admin.of(LifecycleTransition).get("reboot")).spec
+        uncordon = LifecycleTransition(metadata=ObjectMeta(name="node-uncordon"), spec=spec)
+        await running.admin.of(LifecycleTransition).create(uncordon)
+        yield running
+
+
+class Maintained:
+    """`maintain` in a task of its own."""
+
+    def __init__(self, world: World, work: operations.Work) -> None:
+        self.progress: list[operations.OperationProgress] = []
+        self.task = world.scope.start(self._run(world, work), name="maintain")
+
+    async def _run(self, world: World, work: operations.Work) -> dict[str, Outcome]:
+        nodes = await operations.select_nodes(world.admin, [NODE])
+        return await operations.maintain(world.admin, nodes, work, REQUEST, report=self.progress.append)
+
+    def stages(self) -> list[MaintenanceStage]:
+        return [one.stage for one in self.progress if isinstance(one, StageReached)]
+
+
+async def ready(world: World, status: str) -> None:
+    condition = {"type": "Ready", "status": status}
+    await world.nodes.patch(NODE, MergePatch({"status": {"conditions": [condition]}}), subresource="status")
+
+
+async def nothing(_node: str) -> None:
+    pass
+
+
+async def test_a_node_is_uncordoned_only_after_it_was_ready_for_long_enough(world: World) -> None:
+    await ready(world, "False")
+    maintained = Maintained(world, nothing)
+    await world.clock.advance(20)
+    assert operations.AwaitingReady(NODE) in maintained.progress
+    await ready(world, "True")
+    await world.clock.advance(9)
+    assert maintained.stages() == [MaintenanceStage.DRAINING, MaintenanceStage.DRAINED]
+    await ready(world, "False")
+    await ready(world, "True")
+    await world.clock.advance(9)
+    assert maintained.stages()[-1] == MaintenanceStage.DRAINED
+    await world.clock.advance(30)
+    assert maintained.stages()[-1] == MaintenanceStage.COMPLETE
+    assert maintained.task.result() == {NODE: Outcome(Result.SUCCEEDED)}
+
+
+async def test_a_node_that_does_not_become_ready_stays_drained(world: World) -> None:
+    await ready(world, "False")
+    maintained = Maintained(world, nothing)
+    await world.clock.advance(320)
+    (outcome,) = maintained.task.result().values()
+    assert outcome.message == "the node was not Ready for 10s without a break within 5m0s after the work"
+    assert maintained.stages()[-1] == MaintenanceStage.DRAINED
+
+
+async def test_a_failed_work_leaves_the_node_drained(world: World) -> None:
+    async def work(_node: str) -> None:
+        raise operations.WorkFailed("no")
+
+    maintained = Maintained(world, work)
+    await world.clock.advance(20)
+    assert maintained.task.result() == {NODE: Outcome(Result.FAILED, "no")}
+    assert maintained.progress[-1] == operations.Ended(NODE, Outcome(Result.FAILED, "no"))
+
+
+async def test_no_work_is_done_on_a_node_that_accepts_pods(world: World) -> None:
+    worked = asyncio.Event()
+
+    async def work(_node: str) -> None:
+        worked.set()
+
+    world.driver.hold["end"].clear()
+    maintained = Maintained(world, work)
+    await world.clock.advance(2)
+    await world.nodes.patch(NODE, MergePatch({"spec": {"unschedulable": None}}))
+    world.driver.hold["end"].set()
+    await world.clock.advance(20)
+    (outcome,) = maintained.task.result().values()
+    assert outcome.message == "the node was uncordoned after its drain, so no work was done on it"
+    assert not worked.is_set()
+
+
+async def test_a_command_that_cannot_be_run_leaves_the_node_drained_and_says_so(
+    world: World, capfd: pytest.CaptureFixture[str]
+) -> None:
+    console = PlainConsole()
+    work = MaintenanceCommand(("/no/such/program", "{}"), Environment({}).as_dict(), world.clock, console)
+    printer = MaintenancePrinter(console, [NODE])
+    nodes = await operations.select_nodes(world.admin, [NODE])
+    task = world.scope.start(operations.maintain(world.admin, nodes, work, REQUEST, report=printer), name="maintain")
+    await world.clock.advance(20)
+    assert task.result()[NODE].failed
+    assert f"it stays drained. When it is fit again: fairlead uncordon {NODE}" in capfd.readouterr().err
+    assert (await world.admin.of(Node).get(NODE)).spec.unschedulable
