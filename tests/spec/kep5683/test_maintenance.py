@@ -69,7 +69,10 @@ async def test_ctrl_c_names_the_drained_node_and_those_not_begun(fleet: Fleet) -
     first, second = fleet.nodes
     assert f"node/{first} is drained and stays drained; when it is fit again: fairlead uncordon {first}" in command.out
     assert f"not started: {second}" in command.out
-    assert f"node/{first}: the command was ended; what it began on other machines may go on" in command.out
+    assert (
+        f"node/{first}: the command was terminated; processes that it started on other machines may still run"
+        in command.out
+    )
 
 
 async def test_the_timeout_is_kept_where_an_agent_waits_for_a_driver(fleet: Fleet) -> None:

@@ -12,8 +12,6 @@ from tests.unit.claimant.world import NODE, World, a_world
 
 from kube_fairlead import operations
 from kube_fairlead.api.core_v1 import Node
-from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
-from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.cli.nodes.console import PlainConsole
 from kube_fairlead.cli.nodes.maintenance_command import MaintenanceCommand
@@ -31,9 +29,7 @@ async def world(tmp_path: pathlib.Path) -> AsyncIterator[World]:
     async with a_world(tmp_path) as running:
         running.start_agent()
         await running.nodes.patch(NODE, MergePatch({"spec": {"unschedulable": True}}))
-        spec = (await running.admin.of(LifecycleTransition).get("reboot")).spec
-        uncordon = LifecycleTransition(metadata=ObjectMeta(name="node-uncordon"), spec=spec)
-        await running.admin.of(LifecycleTransition).create(uncordon)
+        await running.offer("node-uncordon", start="Uncordoning", end="MaintenanceComplete")
         yield running
 
 
@@ -73,9 +69,13 @@ async def test_a_node_is_uncordoned_only_after_it_was_ready_for_long_enough(worl
     await ready(world, "True")
     await world.clock.advance(9)
     assert maintained.stages()[-1] == MaintenanceStage.DRAINED
-    await world.clock.advance(30)
-    assert maintained.stages()[-1] == MaintenanceStage.COMPLETE
-    assert maintained.task.result() == {NODE: Outcome(Result.SUCCEEDED)}
+    await world.clock.advance(2)
+    uncordoning = [one for one in maintained.progress if isinstance(one, StageReached)][-1]
+    assert uncordoning.stage is MaintenanceStage.UNCORDONING
+    assert uncordoning.observed_at is not None
+    assert uncordoning.observed_at >= world.clock.now() - dt.timedelta(seconds=2)
+    assert isinstance(maintained.progress[-1], operations.EventChanged)
+    assert maintained.progress[-1].operation is operations.Operation.UNCORDON
 
 
 async def test_a_node_that_does_not_become_ready_stays_drained(world: World) -> None:

@@ -56,7 +56,7 @@ class Maintainer:
         except TimeoutError:
             self._environment.trace.add("user", f"interrupts the maintenance of {', '.join(names)}")
         except (operations.RequestFailed, api_errors.ApiError, errors.ClientError) as error:
-            self._environment.counts[f"user received {type(error).__name__}"] += 1
+            self._environment.counts[f"user got {type(error).__name__}"] += 1
 
     def _report(self, progress: operations.OperationProgress) -> None:
         match progress:
