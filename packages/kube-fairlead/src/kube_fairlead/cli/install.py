@@ -26,54 +26,62 @@ def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str
 
 
 @click.command("install")
-@click.option("--namespace", default="fairlead-system", show_default=True, callback=values.label, help="Where it runs.")
+@click.option(
+    "--namespace",
+    default="fairlead-system",
+    show_default=True,
+    callback=values.label,
+    help="The namespace of the components.",
+)
 @click.option(
     "--image", default="", callback=values.image, help="The container image [default: fairlead at this version]."
 )
 @values.installed_group
-@managing.boolean("--lifecycle", default=True, text="The kinds, agent and drain driver on every node, the manager.")
+@managing.boolean(
+    "--lifecycle", default=True, text="Install the kinds, agent and drain driver on every node, and the manager."
+)
 @managing.boolean(
     "--claimer",
     default=False,
-    text="Somebody central claims for nodes that have no agent or whose agent is away, and may drain every node.",
+    text="A central claimer claims for nodes without a live agent, and may drain every node.",
 )
 @managing.boolean(
     "--eviction-requests",
     default=False,
-    text="Drain drivers may ask pods to go by EvictionRequest, where the API server has it (Kubernetes 1.37, alpha).",
+    text="Drain drivers may create EvictionRequests, if the API server serves them (Kubernetes 1.37, alpha).",
 )
 @managing.boolean(
     "--shutdown-out-of-service-taint",
     default=False,
-    text="The manager taints nodes that went down and that their cloud says are off, and may write to nodes.",
+    text="The manager taints nodes that shut down and that their cloud reports as off, and may patch nodes.",
 )
 @click.option(
     "--shutdown-grace-period",
     metavar="DURATION",
     default="",
-    help="Agents see pods out when their machine goes down, within this time; they may then delete pods [default: no].",
+    help="Agents end pods within this time when their machine shuts down, and may delete pods [default: no].",
 )
 @click.option(
     "--shutdown-grace-period-critical-pods",
     metavar="DURATION",
     default="0s",
     show_default=True,
-    help="The part of it that is kept for critical pods.",
+    help="The part of --shutdown-grace-period that is reserved for critical pods.",
 )
 @click.option(
     "--container-runtime-endpoint",
     metavar="URL",
     default="unix:///run/containerd/containerd.sock",
     show_default=True,
-    help="Where agents that see pods out find the container runtime.",
+    help="The container runtime's socket, for agents with --shutdown-grace-period.",
 )
 @click.option(
     "--requester",
     type=click.Choice(["off", "check", "record"]),
     default="check",
     show_default=True,
-    help="What policies do about the user that a LifecycleEvent names: see that it is the one who creates it (check), "
-    "and name the user in every event (record; needs Kubernetes 1.36).",
+    help="Policies on the user that a LifecycleEvent names: reject another user than its creator (check), and also set "
+    "the user in every event (record; needs Kubernetes 1.36).",
 )
 @click.option(
     "--finished-event-ttl",
@@ -81,78 +89,78 @@ def _checked_duration(ctx: click.Context, parameter: click.Parameter, value: str
     default="1h",
     show_default=True,
     callback=_checked_duration,
-    help="How long finished LifecycleEvents are kept.",
+    help="How long finished LifecycleEvents are kept before they are deleted.",
 )
 @click.option(
     "--fence",
     type=_MODES,
     default="deny",
     show_default=True,
-    help="What the API server does to writes of a manager that does not hold its Lease.",
+    help="How the API server treats writes of a manager that does not hold its Lease.",
 )
 @click.option(
     "--own-node",
     type=_MODES,
     default="deny",
     show_default=True,
-    help="What it does to writes of an agent or drain driver to another node than its own, and to other fields than "
-    "its work needs.",
+    help="How the API server treats writes of an agent or drain driver to other nodes than its own, and to fields that "
+    "its code does not write.",
 )
 @managing.boolean(
     "--eviction-webhook",
     default=True,
-    text="A webhook, with certificates of its own, that refuses a drain driver's evictions of another node's pods.",
+    text="Install a webhook, with its own certificates, that rejects a drain driver's evictions on other nodes.",
 )
 @click.option(
     "--ccm",
     "clouds",
     metavar="PROVIDER[=PLATFORM,...]",
     multiple=True,
-    help="Also a cloud controller manager, with a policy that keeps it to nodes of its platforms. May be repeated, "
-    "with one provider and other platforms too: each has a Lease, an account, a policy and a Secret of its own.",
+    help="Also install a cloud controller manager, with a policy that restricts it to nodes of its platforms. May be "
+    "repeated, also for one provider with other platforms: each has its own Lease, account, policy and Secret.",
 )
 @click.option(
     "--ccm-controllers",
     metavar="[PROVIDER[=PLATFORM,...]=]NAME,...",
     multiple=True,
-    help="What it runs beside the node controllers: node-route-controller, service-lb-controller. May be repeated; of "
-    "several --ccm it says whose.",
+    help="The controllers that it runs beside the node controllers: node-route-controller, service-lb-controller. May "
+    "be repeated; with several --ccm the provider is required.",
 )
 @click.option(
     "--cluster-cidr",
     default="",
     callback=values.cidrs,
-    help="The range of pod addresses, for the route controller of a --ccm; as its own flag.",
+    help="The range of pod addresses, for the route controller of a --ccm.",
 )
 @click.option(
     "--fence-cloud-manager",
     "fenced_clouds",
     metavar="NAMESPACE/SERVICEACCOUNT=PLATFORM,...",
     multiple=True,
-    help="Also a policy for a cloud controller manager that you installed otherwise, such as a cloud's own: its "
-    "account may write to, and delete, nodes of these platforms only. May be repeated, once per account.",
+    help="Also install a policy for a cloud controller manager of another origin, such as a cloud's own. Its "
+    "account may write to and delete nodes of these platforms only. May be repeated, once per account.",
 )
 @click.option(
     "--ccm-policy",
     type=click.Choice(["warn", "deny"]),
     default="deny",
     show_default=True,
-    help="What the API server does to writes of a cloud controller manager to others' nodes.",
+    help="How the API server treats writes of a cloud controller manager to nodes of other platforms.",
 )
 @click.option(
     "--uninstall",
     is_flag=True,
-    help="Remove what these flags would install, in an order that leaves nothing stuck; needs an administrator.",
+    help="Delete the objects that these flags install, in an order that leaves none stuck; needs an administrator.",
 )
 @click.option("--kubeconfig", type=values.FILE, help="For --uninstall: the API server [default: as kubectl finds it].")
 @click.option("--context", "kube_context", default="", help="For --uninstall: the context of the kubeconfig to use.")
-@managing.period("--timeout", "5m", "For --uninstall: how long claimed events may take to end by themselves.")
+@managing.period("--timeout", "5m", "For --uninstall: how long claimants may take to finish their events.")
 @options.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
     """Print the manifests for a real cluster.
 
-    For `kubectl apply --server-side -f -`. Nothing is contacted, unless --uninstall is given. Docs: install.md.
+    For `kubectl apply --server-side -f -`. Only --uninstall contacts the API server. Docs: install.md.
     """
     try:
         installation = _installation(flags)
@@ -209,7 +217,7 @@ def _installation(flags: dict[str, Any]) -> Installation:
                 runtime_endpoint=flags["container_runtime_endpoint"],
             )
         except ValueError as error:
-            raise click.UsageError(f"--shutdown-grace-period and its companions: {error}") from error
+            raise click.UsageError(f"--shutdown-grace-period and related flags: {error}") from error
     image = {"image": flags["image"]} if flags["image"] else {}
     clouds = cloud_managers(
         flags["clouds"],

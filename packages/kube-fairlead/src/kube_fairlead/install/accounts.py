@@ -1,4 +1,4 @@
-"""Who may do what: one service account per component, and for each the rights that its code uses, no more. Pure."""
+"""One service account per component, with the rights that its code uses and no others. Pure."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["access_manifests", "user_roles"]
 
 _RBAC = "rbac.authorization.k8s.io"
 _READ = ("get", "list", "watch")
-# A claimant reads the record of its node when an event has finished, and adds an entry.
+# A claimant reads the record of its node when an event has ended, and adds an entry.
 _WRITE_RECORD = ("get", "create", "update")
-# Signs of life of kubelets, for whoever observes shutdowns.
+# The Leases that kubelets renew, which shutdown-observer reads.
 _KUBELET_LEASES = "kube-node-lease"
 
 
@@ -34,7 +34,7 @@ def access_manifests(installation: Installation) -> list[Json]:
     ]
     if installation.shutdown:
         agent += [
-            # The event that stands for it; which pods there are, how they end, that those replaced elsewhere go.
+            # The event of a shutdown; the node's pods, their status, and the deletion of those replaced elsewhere.
             _rule(lifecycle, ["lifecycleevents"], ["create"]),
             _rule("", ["pods"], [*_READ, "delete"]),
             _rule("", ["pods/status"], ["patch"]),
@@ -46,7 +46,7 @@ def access_manifests(installation: Installation) -> list[Json]:
         _rule(lifecycle, ["lifecycletransitions"], [*_READ, "delete"]),
         _rule(lifecycle, ["nodelifecyclerecords"], [*_READ, "create", "update", "delete"]),
         _rule("", ["nodes"], list(_READ)),
-        # Those that a machine which went down has left behind.
+        # The pods of a machine that has shut down.
         _rule("", ["pods"], ["list"]),
         events,
     ]
@@ -56,7 +56,7 @@ def access_manifests(installation: Installation) -> list[Json]:
     manager += _DELEGATION
     return [
         *_account(AGENT, installation.namespace, agent),
-        # A name cannot be demanded of what is about to be created; the policy on nodes sees to that.
+        # RBAC cannot restrict the name of an object that is created; the policy `own_node_policy` does.
         *_namespaced(AGENT, installation.namespace, NAMESPACE_NODE_LEASE, [_leases([*_READ, "create", "update"])]),
         *_account(DRAIN, installation.namespace, _draining(installation)),
         *_account(MANAGER, installation.namespace, manager),
@@ -79,13 +79,13 @@ def _draining(installation: Installation) -> list[Json]:
         *_DELEGATION,
     ]
     if installation.eviction_requests:
-        # Kubernetes' own kind, whatever group ours are in.
+        # This kind is always in Kubernetes' own group.
         rules.append(_rule("lifecycle.k8s.io", ["evictionrequests"], ["create", "get", "delete"]))
     return rules
 
 
 def _claiming(installation: Installation) -> list[Json]:
-    """An account of its own: it acts on every node, which the manager's need not."""
+    """The claimer has an account of its own: it acts on every node, which the manager does not."""
     lifecycle = installation.lifecycle_group
     rules = [
         _rule(lifecycle, ["lifecycleevents"], [*_READ, "update", "delete"]),
@@ -93,7 +93,7 @@ def _claiming(installation: Installation) -> list[Json]:
         _rule(lifecycle, ["lifecycletransitions"], [*_READ, "create", "patch", "delete"]),
         _rule(lifecycle, ["nodelifecyclerecords"], _WRITE_RECORD),
         _rule("", ["nodes/status"], ["patch"]),
-        # The drain driver beside it, in the same pod, and so with the same account.
+        # The drain driver in the same pod has the same account.
         *_draining(installation),
     ]
     return [
@@ -104,13 +104,13 @@ def _claiming(installation: Installation) -> list[Json]:
 
 
 def _electing(name: str, installation: Installation) -> list[Json]:
-    # What is about to be created has no name yet that a rule could demand.
+    # RBAC cannot restrict the name of an object that is created.
     rules = [_leases(["create"]), _leases([*_READ, "update"], names=[name])]
     return _namespaced(name, installation.namespace, installation.namespace, rules)
 
 
 def user_roles(installation: Installation) -> list[Json]:
-    """For people: to look comes with the cluster's own role `view`; to act, and to scrape, must be given by name."""
+    """Roles for users: `view` includes reading; a binding allows requesting events, or reading metrics."""
     lifecycle = installation.lifecycle_group
     kinds = ["lifecycleevents", "lifecycletransitions", "nodelifecyclerecords"]
     view = {"name": "fairlead-view", "labels": {f"{_RBAC}/aggregate-to-view": "true"}}
@@ -164,7 +164,7 @@ def _binding(role: str, metadata: Json, account: str, namespace: str) -> Json:
     }
 
 
-# A client that asks for metrics shows a token; the component asks the API server whose it is, and if that user may.
+# A client that reads metrics sends a token; the component has the API server review the token and the access.
 _DELEGATION = [
     _rule("authentication.k8s.io", ["tokenreviews"], ["create"]),
     _rule("authorization.k8s.io", ["subjectaccessreviews"], ["create"]),

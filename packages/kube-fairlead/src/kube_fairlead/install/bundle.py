@@ -1,4 +1,4 @@
-"""Everything in the order in which it is applied: what others need comes first. Pure."""
+"""All manifests in the order in which they are applied: each after those that it needs. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["anchors", "manifests"]
 
 
 def manifests(installation: Installation) -> list[Json]:
-    """All manifests, with a label by which they are known."""
+    """All manifests, with the label of the installation."""
     found = (
         [_namespace(installation.namespace, privileged=installation.lifecycle)]
         if installation.lifecycle or installation.clouds
@@ -39,7 +39,7 @@ def manifests(installation: Installation) -> list[Json]:
 
 
 def anchors(installation: Installation) -> list[Json]:
-    """What stays when the rest is removed, so that fences put back later do their duty."""
+    """Manifests that a removal keeps, so that fences which are installed later see their Lease."""
     return [] if installation.fence is FenceMode.OFF else [_labelled(manifest) for manifest in anchor_manifests()]
 
 
@@ -70,7 +70,7 @@ def _lifecycle(installation: Installation) -> list[Json]:
 
 
 def _eviction_webhook(installation: Installation) -> list[Json]:
-    """Last of all its registration: until the webhook runs, it refuses the drain drivers' evictions, no others."""
+    """The registration comes last: until the webhook runs, the API server rejects the drain drivers' evictions only."""
     return [
         *webhook.access_manifests([], namespace=installation.namespace),
         *webhook.certificate_access(installation.namespace, registrations=[webhook.EVICTION_REGISTRATION]),
@@ -88,7 +88,7 @@ def _eviction_webhook(installation: Installation) -> list[Json]:
 
 
 def _namespace(name: str, *, privileged: bool = False) -> Json:
-    # The agent has a folder on its node, which the stricter standards forbid.
+    # The agent mounts a folder of its node, which the stricter Pod Security Standards forbid.
     labels = {"pod-security.kubernetes.io/enforce": "privileged"} if privileged else {}
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 

@@ -1,7 +1,7 @@
-"""Which cloud controller managers to install, as the flags say. Pure.
+"""The cloud controller managers of an installation, from their written form. Pure.
 
-What a manager would refuse at its start is refused here: it would only be found in the log of a pod that starts again
-and again.
+A configuration that a manager would reject at its start is rejected here, before it fails in the log of a restarting
+pod.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _ACCOUNT = re.compile(r"(?=.{1,200}$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a
 
 _Cloud = tuple[str, frozenset[str]]  # provider and platforms
 
-# By upstream's names, and by the older ones that it still takes.
+# Upstream's names, and the older ones that it still accepts.
 _NAMES = {
     **dict.fromkeys(("node-route-controller", "route"), "route"),
     **dict.fromkeys(("service-lb-controller", "service"), "service"),
 }
-# Of the providers that come along, the one with neither routes nor load balancers.
+# The included provider that has neither routes nor load balancers.
 _NODES_ONLY = frozenset({"static"})
 
 
@@ -37,13 +37,13 @@ def cloud_managers(
 
     Args:
         clouds: `PROVIDER[=PLATFORM,...]`, each a manager.
-        controllers: `[PROVIDER[=PLATFORM,...]=]NAME,...`, what a manager runs beside the node controllers; without a
-            provider it is the only one that is meant.
+        controllers: `[PROVIDER[=PLATFORM,...]=]NAME,...`, the controllers that a manager runs beside the node
+            controllers; without a provider, those of the only manager.
         namespace: where they run.
-        cluster_cidr: the range of pod addresses, which routes need.
+        cluster_cidr: the range of pod addresses, required for routes.
 
     Raises:
-        ValueError: they do not fit together.
+        ValueError: they contradict each other.
     """
     named = [_cloud(text) for text in clouds]
     _check_apart(named)
@@ -66,7 +66,7 @@ def cloud_managers(
 
 
 def other_managers(texts: Sequence[str], *, beside: Sequence[Manager]) -> tuple[OtherManager, ...]:
-    """Managers that were installed otherwise, and are to be kept to their own nodes.
+    """Managers that were installed otherwise, whose accounts are restricted to their own nodes.
 
     Args:
         texts: `NAMESPACE/SERVICEACCOUNT=PLATFORM,...`, each an account. One manager may have several, one for each of
@@ -74,7 +74,7 @@ def other_managers(texts: Sequence[str], *, beside: Sequence[Manager]) -> tuple[
         beside: the managers that are installed here; a platform has one manager, so none of theirs may be named.
 
     Raises:
-        ValueError: one is not written so, or they do not fit together.
+        ValueError: one has another form, or they contradict each other.
     """
     taken = {platform: manager for manager in beside for platform in manager.platforms}
     found: dict[str, OtherManager] = {}
@@ -92,17 +92,17 @@ def other_managers(texts: Sequence[str], *, beside: Sequence[Manager]) -> tuple[
             raise ValueError(f"--fence-cloud-manager={text}: {error}") from error
         if clash := sorted(platforms & taken.keys()):
             raise ValueError(
-                f"--fence-cloud-manager={text}: platform {clash[0]} is that of --ccm {taken[clash[0]].provider}; each "
+                f"--fence-cloud-manager={text}: platform {clash[0]} belongs to --ccm {taken[clash[0]].provider}; each "
                 "has one manager"
             )
         if whose in found:
-            raise ValueError(f"--fence-cloud-manager: {whose} is named twice; name all of its platforms in one")
+            raise ValueError(f"--fence-cloud-manager: {whose} is named twice; list all of its platforms in one flag")
         found[whose] = OtherManager(namespace=namespace, account=account, platforms=platforms)
     return tuple(found.values())
 
 
 def _check_apart(clouds: Sequence[_Cloud]) -> None:
-    """Managers may share a provider, and nothing else: a node has one owner, an account one manager."""
+    """Managers may share a provider, but no platform and no account: a node has one owner, an account one manager."""
     owners: dict[str, str] = {}
     names: dict[str, str] = {}
     for provider, platforms in clouds:
@@ -115,7 +115,7 @@ def _check_apart(clouds: Sequence[_Cloud]) -> None:
             owners[platform] = text
         name = manager_identity(provider, platforms)
         if name in names:
-            raise ValueError(f"--ccm: {names[name]} and {text} would both be called {name}; they cannot be told apart")
+            raise ValueError(f"--ccm: {names[name]} and {text} would both have the name {name}")
         names[name] = text
 
 
@@ -147,7 +147,7 @@ def _only(text: str, clouds: Sequence[_Cloud]) -> _Cloud:
 
 
 def _whose(text: str, whose: str, clouds: Sequence[_Cloud]) -> _Cloud:
-    """The manager that is meant: by its provider alone, if there is one of it, else as its --ccm has it."""
+    """The manager of a provider, if it has one manager, else the one with the same provider and platforms."""
     found = [cloud for cloud in clouds if cloud[0] == whose]
     if len(found) > 1:
         several = " or ".join(f"{provider}={','.join(sorted(platforms))}" for provider, platforms in found)

@@ -1,4 +1,4 @@
-"""What runs where: agent and drain driver on every node, managers and the claimer anywhere. Pure."""
+"""The workloads: agent and drain driver on every node, managers and the claimer on any. Pure."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _AGENT_PORT = 10259
 _DRAIN_PORT = 10260
 _MANAGER_PORT = 10257
 _CLOUD_PORT = 10258
-# The others read a file, the key `cloud.conf`.
+# The other providers read a file, the key `cloud.conf`.
 _CONFIGURED_BY_ENVIRONMENT = frozenset({"hcloud"})
-# Nobody in particular, as in images without users.
-_NOBODY = 65532
+# The user id of images without users.
+_UNPRIVILEGED = 65532
 _LEAST = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
 
 
 def node_daemon_sets(installation: Installation) -> list[Json]:
-    """On every node the agent, and the driver that drains it: each in a pod of its own, because its rights are."""
-    # The rights are for one group, so workloads do not ask which is served.
+    """The agent and the drain driver on every node, each in a pod of its own, because their accounts differ."""
+    # The rights are for one group, so workloads do not discover the served one.
     group = f"--lifecycle-api-group={installation.lifecycle_group}"
-    # The certificates that they serve with are made once per node.
-    agent = ["agent", "--node-name=$(NODE_NAME)", group, _keeping(installation), f"--cert-dir={_STATE}/pki"]
+    # Their serving certificates are created once per node.
+    agent = ["agent", "--node-name=$(NODE_NAME)", group, _event_ttl(installation), f"--cert-dir={_STATE}/pki"]
     drain = ["driver", "drain", "--node-name=$(NODE_NAME)", "--instance=$(POD_UID)", group]
     drain.append(f"--cert-dir={_STATE}/pki-drain")
     drain_set = _on_every_node(DRAIN, installation, _container("driver", installation, drain, port=_DRAIN_PORT))
@@ -40,17 +40,17 @@ def node_daemon_sets(installation: Installation) -> list[Json]:
             _on_every_node(AGENT, installation, _container("agent", installation, agent, port=_AGENT_PORT)),
             drain_set,
         ]
-    # Killed while the machine waits for it, it must come back with its lock; the kubelet is stopped then.
+    # An agent that is killed during a shutdown must restart with its lock, while the kubelet is stopped.
     agent = ["hold", *agent, f"--config={_CONFIG}/{_CONFIG_FILE}"]
     agent_set = _on_every_node(AGENT, installation, _container("agent", installation, agent, port=_AGENT_PORT))
     return [
         _agent_config(installation, installation.shutdown),
-        _reaching_the_machine(agent_set, installation.shutdown),
+        _with_machine_access(agent_set, installation.shutdown),
         drain_set,
     ]
 
 
-def _keeping(installation: Installation) -> str:
+def _event_ttl(installation: Installation) -> str:
     return f"--finished-event-ttl={installation.finished_event_ttl}"
 
 
@@ -60,11 +60,11 @@ def _agent_config(installation: Installation, shutdown: ShutdownGrace) -> Json:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {_CONFIG_FILE: text}}
 
 
-def _reaching_the_machine(agent: Json, shutdown: ShutdownGrace) -> Json:
-    """Give the agent what it sees pods out with: logind and systemd over D-Bus, logind's drop-ins, the runtime."""
+def _with_machine_access(agent: Json, shutdown: ShutdownGrace) -> Json:
+    """Mount what the agent needs to end pods: logind and systemd over D-Bus, logind's drop-ins, the runtime."""
     pod = agent["spec"]["template"]["spec"]
     [container] = pod["containers"]
-    # Whole folders: a socket that is made anew when its service restarts would not be seen.
+    # Whole folders: a mounted socket would be stale after its service restarts.
     runtime = str(pathlib.PurePosixPath(shutdown.runtime_endpoint.removeprefix("unix://")).parent)
     folders = {"bus": "/run/dbus", "logind": "/etc/systemd/logind.conf.d", "runtime": runtime}
     for name, path in folders.items():
@@ -73,7 +73,7 @@ def _reaching_the_machine(agent: Json, shutdown: ShutdownGrace) -> Json:
         container["volumeMounts"].append({"name": name, "mountPath": path})
     pod["volumes"].append({"name": "config", "configMap": {"name": AGENT}})
     container["volumeMounts"].append({"name": "config", "mountPath": _CONFIG, "readOnly": True})
-    # What confines containers by default keeps them from the machine's bus and its sockets.
+    # The default confinement of containers denies the machine's bus and sockets.
     container["securityContext"] = {
         **_LEAST,
         "appArmorProfile": {"type": "Unconfined"},
@@ -86,7 +86,7 @@ def _on_every_node(name: str, installation: Installation, container: Json) -> Js
     pod = {
         "serviceAccountName": name,
         "priorityClassName": "system-node-critical",
-        # Whatever is wrong with a node, its lifecycle goes on.
+        # Agent and driver also run on nodes with problems.
         "tolerations": [{"operator": "Exists"}],
         "nodeSelector": {"kubernetes.io/os": "linux"},
         # Sockets and state on the node belong to root.
@@ -99,11 +99,11 @@ def _on_every_node(name: str, installation: Installation, container: Json) -> Js
 
 
 def manager_deployment(installation: Installation) -> list[Json]:
-    """Two replicas, of which one leads, and a budget that keeps one of them through every drain."""
+    """Two replicas, of which one leads, and a budget that keeps one of them during a drain."""
     arguments = [
         "controller-manager",
         f"--lifecycle-api-group={installation.lifecycle_group}",
-        _keeping(installation),
+        _event_ttl(installation),
         f"--leader-elect-resource-name={MANAGER}",
         f"--leader-elect-resource-namespace={installation.namespace}",
     ]
@@ -113,22 +113,22 @@ def manager_deployment(installation: Installation) -> list[Json]:
 
 
 def claimer_deployment(installation: Installation) -> list[Json]:
-    """Two replicas, of which one leads: the claimer, and beside it a drain driver for whichever node it is told."""
+    """Two replicas, of which one leads: the claimer, with a drain driver for every node that it claims for."""
     group = f"--lifecycle-api-group={installation.lifecycle_group}"
     arguments = [
         "controller-manager",
         "--controllers=claimer",
         group,
-        _keeping(installation),
+        _event_ttl(installation),
         f"--leader-elect-resource-name={CLAIMER}",
         f"--leader-elect-resource-namespace={installation.namespace}",
     ]
     deployment, budget = _manager(CLAIMER, installation, arguments, _MANAGER_PORT)
     pod = deployment["spec"]["template"]["spec"]
     drain = ["driver", "drain", "--instance=$(POD_UID)", group]
-    # Within a pod a port's name is for one container.
+    # A port's name is unique within a pod.
     pod["containers"].append(_container("drain", installation, drain, port=_DRAIN_PORT, port_name="drain-health"))
-    # Other drivers can be added as containers that mount this too.
+    # Other drivers can be added as containers that mount this volume too.
     pod["volumes"] = [{"name": "drivers", "emptyDir": {}}]
     for container in pod["containers"]:
         container["volumeMounts"] = [{"name": "drivers", "mountPath": _STATE}]
@@ -176,16 +176,16 @@ def _manager(name: str, installation: Installation, arguments: list[str], port: 
         "priorityClassName": "system-cluster-critical",
         "securityContext": {
             "runAsNonRoot": True,
-            "runAsUser": _NOBODY,
-            "runAsGroup": _NOBODY,
+            "runAsUser": _UNPRIVILEGED,
+            "runAsGroup": _UNPRIVILEGED,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        # Longer than the manager gives its controllers to end, so that it releases its Lease itself.
+        # Longer than the manager waits for its controllers to end, so that it releases its Lease itself.
         "terminationGracePeriodSeconds": 30,
         "topologySpreadConstraints": [spread],
         "tolerations": [
             {"key": "node-role.kubernetes.io/control-plane", "operator": "Exists", "effect": "NoSchedule"},
-            # The nodes of a new cluster wait for this very manager.
+            # The nodes of a new cluster wait for this manager.
             {"key": "node.cloudprovider.kubernetes.io/uninitialized", "operator": "Exists", "effect": "NoSchedule"},
         ],
         "containers": [_container("manager", installation, arguments, port=port)],
@@ -239,8 +239,8 @@ def _container(
 
 
 def _probe(path: str, port_name: str, *, failures: int) -> Json:
-    asked = {"path": path, "port": port_name, "scheme": "HTTPS"}
-    return {"httpGet": asked, "periodSeconds": 10, "failureThreshold": failures}
+    action = {"path": path, "port": port_name, "scheme": "HTTPS"}
+    return {"httpGet": action, "periodSeconds": 10, "failureThreshold": failures}
 
 
 def _from_field(name: str, path: str) -> Json:

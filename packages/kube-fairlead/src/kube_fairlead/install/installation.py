@@ -1,4 +1,4 @@
-"""What an installation is made of: the choices behind the manifests."""
+"""The choices of an installation, from which its manifests are made."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ RequesterMode = Literal["off", "check", "record"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ShutdownGrace:
-    """How long pods get when their machine goes down: the kubelet's fields, in its spelling.
+    """How long pods may take to end when their machine shuts down: the kubelet's fields, in its spelling.
 
     Raises:
-        ValueError: they contradict themselves, or end no pods.
+        ValueError: they contradict each other, or leave pods no time.
     """
 
     grace_period: str
@@ -52,7 +52,7 @@ class ShutdownGrace:
             raise ValueError(f"{self.runtime_endpoint!r} must be a unix socket, such as unix:///run/crio/crio.sock")
 
     def agent_config(self) -> dict[str, str]:
-        """What `fairlead agent --config` is to read."""
+        """The content of the file for `fairlead agent --config`."""
         return {
             "shutdownGracePeriod": self.grace_period,
             "shutdownGracePeriodCriticalPods": self.critical_pods,
@@ -62,22 +62,22 @@ class ShutdownGrace:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
-    """What to print."""
+    """The choices."""
 
     namespace: str = NAMESPACE
     image: str = f"fairlead:{kube_fairlead.__version__}"
     lifecycle_group: str = LIFECYCLE_GROUP
     lifecycle: bool = True
-    claimer: bool = False  # somebody claims for nodes whose agent is away or that have none, and drains them
-    eviction_requests: bool = False  # drain drivers may ask by EvictionRequest, where the API server has it
-    out_of_service_taint: bool = False  # the manager may let volumes of machines that are off be detached
-    shutdown: ShutdownGrace | None = None  # agents see pods out when their machine goes down
-    finished_event_ttl: str = "1h"  # people and `kubectl wait` see results; the components' own default is 0s
-    requester: RequesterMode = "check"  # whether policies see to it that events name the user who asked
+    claimer: bool = False  # a central claimer claims for nodes without a live agent, and drains them
+    eviction_requests: bool = False  # drain drivers may create EvictionRequests, if the API server serves them
+    out_of_service_taint: bool = False  # the manager may taint nodes that are off, so that their volumes are detached
+    shutdown: ShutdownGrace | None = None  # agents end pods when their machine shuts down; None: the kubelet does
+    finished_event_ttl: str = "1h"  # users and `kubectl wait` see results; the components' own default is 0s
+    requester: RequesterMode = "check"  # whether policies check or record the user who requests an event
     fence: FenceMode = FenceMode.DENY
     own_node: OwnNodeMode = "deny"
-    eviction_webhook: bool = True  # evictions by drain drivers are kept to their own node too
+    eviction_webhook: bool = True  # a webhook rejects evictions by drain drivers on other nodes
     clouds: tuple[Manager, ...] = ()
-    fenced_clouds: tuple[OtherManager, ...] = ()  # managers of others, kept to their own nodes
-    cluster_cidr: str = ""  # of pods, for those of them that make routes
+    fenced_clouds: tuple[OtherManager, ...] = ()  # managers that were installed otherwise, kept to their own nodes
+    cluster_cidr: str = ""  # of pods, for managers that create routes
     cloud_policy: Literal["warn", "deny"] = "deny"

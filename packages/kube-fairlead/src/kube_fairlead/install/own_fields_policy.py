@@ -1,8 +1,8 @@
-"""Which fields of a node, a pod or a LifecycleEvent an account may change: those that its code writes. Pure.
+"""The fields of a node, a pod or a LifecycleEvent that an account may change: those that its code writes. Pure.
 
-RBAC knows nothing smaller than a subresource: an account that may patch a node to cordon it may also give it labels
-that workloads are placed by, take taints from it, or say that its machine is another one. A ValidatingAdmissionPolicy
-compares the object before and after, key by key, so that a field that a later Kubernetes brings is closed as well.
+RBAC restricts access to subresources, not to fields: an account that may patch a node to cordon it may also change the
+labels that workloads are scheduled by, remove taints, or change the providerID. A ValidatingAdmissionPolicy compares
+the object before and after, key by key, so that it also protects fields that a later Kubernetes adds.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ _CONDITIONS = (
     CONDITION_MAINTENANCE_IN_PROGRESS,
     CONDITION_GRACEFUL_NODE_SHUTDOWN_IN_PROGRESS,
 )
-# What the API server itself changes in every write. It takes a deletion's mark from what a status may change.
+# Fields that the API server itself changes in every write, and the marks of a deletion.
 _BOOKKEEPING = ("generation", "managedFields", "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds")
 _POD_STATUS = ("phase", "conditions", "containerStatuses", "reason", "message")
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFields:
-    """What an account may change of a node; everything else stays as it is."""
+    """The fields of a node that an account may change; it may change no others."""
 
     annotations: frozenset[str] = frozenset()
     cordon: bool = False
     taints: frozenset[str] = frozenset()  # as `key:effect`
     conditions: frozenset[str] = frozenset()  # by type
-    not_ready: bool = False  # it may say that the node is not ready; never that it is
+    not_ready: bool = False  # it may set the condition Ready to False, never to True
 
 
 def node_fields(installation: Installation) -> dict[str, NodeFields]:
-    """By account, what its code writes to nodes."""
+    """The fields of nodes that each account's code writes, by account."""
     claiming = frozenset({*autoscaling.HOLDS, autoscaling.ANNOTATION_HELD})
     conditions = frozenset(_CONDITIONS)
     draining = NodeFields(annotations=frozenset({ANNOTATION_CORDONED_BY}), cordon=True)
@@ -84,7 +84,7 @@ def node_fields(installation: Installation) -> dict[str, NodeFields]:
 
 
 def own_fields_manifests(installation: Installation) -> list[Json]:
-    """The policy and its binding; none when it is off."""
+    """The policy and its binding; none if it is off."""
     if installation.own_node == "off":
         return []
     fields = node_fields(installation)
@@ -159,7 +159,7 @@ def _conditions_of_nodes() -> str:
 
 
 def _of_pods() -> list[Json]:
-    """What a shutdown says of a pod: it ends, or has ended. None is said to run, or to be ready."""
+    """A shutdown may report that a pod ends or has ended. It may not report that one runs or is ready."""
     now, before = _list("variables.status", "conditions"), _list("variables.statusBefore", "conditions")
     not_ready = "c.type in ['Ready', 'ContainersReady'] && c.status == 'False'"
     words = f"c.type == 'DisruptionTarget' ? c.status == 'True' : {not_ready}"
@@ -216,7 +216,7 @@ def _annotations(allowed: str) -> str:
 
 
 def _kept(part: str, free: list[str] | str) -> str:
-    """Whether a part of the object is what it was, but for these keys."""
+    """Whether a part of the object is unchanged, except for these keys."""
     if not isinstance(free, str):
         free = json.dumps([*free, *(_BOOKKEEPING if part == "metadata" else ())])
     return _same(f"variables.{part}", f"variables.{part}Before", free)
@@ -234,7 +234,7 @@ def _list(where: str, name: str) -> str:
 
 
 def _both(name: str, part: str) -> list[Json]:
-    # As plain maps: an object of a known type has no keys that could be looked through.
+    # As plain maps: CEL cannot iterate over the keys of a typed object.
     return [
         _variable(name, f"dyn(object).?{part}.orValue({{}})"),
         _variable(f"{name}Before", f"dyn(oldObject).?{part}.orValue({{}})"),

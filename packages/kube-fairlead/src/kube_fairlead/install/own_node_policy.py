@@ -1,10 +1,9 @@
-"""What rights alone cannot say: agent and drain driver of a node write to that node and to nothing of another. Pure.
+"""Restricts the agent and the drain driver of a node to objects of that node, which RBAC cannot. Pure.
 
-Rights are per kind, so the account that every agent shares could write to every node. The API server knows from the
-token on which node its pod runs, and a ValidatingAdmissionPolicy compares. Which fields of a node, a pod or an event an
-account may change is judged by another policy (`fields`). Evictions and EvictionRequests name a pod but no node, and a
-policy cannot look the pod up: `fairlead webhook` does. All that is judged here of a request is that it is the drain
-driver's own.
+RBAC rights are per kind, so the account that all agents share could write to every node. The API server knows from the
+token on which node its pod runs, and a ValidatingAdmissionPolicy compares. Another policy restricts the fields that an
+account may change (`own_fields_policy`). Evictions and EvictionRequests name a pod but no node, and a policy cannot read
+the pod: `fairlead webhook` does. This policy only checks that an EvictionRequest is the drain driver's own.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ OWN_NODE = "own-node.fairlead.dev"
 
 _API_VERSION = "admissionregistration.k8s.io/v1"
 _MARK = f"metadata.?annotations['{ANNOTATION_PUBLISHED_BY}']"
-# The transition of shutdowns is the agents' own. It is created once, for all nodes, and never renewed.
+# Agents create the transition of shutdowns once, for all nodes, and never update it.
 _OF_SHUTDOWNS = f"request.operation == 'CREATE' && object.metadata.name == '{NODE_SHUTDOWN.name}'"
 _PUBLISHED = (
     f"variables.node != '' && ({_OF_SHUTDOWNS} || ("
     f"(request.operation == 'DELETE' || object.{_MARK}.orValue('') == object.spec.driver)"
     f" && (request.operation == 'CREATE' || oldObject.{_MARK}.orValue('') == oldObject.spec.driver)))"
 )
-# One that is for a single node is for the agent's own.
+# A transition for a single node must be for the agent's own node.
 _OF_OWN_DRIVERS = "variables.written.spec.?nodeName.orValue(variables.node) == variables.node"
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 # An Event is signed with the name of the node, cut to what the field takes (`client.eventbodies`).
@@ -42,7 +41,7 @@ _OWN_NODE_MEANT = "(dyn(object.{0}).?kind.orValue('') == 'Node' && dyn(object.{0
 
 
 def own_node_manifests(installation: Installation) -> list[Json]:
-    """The policy and its binding; none when it is off."""
+    """The policy and its binding; none if it is off."""
     if installation.own_node == "off":
         return []
     users = ", ".join(f"'system:serviceaccount:{installation.namespace}:{name}'" for name in (AGENT, DRAIN))
@@ -80,10 +79,10 @@ def own_node_manifests(installation: Installation) -> list[Json]:
                 f"variables.kind != 'leases' || request.namespace == '{NAMESPACE_NODE_LEASE}'",
                 f"agents hold Leases in {NAMESPACE_NODE_LEASE} only",
             ),
-            # What agents publish carries the driver's name; what a user made does not, and stays as it is.
+            # A transition that an agent publishes has the driver's name as annotation; one that a user created has not.
             _refused(
                 f"variables.kind != 'lifecycletransitions' || ({_PUBLISHED})",
-                "agents create, renew and replace LifecycleTransitions that agents published only",
+                "agents create, update and replace only LifecycleTransitions that agents published",
             ),
             _refused(
                 f"variables.kind != 'lifecycletransitions' || ({_OF_OWN_DRIVERS})",
@@ -94,8 +93,8 @@ def own_node_manifests(installation: Installation) -> list[Json]:
                 "agents create the LifecycleEvents of shutdowns only, and claim for their own node only",
             ),
             _refused(
-                f"variables.kind != 'events' || (variables.node != '' && {_told(installation)})",
-                "agents and drain drivers tell Events about their own node, its LifecycleEvents and pods only",
+                f"variables.kind != 'events' || (variables.node != '' && {_is_of_own_node(installation)})",
+                "agents and drain drivers create Events about their own node, its LifecycleEvents and pods only",
             ),
             *judgements,
         ],
@@ -104,7 +103,7 @@ def own_node_manifests(installation: Installation) -> list[Json]:
 
 
 def bound_policy(name: str, policy: Json, installation: Installation) -> list[Json]:
-    """A policy about agents and drivers, and the binding that makes it warn or refuse."""
+    """A policy about agents and drivers, and the binding that makes the API server warn or reject."""
     actions = ["Deny"] if installation.own_node == "deny" else ["Warn", "Audit"]
     return [
         {
@@ -123,7 +122,7 @@ def bound_policy(name: str, policy: Json, installation: Installation) -> list[Js
 
 
 def _claims() -> str:
-    """What an agent says of an event: it is its own claim, and it asks for nothing but its own shutdown."""
+    """An agent claims events for its own node only, and creates only the event of its own shutdown."""
     shutdown = f"request.operation != 'CREATE' || object.spec.transitionName == '{NODE_SHUTDOWN.name}'"
     claimant = "dyn({}).?status.?claimedBy.orValue('')"
     now, before = claimant.format("object"), claimant.format("oldObject")
@@ -131,12 +130,12 @@ def _claims() -> str:
     return f"({shutdown}) && (request.operation != 'UPDATE' || {mine})"
 
 
-def _told(installation: Installation) -> str:
-    """Whether an Event is about something of the node, as far as the Event itself says, and is signed by the node."""
+def _is_of_own_node(installation: Installation) -> str:
+    """Whether an Event is about an object of the node, as far as the Event shows, and reported by the node."""
     agent = f"request.userInfo.username == 'system:serviceaccount:{installation.namespace}:{AGENT}'"
     kinds = f"dyn(object.regarding).?kind.orValue('') == ({agent} ? 'LifecycleEvent' : 'Pod')"
     related = f"(!has(object.related) || {_OWN_NODE_MEANT.format('related')})"
-    # That the namespace of the nodes' Leases is missing concerns every node.
+    # A missing namespace of the nodes' Leases concerns every node.
     leases = (
         f"({agent} && dyn(object.regarding).?kind.orValue('') == 'Namespace'"
         f" && dyn(object.regarding).?name.orValue('') == '{NAMESPACE_NODE_LEASE}')"
@@ -150,11 +149,11 @@ def _told(installation: Installation) -> str:
 
 
 def _requests() -> tuple[list[Json], list[Json]]:
-    """What is matched and what is judged of EvictionRequests: nobody else's are made or taken back."""
+    """The rules and validations of EvictionRequests: a drain driver creates and deletes its own only."""
     mine = f"(request.operation == 'DELETE' ? oldObject : object).spec.requester == '{DRIVER_DRAIN}'"
     judged = _refused(
         f"variables.kind != 'evictionrequests' || (variables.node != '' && {mine})",
-        f"drain drivers make and take back the EvictionRequests of {DRIVER_DRAIN} only",
+        f"drain drivers create and delete the EvictionRequests of {DRIVER_DRAIN} only",
     )
     return [_matched("lifecycle.k8s.io", ["evictionrequests"])], [judged]
 

@@ -1,4 +1,4 @@
-"""Who asked for an event, on stock Kubernetes: a user cannot say to be another, and a policy names the user. Pure.
+"""The user who requests an event, on stock Kubernetes: one policy checks the annotation, another sets it. Pure.
 
 The embedded API server does both by itself.
 """
@@ -19,20 +19,20 @@ _ABSENT = "''"
 
 
 def requester_manifests(installation: Installation) -> list[Json]:
-    """The policy that judges the annotation, and the one that writes it, as far as they are wanted."""
-    judging = [] if installation.requester == "off" else _judging(installation)
-    return [*judging, *(_writing(installation) if installation.requester == "record" else ())]
+    """The policy that checks the annotation, and the one that sets it, as the installation says."""
+    checking = [] if installation.requester == "off" else _checking(installation)
+    return [*checking, *(_recording(installation) if installation.requester == "record" else ())]
 
 
-def _judging(installation: Installation) -> list[Json]:
-    said = _said("object")
-    truthful = f"{said} in [{_ABSENT}, request.userInfo.username]"
+def _checking(installation: Installation) -> list[Json]:
+    requester = _requester("object")
+    truthful = f"{requester} in [{_ABSENT}, request.userInfo.username]"
     spec = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [_rule(installation, ["CREATE", "UPDATE"])]},
         "validations": [
             {
-                "expression": f"request.operation == 'CREATE' ? {truthful} : {said} == {_said('oldObject')}",
+                "expression": f"request.operation == 'CREATE' ? {truthful} : {requester} == {_requester('oldObject')}",
                 "message": f"the annotation {ANNOTATION_REQUESTED_BY} names the user who creates the event, "
                 "and does not change",
                 "reason": "Forbidden",
@@ -43,11 +43,11 @@ def _judging(installation: Installation) -> list[Json]:
     return _pair("ValidatingAdmissionPolicy", spec, binding)
 
 
-def _writing(installation: Installation) -> list[Json]:
+def _recording(installation: Installation) -> list[Json]:
     annotations = f"{{'{ANNOTATION_REQUESTED_BY}': request.userInfo.username}}"
     value = f"Object{{metadata: Object.metadata{{annotations: {annotations}}}}}"
     spec = {
-        # An event is more important than who asked for it.
+        # An event without its requester is better than no event.
         "failurePolicy": "Ignore",
         "reinvocationPolicy": "Never",
         "matchConstraints": {"resourceRules": [_rule(installation, ["CREATE"])]},
@@ -56,7 +56,7 @@ def _writing(installation: Installation) -> list[Json]:
     return _pair("MutatingAdmissionPolicy", spec, {"policyName": REQUESTER})
 
 
-def _said(of: str) -> str:
+def _requester(of: str) -> str:
     return f"{of}.metadata.?annotations['{ANNOTATION_REQUESTED_BY}'].orValue({_ABSENT})"
 
 

@@ -89,7 +89,7 @@ BAD_USAGE: list[tuple[str, str]] = [
     ("cloud-controller-manager --cloud-provider=aws --cloud-provider-platforms=A", "'--cloud-provider-platforms': 'A'"),
     ("cloud-controller-manager --cloud-provider=static --cluster-name=", "'--cluster-name': it is empty"),
     ("install --image=a\tb", "'--image'"),
-    ("install --shutdown-grace-period=soon", "--shutdown-grace-period and its companions: "),
+    ("install --shutdown-grace-period=soon", "--shutdown-grace-period and related flags: "),
     ("install --ccm==", "--ccm==: '' is not a platform"),
     ("install --cluster-cidr=nope", "'--cluster-cidr': 'nope'"),
     (

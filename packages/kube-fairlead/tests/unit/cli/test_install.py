@@ -19,8 +19,7 @@ from kube_fairlead.cli.main import main, program
 from kube_fairlead.cloud.enforcement import Manager
 from kube_fairlead.election.fence import FenceMode
 from kube_fairlead.install import bundle
-from kube_fairlead.install.installation import AGENT, CLAIMER, DRAIN, MANAGER, Installation, ShutdownGrace
-from kube_fairlead.install.own_fields_policy import node_fields
+from kube_fairlead.install.installation import CLAIMER, DRAIN, MANAGER, Installation, ShutdownGrace
 from kube_fairlead.install.own_node_policy import OWN_NODE
 
 NO_ENVIRONMENT = Environment({})
@@ -43,12 +42,6 @@ def test_what_is_printed_is_the_bundle(capsys: pytest.CaptureFixture[str]) -> No
     assert names(made, "DaemonSet") == ["fairlead-agent", "fairlead-drain"]
     assert names(made, "Deployment") == ["fairlead-controller-manager", "fairlead-webhook"]
     assert all(one["metadata"]["labels"]["app.kubernetes.io/part-of"] == "fairlead" for one in made)
-
-
-def test_what_others_need_comes_first() -> None:
-    order = ["Namespace", "CustomResourceDefinition", "ServiceAccount", "DaemonSet", "Deployment"]
-    kinds = [one["kind"] for one in bundle.manifests(Installation())]
-    assert [kinds.index(kind) for kind in order] == sorted(kinds.index(kind) for kind in order)
 
 
 def test_the_choices(capsys: pytest.CaptureFixture[str]) -> None:
@@ -345,17 +338,3 @@ def test_a_cloud_controller_manager_takes_the_flags_that_it_gets(
             )
             assert code == 0, capsys.readouterr().err
     assert len(started) == 2
-
-
-def test_an_agent_that_sees_no_pods_out_neither_cordons_nor_taints() -> None:
-    plain, full = (
-        node_fields(plan) for plan in (Installation(), Installation(shutdown=ShutdownGrace(grace_period="60s")))
-    )
-    assert (plain[AGENT].cordon, plain[AGENT].taints, plain[AGENT].not_ready) == (False, frozenset(), False)
-    assert (full[AGENT].cordon, full[AGENT].taints) == (
-        True,
-        frozenset({"shutdown.fairlead.dev/in-progress:NoSchedule"}),
-    )
-    assert plain[AGENT].annotations < full[AGENT].annotations
-    assert plain[DRAIN] == full[DRAIN]
-    assert set(plain) == {AGENT, DRAIN}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime as dt
 import pathlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 from tests.unit.claimant.world import NODE, World, a_world
@@ -16,7 +17,9 @@ from kube_fairlead.base.environment import Environment
 from kube_fairlead.cli.nodes.console import PlainConsole
 from kube_fairlead.cli.nodes.maintenance_command import MaintenanceCommand
 from kube_fairlead.cli.nodes.progress_printer import MaintenancePrinter
+from kube_fairlead.client.client import Client
 from kube_fairlead.client.patches import MergePatch
+from kube_fairlead.client.transport import Request, Response, StreamedResponse, Transport
 from kube_fairlead.operations import MaintenanceStage, Outcome, Result, StageReached
 
 REQUEST = operations.MaintenanceRequest(
@@ -36,13 +39,13 @@ async def world(tmp_path: pathlib.Path) -> AsyncIterator[World]:
 class Maintained:
     """`maintain` in a task of its own."""
 
-    def __init__(self, world: World, work: operations.Work) -> None:
+    def __init__(self, world: World, work: operations.Work, client: Client | None = None) -> None:
         self.progress: list[operations.OperationProgress] = []
-        self.task = world.scope.start(self._run(world, work), name="maintain")
+        self.task = world.scope.start(self._run(client or world.admin, work), name="maintain")
 
-    async def _run(self, world: World, work: operations.Work) -> dict[str, Outcome]:
-        nodes = await operations.select_nodes(world.admin, [NODE])
-        return await operations.maintain(world.admin, nodes, work, REQUEST, report=self.progress.append)
+    async def _run(self, client: Client, work: operations.Work) -> dict[str, Outcome]:
+        nodes = await operations.select_nodes(client, [NODE])
+        return await operations.maintain(client, nodes, work, REQUEST, report=self.progress.append)
 
     def stages(self) -> list[MaintenanceStage]:
         return [one.stage for one in self.progress if isinstance(one, StageReached)]
@@ -76,6 +79,54 @@ async def test_a_node_is_uncordoned_only_after_it_was_ready_for_long_enough(worl
     assert uncordoning.observed_at >= world.clock.now() - dt.timedelta(seconds=2)
     assert isinstance(maintained.progress[-1], operations.EventChanged)
     assert maintained.progress[-1].operation is operations.Operation.UNCORDON
+
+
+class Behind:
+    """A connection whose watches of nodes are behind: they are open, and bring nothing."""
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    async def send(self, request: Request) -> Response:
+        return await self._inner.send(request)
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[StreamedResponse]:
+        async with self._inner.stream(request) as response:
+            yield Silent(response) if request.path.endswith("/nodes") else response
+
+    async def close(self) -> None:
+        pass
+
+
+class Silent:
+    """An answer whose body does not arrive."""
+
+    def __init__(self, inner: StreamedResponse) -> None:
+        self.status = inner.status
+        self.headers = inner.headers
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        await asyncio.Event().wait()
+        yield b""
+
+    async def read(self) -> bytes:
+        return b""
+
+
+async def test_a_node_that_a_delayed_watch_shows_as_ready_is_not_uncordoned(world: World) -> None:
+    await ready(world, "True")
+    worked = asyncio.Event()
+
+    async def work(_node: str) -> None:
+        worked.set()
+
+    maintained = Maintained(world, work, world.admin.with_transport(Behind))
+    await world.clock.advance(2)
+    assert worked.is_set()
+    await ready(world, "False")
+    await world.clock.advance(60)
+    assert maintained.stages()[-1] == MaintenanceStage.DRAINED
 
 
 async def test_a_node_that_does_not_become_ready_stays_drained(world: World) -> None:

@@ -48,7 +48,7 @@ class GoCommand(click.Command):
     """A command whose boolean flags are spelt as kubectl's: `--force` or `--force=false`, never `--force false`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Spell Go's booleans as click's before it reads them."""
+        """Convert Go's booleans to click's spelling before click parses them."""
         booleans = {
             name
             for parameter in self.params
@@ -90,9 +90,9 @@ def access(command: _F) -> _F:
 
 @contextlib.asynccontextmanager
 async def connect(invocation: Invocation, flags: Mapping[str, Any], component: str) -> AsyncIterator[Client]:
-    """A client as these flags say, for the lifecycle kinds as the server serves them.
+    """A client for the API server of these flags and for the served group of the lifecycle kinds.
 
-    A server that is being restarted is waited for, from the first request on.
+    It waits for a server that is restarting, from the first request on.
     """
     from kube_fairlead import client
     from kube_fairlead.client import lifecyclegroup, retry
@@ -110,7 +110,7 @@ async def connect(invocation: Invocation, flags: Mapping[str, Any], component: s
 
 
 def connect_driver(invocation: Invocation, flags: Mapping[str, Any], component: str) -> Client:
-    """A client for a driver, which starts whether the server answers or not and asks for the group when it needs it."""
+    """A client for a driver, which starts without the API server and discovers the group with its first request."""
     from kube_fairlead import client
     from kube_fairlead.api.scheme import Scheme
     from kube_fairlead.client.lifecyclegroup import LateScheme
@@ -126,7 +126,7 @@ def connect_driver(invocation: Invocation, flags: Mapping[str, Any], component: 
 
 @contextlib.asynccontextmanager
 async def _patience_announced(connected: Client) -> AsyncIterator[None]:
-    """Say that the server is waited for, once that has taken longer than an answer takes."""
+    """Print that the command waits for the API server, after a few seconds without an answer."""
 
     async def announce() -> None:
         await connected.clock.sleep(_ANNOUNCE_SECONDS)
@@ -138,7 +138,7 @@ async def _patience_announced(connected: Client) -> AsyncIterator[None]:
 
 
 def drain_flags(*, profile: bool = False) -> Callable[[_F], _F]:
-    """The flags of kubectl drain that say how; `profile` makes the defaults those of the driver itself."""
+    """The flags of kubectl drain; `profile` sets the defaults to those of the driver."""
     flags = [
         go_boolean(
             "--force", default=profile, text="Continue even if there are pods that do not declare a controller."
@@ -156,14 +156,12 @@ def drain_flags(*, profile: bool = False) -> Callable[[_F], _F]:
             show_default=True,
             help="Seconds given to each pod to terminate gracefully; negative: the pod's own.",
         ),
-        click.option(
-            "--timeout", default="0s", show_default=True, help="How long to try before giving up; zero: for ever."
-        ),
+        click.option("--timeout", default="0s", show_default=True, help="Time limit of the drain; zero: no limit."),
         click.option("--pod-selector", default="", help="Label selector to filter pods on the node."),
         go_boolean(
             "--disable-eviction",
             default=False,
-            text="Delete instead of evicting: this passes over PodDisruptionBudgets, use with caution.",
+            text="Delete pods instead of evicting them: this bypasses PodDisruptionBudgets, use with caution.",
         ),
         click.option(
             "--skip-wait-for-delete-timeout",
@@ -176,14 +174,14 @@ def drain_flags(*, profile: bool = False) -> Callable[[_F], _F]:
             "--priority-groups",
             metavar="PRIORITY,...",
             default="",
-            help="Priorities at which groups of pods begin; a group goes when all lower ones are gone.",
+            help="Priorities at which groups of pods begin; a group is evicted when all pods of lower groups are gone.",
         ),
     ]
     return _all(flags)
 
 
 def drain_options(flags: Mapping[str, Any]) -> DrainOptions:
-    """What `drain_flags` came to."""
+    """The values of `drain_flags`."""
     from kube_fairlead.lifecycle.drain import options
 
     texts = {name: _text(flags[name.replace("-", "_")]) for name in options.spell(options.KUBECTL)}
@@ -194,7 +192,7 @@ def drain_options(flags: Mapping[str, Any]) -> DrainOptions:
 
 
 def node_choice(command: _F) -> _F:
-    """Which nodes."""
+    """NODE arguments and `--selector`."""
     return _all(
         [
             click.argument("nodes", nargs=-1, metavar="[NODE]...", callback=_node_names),
@@ -203,7 +201,7 @@ def node_choice(command: _F) -> _F:
                 "--selector",
                 default="",
                 callback=values.selector,
-                help="The nodes with these labels, instead of names.",
+                help="Label selector of the nodes, instead of names.",
             ),
         ]
     )(command)
@@ -217,7 +215,7 @@ def _node_names(ctx: click.Context, parameter: click.Parameter, value: tuple[str
 
 
 def _node_name(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
-    """NAME, or TYPE/NAME with what kubectl calls nodes; kubectl's words for the rest."""
+    """NAME, or TYPE/NAME with kubectl's names of the type; errors are kubectl's."""
     kind, slash, name = text.partition("/")
     if not slash:
         kind, name = "node", text
@@ -234,15 +232,15 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, text: str) -> str
 
 
 def check_choice(flags: Mapping[str, Any]) -> None:
-    """Names or labels, not both, not neither."""
+    """Require names or a selector, and not both."""
     if flags["nodes"] and flags["selector"]:
         raise click.UsageError("cannot specify both a node name and a --selector option")
     if not flags["nodes"] and not flags["selector"]:
-        raise click.UsageError("name a node, or say which by --selector")
+        raise click.UsageError("name a node, or select nodes by --selector")
 
 
 def limits(command: _F) -> _F:
-    """How many nodes at once."""
+    """`--max-unavailable` and `--per-zone`."""
     return _all(
         [
             click.option(
@@ -250,14 +248,14 @@ def limits(command: _F) -> _F:
                 type=click.IntRange(min=1),
                 default=1,
                 show_default=True,
-                help="How many of the nodes at once, those counted that are already cordoned or not Ready.",
+                help="How many of the nodes at once; nodes that are already cordoned or not Ready count.",
             ),
             click.option(
                 "--per-zone",
                 type=click.IntRange(min=0),
                 default=0,
                 show_default=True,
-                help="How many nodes of one zone (topology.kubernetes.io/zone) at once; 0: no limit of its own.",
+                help="How many nodes of one zone (topology.kubernetes.io/zone) at once; 0: no limit per zone.",
             ),
         ]
     )(command)
@@ -265,23 +263,25 @@ def limits(command: _F) -> _F:
 
 def waiting(command: _F) -> _F:
     """`--wait` and `--no-wait`."""
-    return go_boolean("--wait", default=True, text="Follow it to its end; Ctrl-C only stops following.")(command)
+    return go_boolean("--wait", default=True, text="Follow the events to their end; Ctrl-C only stops following.")(
+        command
+    )
 
 
 def check_waiting(flags: Mapping[str, Any], *, nodes: int) -> None:
-    """Only a command that waits can hold nodes back.
+    """Reject --no-wait with limits: only a command that waits can delay nodes.
 
     Raises:
-        click.UsageError: it does not wait, and may not do all of them at once.
+        click.UsageError: it does not wait, and may not start all nodes at once.
     """
     if flags["wait"] or nodes <= 1:
         return
     if flags["per_zone"]:
-        raise click.UsageError("--no-wait asks for all nodes at once, which --per-zone forbids; leave one of them out")
+        raise click.UsageError("--no-wait requests all nodes at once, which --per-zone forbids; omit one of them")
     if flags["max_unavailable"] < nodes:
         raise click.UsageError(
-            f"--no-wait asks for all {nodes} nodes at once, and --max-unavailable allows {flags['max_unavailable']}; "
-            f"wait, or say --max-unavailable={nodes} if that is meant"
+            f"--no-wait requests all {nodes} nodes at once, and --max-unavailable allows {flags['max_unavailable']}; "
+            f"omit --no-wait, or set --max-unavailable={nodes}"
         )
 
 

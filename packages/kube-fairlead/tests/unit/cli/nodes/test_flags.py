@@ -98,13 +98,13 @@ def test_every_flag_reaches_the_options() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["drain"], "name a node, or say which by --selector"),
+        (["drain"], "name a node, or select nodes by --selector"),
         (["drain", "n", "-l", "a=b"], "cannot specify both a node name and a --selector option"),
         (["drain", "n", "--timeout=soon"], "--timeout: 'soon'"),
         (["drain", "n", "--pod-selector=a in b"], "--pod-selector: 'a in b'"),
         (["drain", "n", "--max-unavailable=0"], "0 is not in the range x>=1"),
         (["drain", "n", "--dry-run=yes"], "'yes' is not one of 'none', 'client', 'server'"),
-        (["uncordon"], "name a node, or say which by --selector"),
+        (["uncordon"], "name a node, or select nodes by --selector"),
         (["maintain", "n"], "without a terminal to wait at, name a command"),
     ],
 )
@@ -126,7 +126,7 @@ def test_help_names_a_command_that_may_follow() -> None:
         ([], 3, ""),
         (["--per-zone=1"], 3, ""),
         (["--no-wait", "--max-unavailable=3"], 3, ""),
-        (["--no-wait"], 3, "--max-unavailable allows 1; wait, or say --max-unavailable=3 if that is meant"),
+        (["--no-wait"], 3, "--max-unavailable allows 1; omit --no-wait, or set --max-unavailable=3"),
         (["--no-wait", "--max-unavailable=9", "--per-zone=1"], 3, "which --per-zone forbids"),
     ],
 )
