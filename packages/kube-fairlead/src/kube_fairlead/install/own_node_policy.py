@@ -2,8 +2,8 @@
 
 RBAC rights are per kind, so the account that all agents share could write to every node. The API server knows from the
 token on which node its pod runs, and a ValidatingAdmissionPolicy compares. Another policy restricts the fields that an
-account may change (`own_fields_policy`). Evictions and EvictionRequests name a pod but no node, and a policy cannot read
-the pod: `fairlead webhook` does. This policy only checks that an EvictionRequest is the drain driver's own.
+account may change (`own_fields_policy`). Evictions and EvictionRequests name a pod but no node, and a policy cannot
+read the pod: `fairlead webhook` does. This policy only checks that an EvictionRequest is the drain driver's own.
 """
 
 from __future__ import annotations

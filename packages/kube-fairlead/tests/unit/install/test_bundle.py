@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from kube_fairlead.install import bundle
-from kube_fairlead.install.installation import AGENT, Installation, ShutdownGrace
+from kube_fairlead.install.installation import AGENT, DRAIN, Installation, ShutdownGrace
 from kube_fairlead.install.own_fields_policy import node_fields
 
 
