@@ -137,7 +137,7 @@ async def test_a_timeout_ends_the_command_when_the_driver_was_killed(fleet: Flee
     said = drain.out[drain.out.index("unable to drain") :]
     assert "it did not end within 15s of the claim; " in said
     assert "driver fairlead.dev/drain unreachable since 20" in said
-    assert f" goes on: `fairlead status {fleet.node}` shows it" in said
+    assert f" continues; `fairlead status {fleet.node}` shows the event, and the same command follows it again" in said
     status = await fleet.said("status", fleet.node)
     assert "Waits for:  driver fairlead.dev/drain is unreachable since 20" in status
 
