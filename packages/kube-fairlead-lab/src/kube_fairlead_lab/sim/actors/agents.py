@@ -119,8 +119,7 @@ async def _keep(client: Client, machine: SimMachine, life: Life, agent: Agent) -
             runtime=SimRuntime(machine, life.randomness),
             kubelet=machine,
             machine=machine.as_seen_by(life.clock),
-            interrupt=agent.interrupt,
-            is_quiet=lambda: agent.is_quiet,
+            agent=agent,
         ),
         Teller(recorder, DiscardedMetrics()),
     )
