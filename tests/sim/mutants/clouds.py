@@ -96,7 +96,7 @@ def spends_a_budget_that_is_empty(patch: pytest.MonkeyPatch) -> None:
 
 @mutant("10", "2", seed=4)
 def believes_no_node_that_goes_down(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(conditions, "going_down_until", lambda *_args: None)
+    patch.setattr(conditions, "going_down_until", lambda _node: None)
 
 
 @mutant("5")

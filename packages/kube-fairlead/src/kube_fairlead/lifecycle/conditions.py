@@ -17,7 +17,16 @@ from kube_fairlead.api.meta import ConditionStatus
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NODE_SHUTDOWN
 from kube_fairlead.lifecycle import deadlines, meanings
 
-__all__ = ["Wanted", "after_failure", "after_state", "going_down_until", "is_lost", "outstanding", "written"]
+__all__ = [
+    "Wanted",
+    "after_failure",
+    "after_state",
+    "going_down_until",
+    "held_until",
+    "is_lost",
+    "outstanding",
+    "written",
+]
 
 _GOING_DOWN: Final = frozenset({NODE_SHUTDOWN.start, NODE_SHUTDOWN.end})
 _GOING_DOWN_LASTS: Final = dt.timedelta(hours=1)  # longer than pods of any sane configuration take to end
@@ -70,17 +79,27 @@ def after_failure(event: LifecycleEvent, node: Node, *, well_known: bool) -> tup
     return tuple(wanted)
 
 
-def going_down_until(node: Node, own: FrozenTransition | LifecycleTransitionSpec | None = None) -> dt.datetime | None:
+def held_until(
+    node: Node, own: FrozenTransition | LifecycleTransitionSpec | None, now: dt.datetime
+) -> dt.datetime | None:
+    """Until when an event waits for a node that says that its machine is going down (invariant 10); None: it does not.
+
+    Not where the node says a state of the event's own transition.
+    """
+    current, until = node.condition(CONDITION_LIFECYCLE_TRANSITION), going_down_until(node)
+    if current is None or until is None or _is_own(current.reason, own):
+        return None
+    return until if now < until else None
+
+
+def going_down_until(node: Node) -> dt.datetime | None:
     """Until when a node is believed that says that its machine is going down; None: it does not say so.
 
-    None as well where that is a state of the event's own transition: it is not held up by what it does itself.
     Not for ever: the word of a shutdown that nobody takes back (its agent was removed, or never came up again) must not
     keep the node from everybody else.
     """
     current = node.condition(CONDITION_LIFECYCLE_TRANSITION)
     if current is None or current.reason not in _GOING_DOWN or current.last_transition_time is None:
-        return None
-    if _is_own(current.reason, own):
         return None
     return current.last_transition_time + (_GOING_DOWN_LASTS if current.reason == NODE_SHUTDOWN.start else _OFF_SOON)
 

@@ -24,7 +24,6 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
     LifecycleEvent,
     LifecycleEventStatus,
     LifecycleTransition,
-    LifecycleTransitionSpec,
 )
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.api.wire import replace
@@ -84,7 +83,7 @@ def _pending(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
         return Nothing(interruption)
     if node is None:
         return Nothing(f"there is no node {event.spec.binding_node}")
-    if (until := _going_down_until(None if transition is None else transition.spec, node, now)) is not None:
+    if until := conditions.held_until(node, None if transition is None else transition.spec, now):
         status = _waiting(event, _GOING_DOWN)
         return WaitUntil(until, _GOING_DOWN) if status is None else MarkSeen(status)
     reason, hopeless = _unready(event, facts, node)
@@ -134,14 +133,6 @@ def _waiting(event: LifecycleEvent, reason: str, **changes: Any) -> LifecycleEve
     return None if status == event.status else status
 
 
-def _going_down_until(
-    own: FrozenTransition | LifecycleTransitionSpec | None, node: Node, now: dt.datetime
-) -> dt.datetime | None:
-    """Until when a node says only that it goes down (invariant 10); None: an event with these states may go on."""
-    until = conditions.going_down_until(node, own)
-    return until if until is not None and now < until else None
-
-
 def _wait_for_driver(event: LifecycleEvent, facts: Facts, reason: str, now: dt.datetime) -> Decision:
     seen = event.status.first_seen_time or deadlines.whole_seconds(now)
     status = _waiting(event, reason, first_seen_time=seen)
@@ -160,17 +151,15 @@ def _wait_for_driver(event: LifecycleEvent, facts: Facts, reason: str, now: dt.d
 def _claim(
     event: LifecycleEvent, facts: Facts, node: Node, transition: LifecycleTransition, now: dt.datetime
 ) -> Decision:
-    spec, first = transition.spec, facts.precedence
-    deadline = first.deadline if first is not None and first.driver == spec.driver else None
-    if spec.sla_duration is not None:
-        deadline = deadlines.deadline_after(now, spec.sla_duration)
+    spec = transition.spec
+    sla = spec.sla_duration
     seen = deadlines.whole_seconds(now)
     return Claim(
         phases.advance(
             event.status,
             ClaimStatus.CLAIMED,
             driver=spec.driver,
-            sla=deadline,
+            sla=facts.deadline_of(spec.driver) if sla is None else deadlines.deadline_after(now, sla),
             claimed_by=facts.claimant,
             node_uid=node.uid,
             transition=FrozenTransition(uid=transition.uid, start=spec.start, end=spec.end),
@@ -210,8 +199,7 @@ def _claimed(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision:
 
 def _carry_out(event: LifecycleEvent, frozen: FrozenTransition, node: Node, facts: Facts, now: dt.datetime) -> Decision:
     status, run = event.status, facts.run_of(event)
-    going_down = _going_down_until(frozen, node, now)
-    if going_down is not None:
+    if going_down := conditions.held_until(node, frozen, now):
         # A deadline that the driver has kept may lie behind: there is nothing more to wait for in that.
         return WaitUntil(min(one for one in (going_down, status.sla) if one is not None and now < one), _GOING_DOWN)
     has_driver = (frozen.start, frozen.end) in facts.drivers.get(status.driver, frozenset())
@@ -290,9 +278,10 @@ def _finished(event: LifecycleEvent, facts: Facts, now: dt.datetime) -> Decision
     status, node = event.status, facts.node
     if FINALIZER_CLAIMED in event.metadata.finalizers:
         same_node = node is not None and node.uid == status.node_uid
-        if node is not None and same_node and event.claim_status is not ClaimStatus.SUCCEEDED:
+        has_to_say = event.claim_status is not ClaimStatus.SUCCEEDED and status.driver not in facts.announcers
+        if node is not None and same_node and has_to_say:
             wanted = conditions.after_failure(event, node, well_known=facts.settings.well_known_conditions)
-            if missing := _unpublished(event, wanted, node, facts):
+            if missing := conditions.outstanding(wanted, node):
                 return Publish(missing)
         if node is not None and same_node and (changes := autoscaling.release(node.metadata.annotations)):
             return AnnotateNode(changes)
@@ -324,12 +313,6 @@ def _finish(event: LifecycleEvent, target: ClaimStatus, message: str, facts: Fac
 
 def _outstanding(event: LifecycleEvent, state: str, node: Node, facts: Facts) -> tuple[conditions.Wanted, ...]:
     wanted = conditions.after_state(event.spec.transition_name, state, well_known=facts.settings.well_known_conditions)
-    return _unpublished(event, wanted, node, facts)
-
-
-def _unpublished(
-    event: LifecycleEvent, wanted: tuple[conditions.Wanted, ...], node: Node, facts: Facts
-) -> tuple[conditions.Wanted, ...]:
     return () if event.status.driver in facts.announcers else conditions.outstanding(wanted, node)
 
 

@@ -140,6 +140,10 @@ class Facts:
         driver = event.status.driver or ("" if transition is None else transition.spec.driver)
         return "" if self.precedence is None or self.precedence.driver == driver else self.precedence.why
 
+    def deadline_of(self, driver: str) -> dt.datetime | None:
+        """By when an event of a driver must be over that is claimed now, where its transition does not say."""
+        return self.precedence.deadline if self.precedence is not None and self.precedence.driver == driver else None
+
     def is_calling_for_another(self, event: LifecycleEvent) -> bool:
         """Whether a driver is still at work for another event, though that one may be finished or gone by now."""
         return any(isinstance(run, Calling) for uid, run in self.runs.items() if uid != event.uid)
