@@ -66,6 +66,7 @@ class ShutdownDriver:
         self._machine = machine
         self._node_name = agent.options.node_name
         self._current: _Shutdown | None = None
+        self._is_registered = False
         self._registration = Registration(
             driver=DRIVER_SHUTDOWN,
             endpoint="",
@@ -88,8 +89,9 @@ class ShutdownDriver:
         if self._current is not None:
             self._current.is_over.set()
             self._current = None
-        if self._registration not in self._agent.directory.of_driver(DRIVER_SHUTDOWN):
+        if not self._is_registered:
             self._agent.directory.add(self._registration)
+            self._is_registered = True
 
     def yield_precedence(self) -> None:
         """The node does its other work again."""
@@ -97,7 +99,9 @@ class ShutdownDriver:
 
     def rest(self) -> None:
         """Nothing is left over of any shutdown."""
-        self._agent.directory.remove(self._registration)
+        if self._is_registered:
+            self._agent.directory.remove(self._registration)
+            self._is_registered = False
 
     async def request(self, state: ShutdownState) -> None:
         """Have an event that stands for the shutdown. Repeated, it finds the one it has made.
