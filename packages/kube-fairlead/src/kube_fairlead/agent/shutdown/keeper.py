@@ -25,7 +25,6 @@ from kube_fairlead.agent.shutdown import kubelet_back, kubelet_watch
 from kube_fairlead.agent.shutdown.accounts import Accounts
 from kube_fairlead.agent.shutdown.conducting import Conductor
 from kube_fairlead.agent.shutdown.course import Course
-from kube_fairlead.agent.shutdown.driver import ShutdownDriver
 from kube_fairlead.agent.shutdown.ears import Ear
 from kube_fairlead.agent.shutdown.ending import KubeletControl, PodRuntime, RuntimeFailed
 from kube_fairlead.agent.shutdown.memory import EndedPod, Machine, Memory, ShutdownState
@@ -35,6 +34,7 @@ from kube_fairlead.agent.shutdown.reach import API_ERRORS, Reach
 from kube_fairlead.agent.shutdown.recording import Record
 from kube_fairlead.agent.shutdown.reporting import NodeReport
 from kube_fairlead.agent.shutdown.telling import Teller, tell_of_problems
+from kube_fairlead.agent.shutdown_driver import ShutdownDriver
 from kube_fairlead.base import logs, tasks
 from kube_fairlead.client.client import Client
 from kube_fairlead.lifecycle import shutdown_recovery

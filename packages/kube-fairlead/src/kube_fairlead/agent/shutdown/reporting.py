@@ -10,11 +10,11 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from kube_fairlead.agent.shutdown.course import Course
-from kube_fairlead.agent.shutdown.driver import NotYet, ShutdownDriver
 from kube_fairlead.agent.shutdown.podcache import PodCache
 from kube_fairlead.agent.shutdown.podwriting import PodWriter
 from kube_fairlead.agent.shutdown.reach import API_ERRORS, Reach
 from kube_fairlead.agent.shutdown.recording import Record
+from kube_fairlead.agent.shutdown_driver import NotYet, ShutdownDriver
 from kube_fairlead.base import logs
 from kube_fairlead.base.backoff import Backoff
 from kube_fairlead.client.client import Client
