@@ -44,19 +44,24 @@ async def play(context: SceneContext) -> None:
         await _create_workloads(context)
         await ready.until(_REPLICAS)
         before = ready.on(leaving)
-        context.narrate(f"{_REPLICAS} ready pods, {before} of them on {leaving}; a budget has minAvailable: {_REPLICAS}")
+        context.narrate(
+            f"{_REPLICAS} ready pods, {before} of them on {leaving}; a budget has minAvailable: {_REPLICAS}"
+        )
         drain, uncordon = _Progress(context), _Progress(context)
         selected = await operations.select_nodes(context.client, [leaving])
         async with TaskScope("demo scene") as scope:
             context.narrate(f"$ fairlead drain {leaving}")
             draining = scope.start(operations.drain(context.client, selected, report=drain), name="drain")
             await drain.blocked.wait()
-            context.check(ready.on(leaving) == before, "no pod was evicted, and the drain names the budget that blocks it")
+            context.check(
+                ready.on(leaving) == before, "no pod was evicted, and the drain names the budget that blocks it"
+            )
             context.narrate(f"$ kubectl scale deployment/web --replicas={_REPLICAS + 1}")
             deployments = context.client.of(Deployment).resource.gvr
             await subresources.set_scale(context.client, deployments, "web", _REPLICAS + 1, namespace=_SHOP)
             context.check(
-                not (await draining)[leaving].failed, f"the budget's new status continued the drain, and {leaving} is empty"
+                not (await draining)[leaving].failed,
+                f"the budget's new status continued the drain, and {leaving} is empty",
             )
         context.check(ready.fewest >= _REPLICAS, f"there were never fewer than {_REPLICAS} ready pods")
         context.check(ready.on(leaving) == 0 and ready.on(staying) == _REPLICAS + 1, f"all pods are on {staying} now")

@@ -36,7 +36,9 @@ class MaintenanceObserver(Protocol):
 class Maintainer:
     """One maintenance of some nodes. `work` is done on each drained node."""
 
-    def __init__(self, environment: Environment, client: Client, observer: MaintenanceObserver, work: operations.Work) -> None:
+    def __init__(
+        self, environment: Environment, client: Client, observer: MaintenanceObserver, work: operations.Work
+    ) -> None:
         self._environment = environment
         self._client = client.with_retry(retry.PATIENT)
         self._observer = observer
