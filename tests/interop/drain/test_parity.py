@@ -18,7 +18,7 @@ from kube_fairlead.cli import drain as drain_command
 from kube_fairlead.cli.nodes import flags as node_flags
 from kube_fairlead.client import Client
 from kube_fairlead.drivers import sdk
-from kube_fairlead.drivers.drain import previewing
+from kube_fairlead.drivers.drain import drain_preview
 from kube_fairlead.drivers.drain.driver import DrainDriver
 from kube_fairlead.drivers.sdk.service import Service
 from kube_fairlead.lifecycle.drain import options as drain_options
@@ -322,7 +322,7 @@ async def test_dry_runs_name_the_same_pods(
         for kind in ("client", "server"):
             theirs = (await kubectl("drain", side.node, *flags, f"--dry-run={kind}")).lines
             options = drain_options.parse({}, drain_options.DrainOptions(force=True, ignore_daemonsets=True))
-            ours = await previewing.preview(client, side.node, options, on_server=kind == "server")
+            ours = await drain_preview.preview(client, side.node, options, on_server=kind == "server")
             evictions = [line.replace(" (server dry run)", "") for line in theirs if line.startswith("evicting pod")]
             wanted = sorted(line.replace(" (dry run)", "") for line in evictions)
             assert sorted(line.rpartition(" (")[0] for line in ours.lines) == wanted

@@ -14,7 +14,7 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Pod
 from kube_fairlead.claimant import directory, execution
 from kube_fairlead.driverapi.messages import Reached
-from kube_fairlead.drivers.drain import asking
+from kube_fairlead.drivers.drain import evictor
 from kube_fairlead.lifecycle import conditions, decisions, deletion, steps
 from kube_fairlead_apiserver import dispatch
 from kube_fairlead_apiserver.storage import store, watchers
@@ -86,7 +86,7 @@ def a_drain_deletes_pods_past_their_budgets(patch: pytest.MonkeyPatch) -> None:
     async def delete(self: Any, pod: Any) -> None:
         await self._client.of(Pod).delete(pod.name, namespace=pod.namespace, uid=pod.uid)
 
-    patch.setattr(asking.Asker, "_send", delete)
+    patch.setattr(evictor.Evictor, "_send", delete)
 
 
 @mutant("9", seed=6)

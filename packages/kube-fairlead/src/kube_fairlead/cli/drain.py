@@ -115,7 +115,7 @@ def _is_limited() -> bool:
 
 
 async def _preview(client: Client, nodes: list[Node], options: DrainOptions, flags: dict[str, Any]) -> list[str]:
-    from kube_fairlead.drivers.drain import previewing
+    from kube_fairlead.drivers.drain import drain_preview
 
     on_server = flags["dry_run"] == "server"
     mode = "server dry run" if on_server else "dry run"
@@ -123,7 +123,7 @@ async def _preview(client: Client, nodes: list[Node], options: DrainOptions, fla
     for node in nodes:
         click.echo(f"node/{node.name} {'already ' if node.spec.unschedulable else ''}cordoned ({mode})")
     for node in nodes:
-        preview = await previewing.preview(
+        preview = await drain_preview.preview(
             client, node.name, options, on_server=on_server, chunk_size=flags["chunk_size"]
         )
         for line in preview.lines:

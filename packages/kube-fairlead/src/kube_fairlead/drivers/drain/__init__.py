@@ -1,16 +1,16 @@
-"""The drain driver, `fairlead.dev/drain`: pods leave a node by eviction, and the node takes pods again.
+"""The drain driver, `fairlead.dev/drain`: it evicts the pods of a node, and uncordons the node again.
 
-Here belongs looking at one node and acting on its pods. What to do is decided in `lifecycle.drain`, by rules that the
-command line shares. Nothing is remembered on disk: a driver that was killed looks at the node and goes on.
-Before: `lifecycle.drain`, which decides. After: the agent, which tells the world.
+Here belongs watching one node and acting on its pods. What to do is decided in `lifecycle.drain`, by rules that the
+command line shares. Nothing is kept on disk: a restarted driver reads the node and resumes.
+Before: `lifecycle.drain`, which decides. After: the agent, which publishes the result.
 
-    driver      the two transitions, node-drain and node-uncordon
-    looking     the node, its pods and the disruption budgets, always up to date
-    draining    the loop: look, plan, ask pods to go, tell how far it is
-    notices     what is said about pods that cannot go: logs and Events
-    metering    evictions, blocked pods and the time that they were blocked, in numbers
-    asking      one request to go, by uid
-    requesting  the same through EvictionRequest, where it is served
-    previewing  what a drain would do, without doing it
-    cordoning   the one bit of the Node that belongs to a drain
+    driver             the two transitions, node-drain and node-uncordon
+    node_watch         the node, its pods and the disruption budgets, kept up to date by watches
+    node_drain         the loop: read, plan, evict, report progress
+    evictor            one eviction, by uid
+    eviction_requests  the same through EvictionRequest, where it is served
+    notices            logs and Events about blocked pods
+    drain_metrics      counts of evictions and blocked pods, and the time that pods were blocked
+    drain_preview      what a drain would do, without doing it
+    node_cordon        `spec.unschedulable` of the Node
 """

@@ -14,9 +14,9 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.driverapi.errors import DriverGone
 from kube_fairlead.driverapi.messages import OfferedTransition, Work
-from kube_fairlead.drivers.drain import cordoning, looking
-from kube_fairlead.drivers.drain.draining import Drain
-from kube_fairlead.drivers.drain.metering import Meter
+from kube_fairlead.drivers.drain import node_cordon, node_watch
+from kube_fairlead.drivers.drain.drain_metrics import DrainMetrics
+from kube_fairlead.drivers.drain.node_drain import Drain
 from kube_fairlead.drivers.sdk.driver import Driver, Refused, Report
 from kube_fairlead.lifecycle.drain import cordons, filters, options
 from kube_fairlead.lifecycle.drain.options import PROFILE, DrainOptions
@@ -53,8 +53,8 @@ class DrainDriver(Driver):
         self._node_name = node_name
         self._profile = profile
         self._recorder = recorder
-        self._meter = Meter(metrics or DiscardedMetrics(), client.clock)
-        self._last_acts = tasks.TaskSet("drain", on_failure=_tell_failure)
+        self._metrics = DrainMetrics(metrics or DiscardedMetrics(), client.clock)
+        self._cleanup = tasks.TaskSet("drain", on_failure=_log_failure)
 
     async def start(self, work: Work) -> None:
         """Refuse, or cordon. An uncordon only makes sure that it may."""
@@ -70,23 +70,23 @@ class DrainDriver(Driver):
         if self._node_name and work.node_name != self._node_name:
             raise Refused(f"this driver is for node {self._node_name}, not for {work.node_name}")
         if work.start == NODE_UNCORDON.start:
-            node = await cordoning.read_node(self._client, work.node_name, work.node_uid)
+            node = await node_cordon.read_node(self._client, work.node_name, work.node_uid)
             if not self._undoes_any(work) and cordons.foreign_cordon(node):
                 raise Refused(cordons.refusal(node))
             return
         drain_options = self._options(work)
-        await cordoning.read_node(self._client, work.node_name, work.node_uid)
-        pods = await looking.list_pods(self._client, work.node_name, drain_options)
-        judged = await looking.judge_all(pods, drain_options, looking.DaemonSets(self._client), self._client)
+        await node_cordon.read_node(self._client, work.node_name, work.node_uid)
+        pods = await node_watch.list_pods(self._client, work.node_name, drain_options)
+        judged = await node_watch.judge_all(pods, drain_options, node_watch.DaemonSets(self._client), self._client)
         if refusals := filters.refusals(judged):
             raise Refused(refusals)
         if warned := filters.warnings(judged):
             _log.warning("drain", event=work.event_name, node=work.node_name, warning=warned)
-        await cordoning.cordon(self._client, work.node_name, work.node_uid, work.event_name)
+        await node_cordon.cordon(self._client, work.node_name, work.node_uid, work.event_name)
 
     async def _end(self, work: Work, report: Report) -> None:
         if work.start == NODE_UNCORDON.start:
-            await cordoning.uncordon(self._client, work.node_name, work.node_uid, force=self._undoes_any(work))
+            await node_cordon.uncordon(self._client, work.node_name, work.node_uid, force=self._undoes_any(work))
             return
         try:
             drain = Drain(
@@ -95,12 +95,12 @@ class DrainDriver(Driver):
                 self._options(work),
                 report,
                 self._recorder,
-                meter=self._meter,
-                last_acts=self._last_acts,
+                metrics=self._metrics,
+                cleanup=self._cleanup,
             )
             await drain.run()
         except Refused:
-            await cordoning.forget(self._client, work.node_name, work.node_uid)
+            await node_cordon.forget(self._client, work.node_name, work.node_uid)
             raise
 
     def _options(self, work: Work) -> DrainOptions:
@@ -116,7 +116,7 @@ class DrainDriver(Driver):
             raise Refused(str(error)) from error
 
 
-def _tell_failure(error: BaseException) -> None:
+def _log_failure(error: BaseException) -> None:
     _log.error("what was left to do after a drain failed", error=str(error))
 
 

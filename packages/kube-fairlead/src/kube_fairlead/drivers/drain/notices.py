@@ -32,7 +32,7 @@ class Notices:
         self._clock = clock
         self._said: dict[str, tuple[str, float]] = {}  # by pod uid: what was said last, and when
 
-    def tell(self, plan: Plan, attempts: Mapping[str, Attempt]) -> None:
+    def publish(self, plan: Plan, attempts: Mapping[str, Attempt]) -> None:
         """Say which pods cannot go, and why: once, and from time to time as long as it lasts."""
         pods = {pod.uid: pod for pod in (*plan.remaining, *(one.pod for one in plan.stranded))}
         for uid in [uid for uid in self._said if uid not in pods]:
@@ -40,9 +40,9 @@ class Notices:
         for pod in pods.values():
             attempt = attempts.get(pod.uid)
             if attempt is not None and attempt.cause in _BLOCKED and not pod.deleting:
-                self._tell(pod, attempt.message)
+                self._publish(pod, attempt.message)
 
-    def _tell(self, pod: Pod, why: str) -> None:
+    def _publish(self, pod: Pod, why: str) -> None:
         now = self._clock.monotonic()
         message, when = self._said.get(pod.uid, ("", 0.0))
         if message == why and now - when < _AGAIN_SECONDS:

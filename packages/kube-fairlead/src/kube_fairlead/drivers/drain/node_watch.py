@@ -106,9 +106,9 @@ class NodeWatch:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Look for as long as the block lasts. It begins when everything was seen once."""
-        self._pods.add_handler(_telling(self._on_change))
-        self._nodes.add_handler(_telling(self._on_change))
-        self._budgets.add_handler(_telling(self._budgets_changed))
+        self._pods.add_handler(_on_any_change(self._on_change))
+        self._nodes.add_handler(_on_any_change(self._on_change))
+        self._budgets.add_handler(_on_any_change(self._budgets_changed))
         async with self._pods.running(), self._nodes.running(), self._budgets.running():
             await self._pods.wait_synced()
             await self._nodes.wait_synced()
@@ -124,5 +124,5 @@ class NodeWatch:
         self._on_change()
 
 
-def _telling(call: Callable[[], None]) -> Handler[Any]:
+def _on_any_change(call: Callable[[], None]) -> Handler[Any]:
     return Handler(on_add=lambda _new: call(), on_update=lambda _old, _new: call(), on_delete=lambda _old: call())

@@ -8,7 +8,7 @@ from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import Pod
 from kube_fairlead.client import subresources
 from kube_fairlead.client.client import Client
-from kube_fairlead.drivers.drain import looking
+from kube_fairlead.drivers.drain import node_watch
 from kube_fairlead.lifecycle.drain import attempts, filters
 from kube_fairlead.lifecycle.drain.filters import Fate
 from kube_fairlead.lifecycle.drain.options import DrainOptions
@@ -29,8 +29,8 @@ async def preview(
     client: Client, node_name: str, options: DrainOptions, *, on_server: bool, chunk_size: int = 500
 ) -> Preview:
     """Judge the pods of a node; with `on_server`, ask the server too whether each may go."""
-    pods = await looking.list_pods(client, node_name, options, chunk_size=chunk_size)
-    judged = await looking.judge_all(pods, options, looking.DaemonSets(client), client)
+    pods = await node_watch.list_pods(client, node_name, options, chunk_size=chunk_size)
+    judged = await node_watch.judge_all(pods, options, node_watch.DaemonSets(client), client)
     if problem := filters.refusals(judged):
         return Preview(problem=problem)
     said = filters.warnings(judged)

@@ -13,20 +13,20 @@ from kube_fairlead.api.core_v1 import Pod
 from kube_fairlead.client import errors as client_errors
 from kube_fairlead.client import subresources
 from kube_fairlead.client.client import Client
-from kube_fairlead.drivers.drain.requesting import EvictionRequests
+from kube_fairlead.drivers.drain.eviction_requests import EvictionRequests
 from kube_fairlead.lifecycle.drain import attempts
 from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
 from kube_fairlead.lifecycle.drain.budgets import Cover
 from kube_fairlead.lifecycle.drain.options import DrainOptions
 
-__all__ = ["Asker"]
+__all__ = ["Evictor"]
 
 # A server or a webhook may accept an eviction and delete the pod later. After this it is asked again.
 _ACCEPTED_SECONDS: Final = 30.0
 _BLOCKED: Final = frozenset({Cause.BUDGET, Cause.NAMESPACE, Cause.TROUBLE})
 
 
-class Asker:
+class Evictor:
     """Sends evictions, or requests for them, or deletions where the options say so, and reads the answers."""
 
     def __init__(self, client: Client, options: DrainOptions) -> None:
@@ -34,20 +34,20 @@ class Asker:
         self._options = options
         self.requests = EvictionRequests(client)
 
-    async def find_out(self) -> None:
+    async def discover(self) -> None:
         """See how pods can be asked here. A request cannot carry a grace period."""
         if not self._options.disable_eviction and self._options.grace_seconds is None:
-            await self.requests.find_out()
+            await self.requests.discover()
 
-    async def ask(
+    async def evict(
         self, pod: Pod, cover: Cover, previous: Attempt | None, number: int, *, by_request: bool = False
     ) -> Attempt:
         """Ask a pod to go, for the `number`th time in a row; what came of it."""
         now = self._client.clock.now()
         try:
             if by_request:
-                standing = await self.requests.ask(pod)
-                return Attempt(cause=Cause.REQUESTED, since=standing.since, number=0, retry_at=standing.look_at)
+                state = await self.requests.request(pod)
+                return Attempt(cause=Cause.REQUESTED, since=state.since, number=0, retry_at=state.look_at)
             await self._send(pod)
         except api_errors.NotFound:
             pass  # it is gone, as the watch will tell

@@ -10,24 +10,24 @@ from kube_fairlead.base.metrics import Metrics
 from kube_fairlead.lifecycle.drain.attempts import Cause
 from kube_fairlead.lifecycle.drain.blockers import Blocker
 
-__all__ = ["BlockedPods", "Meter"]
+__all__ = ["BlockedPods", "DrainMetrics"]
 
 
 class BlockedPods:
     """Those of one drain."""
 
-    def __init__(self, meter: Meter) -> None:
-        self._meter = meter
+    def __init__(self, metrics: DrainMetrics) -> None:
+        self._metrics = metrics
         self.counts: Mapping[Blocker, int] = {}
 
     def are(self, counts: Mapping[Blocker, int]) -> None:
         """From now on it is so many, by what blocks them."""
-        self._meter.count()
+        self._metrics.count()
         self.counts = counts
-        self._meter.show()
+        self._metrics.show()
 
 
-class Meter:
+class DrainMetrics:
     """Counts evictions, blocked pods and the time that they were blocked, over all drains of the process.
 
     The time grows while a pod is blocked, and not only when it goes: an alert is for those that do not go.

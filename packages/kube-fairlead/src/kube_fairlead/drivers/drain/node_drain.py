@@ -18,9 +18,9 @@ from kube_fairlead.client import lifecyclegroup
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.driverapi.messages import PodReport, Progress, Work
-from kube_fairlead.drivers.drain import looking
-from kube_fairlead.drivers.drain.asking import Asker
-from kube_fairlead.drivers.drain.metering import BlockedPods, Meter
+from kube_fairlead.drivers.drain import node_watch
+from kube_fairlead.drivers.drain.drain_metrics import BlockedPods, DrainMetrics
+from kube_fairlead.drivers.drain.evictor import Evictor
 from kube_fairlead.drivers.drain.notices import Notices
 from kube_fairlead.drivers.sdk.driver import Refused, Report
 from kube_fairlead.lifecycle.drain import accounts, attempts, blockers, planning
@@ -59,38 +59,38 @@ class Drain:
         report: Report,
         recorder: EventRecorder | None = None,
         *,
-        meter: Meter,
-        last_acts: tasks.TaskSet,
+        metrics: DrainMetrics,
+        cleanup: tasks.TaskSet,
     ) -> None:
         self._client = client
         self._clock = client.clock
         self._work = work
         self._options = options
         self._report = report
-        self._meter = meter
+        self._metrics = metrics
         self._notices = Notices(work, recorder, client.clock)
-        self._last_acts = last_acts  # what a call that was cancelled still has to do
+        self._cleanup = cleanup  # what a call that was cancelled still has to do
         self._wake = asyncio.Event()
-        self._watch = looking.NodeWatch(client, work.node_name, options, self._wake.set)
-        self._daemonsets = looking.DaemonSets(client)
-        self._asker = Asker(client, options)
+        self._watch = node_watch.NodeWatch(client, work.node_name, options, self._wake.set)
+        self._daemonsets = node_watch.DaemonSets(client)
+        self._evictor = Evictor(client, options)
         self._slots = asyncio.Semaphore(_PARALLEL)
         self._attempts: dict[str, Attempt] = {}
         self._counted: dict[str, None] = {}  # the pods that had to go, by uid: an ordered set
         self._done_before = 0  # by an earlier life
         self._pods: dict[str, PodOutcome] = {}  # what was said of each last, by uid
         self._asked: dict[str, int] = {}  # how often each was asked to go, by uid
-        self._told: Progress | None = None
+        self._reported: Progress | None = None
         self._since = client.clock.now()
 
     async def run(self) -> None:
         """Drain."""
-        with self._meter.drain() as blocked:
+        with self._metrics.drain() as blocked:
             await self._run(blocked)
 
     async def _run(self, blocked: BlockedPods) -> None:
-        before = await self._earlier_life()
-        await self._asker.find_out()
+        before = await self._resume()
+        await self._evictor.discover()
         async with (
             self._watch.running(),
             self._withdrawing(),
@@ -105,7 +105,7 @@ class Drain:
                     first = False
                 for held in plan.hold:
                     self._hold(held)
-                self._tell(plan, blocked)
+                self._publish(plan, blocked)
                 if plan.is_over:
                     break
                 self._check_time(plan)
@@ -126,7 +126,7 @@ class Drain:
         except asyncio.CancelledError:
             if self._work.deadline is not None and self._clock.now() >= self._work.deadline - _LATE:
                 # The agent, which follows the same deadline, may cancel too: that ends our wait, not the withdrawal.
-                await asyncio.wait([self._last_acts.start(self._withdraw(), name="withdraw")])
+                await asyncio.wait([self._cleanup.start(self._withdraw(), name="withdraw")])
             raise
 
     async def _withdraw(self) -> None:
@@ -134,16 +134,16 @@ class Drain:
             async with self._clock.timeout(_WITHDRAW_SECONDS):
                 for pod in self._watch.pods:
                     if not pod.deleting:
-                        await self._asker.requests.withdraw(pod)
+                        await self._evictor.requests.withdraw(pod)
 
     async def _look(self) -> Plan:
         self._check_node()
         pods = self._watch.pods
-        judged = await looking.judge_all(pods, self._options, self._daemonsets, self._client)
+        judged = await node_watch.judge_all(pods, self._options, self._daemonsets, self._client)
         present = {pod.uid for pod in pods}
         for uid in [uid for uid in self._attempts if uid not in present]:
             del self._attempts[uid]
-        requested = {pod.uid for pod in pods if self._asker.requests.concern(pod)}
+        requested = {pod.uid for pod in pods if self._evictor.requests.applies_to(pod)}
         return planning.plan(
             judged, self._attempts, self._watch.budgets, self._options, self._clock.now(), requested=requested
         )
@@ -181,7 +181,7 @@ class Drain:
         self._wake.set()  # there is a new moment to look at
 
     def _ask(self, pod: Pod, scope: tasks.TaskScope) -> None:
-        by_request = self._asker.requests.concern(pod)
+        by_request = self._evictor.requests.applies_to(pod)
         heedless = self._options.disable_eviction or by_request
         cover = _NO_COVER if heedless else self._watch.budgets.covering(pod)
         previous = self._attempts.get(pod.uid)
@@ -194,7 +194,7 @@ class Drain:
         self._attempts[pod.uid] = Attempt(
             cause=Cause.SENT, since=since, number=number, token=cover.token, before=before
         )
-        ask = functools.partial(self._asker.ask, pod, cover, previous, number, by_request=by_request)
+        ask = functools.partial(self._evictor.evict, pod, cover, previous, number, by_request=by_request)
         scope.start(self._send(pod, ask, is_new=is_new), name=f"evict/{pod.key}")
 
     def _number(self, cover: Cover, previous: Attempt | None) -> int:
@@ -210,7 +210,7 @@ class Drain:
             attempt = await ask()
         self._attempts[pod.uid] = attempt
         if is_new or attempt.cause is not Cause.REQUESTED:
-            self._meter.answered(attempt.cause)
+            self._metrics.answered(attempt.cause)
         if attempt.cause is Cause.ACCEPTED:
             _log.info("pod goes", pod=pod.key, uid=pod.uid, event=self._work.event_name)
         elif attempt.cause is Cause.REQUESTED:
@@ -220,13 +220,13 @@ class Drain:
     def _describe(self, plan: Plan) -> str:
         return blockers.describe(plan, self._attempts, self._watch.budgets, self._watch.node, self._clock.now())
 
-    def _tell(self, plan: Plan, blocked: BlockedPods) -> None:
+    def _publish(self, plan: Plan, blocked: BlockedPods) -> None:
         left = [*plan.remaining, *(one.pod for one in plan.stranded)]
         self._counted.update(dict.fromkeys(pod.uid for pod in left))
         total = self._done_before + len(self._counted)
         now, node, budgets = self._clock.now(), self._watch.node, self._watch.budgets
         blocked.are(blockers.blockers(plan, self._attempts, budgets, now))
-        self._notices.tell(plan, self._attempts)
+        self._notices.publish(plan, self._attempts)
         self._pods = accounts.account(self._pods, plan, self._attempts, self._asked, budgets, node, now)
         progress = Progress(
             done=total - len(left),
@@ -235,11 +235,11 @@ class Drain:
             message=self._describe(plan),
             pods=tuple(_report(pod) for pod in accounts.shown(self._pods.values())),
         )
-        if progress != self._told:
-            self._told = progress
+        if progress != self._reported:
+            self._reported = progress
             self._report(progress)
 
-    async def _earlier_life(self) -> int:
+    async def _resume(self) -> int:
         """What an earlier life of this driver told the event: how many pods there were in all, and since when."""
         try:
             event = await self._event()

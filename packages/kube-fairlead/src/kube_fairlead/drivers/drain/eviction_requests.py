@@ -25,7 +25,7 @@ from kube_fairlead.client import errors as client_errors
 from kube_fairlead.client import lifecyclegroup
 from kube_fairlead.client.client import Client
 
-__all__ = ["EvictionRequests", "Standing"]
+__all__ = ["EvictionRequests", "RequestState"]
 
 _GVR: Final = GroupVersionResource(LIFECYCLE_GROUP, LIFECYCLE_VERSION, "evictionrequests")
 # How long a controller may take to look at a request before it counts as absent.
@@ -37,7 +37,7 @@ _log = logs.get_logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Standing:
+class RequestState:
     """Since when there is a request for a pod, and when to see what became of it."""
 
     since: dt.datetime
@@ -58,16 +58,16 @@ class EvictionRequests:
         self._unanswered = False  # nobody here acts on requests: what is true of one is true of all
         self._failed: set[str] = set()  # by pod uid: those that cannot be made, or whose responders failed
 
-    async def find_out(self) -> None:
+    async def discover(self) -> None:
         """See whether the server has them."""
         with contextlib.suppress(api_errors.ApiError, client_errors.AnswerInvalid):
             self._served = _GVR.resource in await lifecyclegroup.served_kinds(self._client, _GVR.group)
 
-    def concern(self, pod: Pod) -> bool:
+    def applies_to(self, pod: Pod) -> bool:
         """Whether this pod is asked to go by request, and not, or not any more, by an eviction."""
         return self._served and not self._unanswered and pod.uid not in self._failed
 
-    async def ask(self, pod: Pod) -> Standing:
+    async def request(self, pod: Pod) -> RequestState:
         """Make the request for a pod, or see what became of it. If it came to nothing, it does not `concern` it now."""
         now = self._clock.now()
         try:
@@ -78,8 +78,8 @@ class EvictionRequests:
             # No right to, switched off meanwhile, or a pod that cannot be asked this way.
             _log.info("no eviction request, so the pod is evicted", pod=pod.key, error=str(error))
             self._failed.add(pod.uid)
-            return Standing(now, now)
-        return Standing(now, now + _LOOK)
+            return RequestState(now, now)
+        return RequestState(now, now + _LOOK)
 
     async def withdraw(self, pod: Pod) -> None:
         """The pod may stay after all; whether an earlier life asked, or this one, and whatever came of it."""
@@ -92,22 +92,22 @@ class EvictionRequests:
         except (api_errors.ApiError, client_errors.ClientError) as error:
             _log.info("eviction request not withdrawn", pod=pod.key, error=str(error))
 
-    async def _look(self, pod: Pod) -> Standing:
+    async def _look(self, pod: Pod) -> RequestState:
         now = self._clock.now()
         try:
             request = await self._api.get(_name(pod), namespace=pod.namespace)
         except api_errors.NotFound:
-            return Standing(now, now + _UNDER_WAY)  # it goes with its pod
+            return RequestState(now, now + _UNDER_WAY)  # it goes with its pod
         status: dict[str, Any] = request.get("status") or {}
         made = api_time.parse_time(request["metadata"]["creationTimestamp"])
         if not status.get("observedGeneration"):
             # An earlier life may have made it a moment ago; whoever answers has as much time as ever.
             self._unanswered = now >= made + _LOOK
-            return Standing(made, max(now, made + _LOOK))
+            return RequestState(made, max(now, made + _LOOK))
         if any(one["type"] == "Failed" and one["status"] == "True" for one in status.get("conditions") or ()):
             self._failed.add(pod.uid)
-            return Standing(made, now)
-        return Standing(made, now + _UNDER_WAY)
+            return RequestState(made, now)
+        return RequestState(made, now + _UNDER_WAY)
 
 
 def _name(pod: Pod) -> str:
