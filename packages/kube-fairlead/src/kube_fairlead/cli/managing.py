@@ -14,7 +14,7 @@ from kube_fairlead.cli import options, process, values
 if TYPE_CHECKING:
     from kube_fairlead.client import Client
     from kube_fairlead.election import Timing
-    from kube_fairlead.manager import Gatekeeper, GroupDiscovery, GroupPlan, Manager, ServingOptions
+    from kube_fairlead.manager import DelegatedAuthorizer, GroupDiscovery, GroupPlan, Manager, ServingOptions
 
 __all__ = [
     "allowed_paths",
@@ -193,15 +193,15 @@ def allowed_paths(command: _F) -> _F:
     )(command)
 
 
-def gatekeeper(flags: Mapping[str, Any], connect: Callable[[], Client]) -> Gatekeeper:
+def gatekeeper(flags: Mapping[str, Any], connect: Callable[[], Client]) -> DelegatedAuthorizer:
     """Who asks the API server who calls, by the flag of `allowed_paths`."""
-    from kube_fairlead.manager import Gatekeeper
+    from kube_fairlead.manager import DelegatedAuthorizer
 
     allowed = flags["authorization_always_allow_paths"]
     for path in allowed:
         if not path.startswith("/") and path != "*":
             raise click.UsageError(f"--authorization-always-allow-paths: {path!r} must begin with a slash, or be *")
-    return Gatekeeper(connect, always_allow=allowed)
+    return DelegatedAuthorizer(connect, always_allow=allowed)
 
 
 def serving_options(flags: Mapping[str, Any], connect: Callable[[], Client]) -> ServingOptions:
@@ -234,7 +234,7 @@ def serving_options(flags: Mapping[str, Any], connect: Callable[[], Client]) -> 
         key_file=key,
         self_signed=True,
         folder=flags["cert_dir"],
-        gatekeeper=gatekeeper(flags, connect),
+        authorizer=gatekeeper(flags, connect),
         share_port=flags.get("permit_port_sharing", False),
     )
 

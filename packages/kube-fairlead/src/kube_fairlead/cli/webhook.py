@@ -135,7 +135,7 @@ def command(
         port=secure_port,
         client_ca=client_ca_file,
         client_names=frozenset(client_names),
-        gatekeeper=managing.gatekeeper(own, connect),
+        authorizer=managing.gatekeeper(own, connect),
         **({} if keeping is None else {"look_seconds": keeping.look_seconds}),
     )
 

@@ -12,20 +12,20 @@ Before: `election`, which says who leads. After: the components that bring contr
 """
 
 from kube_fairlead.manager.controller import Context, Controller
+from kube_fairlead.manager.delegated_authorization import ALWAYS_ALLOWED, DelegatedAuthorizer
 from kube_fairlead.manager.discovery import GroupDiscovery
-from kube_fairlead.manager.gatekeeping import ALWAYS_ALLOWED, Gatekeeper
 from kube_fairlead.manager.group import GroupPlan
 from kube_fairlead.manager.health import HealthChecks, Verdict
+from kube_fairlead.manager.health_server import HealthServer, ServingOptions
 from kube_fairlead.manager.manager import Manager, ManagerOptions
-from kube_fairlead.manager.presence import Presence, ServedDefinition, Switch
+from kube_fairlead.manager.resource_presence import Presence, ServedDefinition, Switch
 from kube_fairlead.manager.selection import SelectionError, parse_groups, select
-from kube_fairlead.manager.serving import HealthServer, ServingOptions
 
 __all__ = [
     "ALWAYS_ALLOWED",
     "Context",
     "Controller",
-    "Gatekeeper",
+    "DelegatedAuthorizer",
     "GroupDiscovery",
     "GroupPlan",
     "HealthChecks",

@@ -18,7 +18,7 @@ from kube_fairlead.client.informer import Informer
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.election import NotLeading
 from kube_fairlead.manager.health import Check, HealthChecks
-from kube_fairlead.manager.presence import Presence
+from kube_fairlead.manager.resource_presence import Presence
 
 __all__ = ["Context", "Controller"]
 

@@ -18,8 +18,8 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.election import Candidate, Leadership, Lock, Record, Rules, Term, TermOverrun, Timing
 from kube_fairlead.manager.controller import Controller
+from kube_fairlead.manager.controller_runner import Runner, RunSettings
 from kube_fairlead.manager.health import Verdict
-from kube_fairlead.manager.running import Runner, RunSettings
 
 __all__ = ["Group", "GroupPlan"]
 
@@ -59,7 +59,7 @@ class Group:
             plan.lock,
             identity=identity,
             timing=timing,
-            on_rival=self._tell_of_rival,
+            on_rival=self._report_rival,
             on_renewed=self._count,
         )
         self.runner = Runner(plan.controllers, plan.connect, settings, clock=self._clock)
@@ -108,7 +108,7 @@ class Group:
         known = self.candidate.candidacy.sighting is not None
         return Verdict(is_ok=known, note="" if known else "the lease was not seen yet")
 
-    async def ask_for_it(self) -> None:
+    async def request_lease(self) -> None:
         """Ask whoever leads to let this replica lead."""
         lease = self.candidate.lease
         if lease is None:
@@ -144,7 +144,7 @@ class Group:
             self._metrics.led(now - self._counted)
             self._counted = now
 
-    def _tell_of_rival(self) -> None:
+    def _report_rival(self) -> None:
         self._tell(f"another process uses the identity {self.candidate.identity}: give each candidate one of its own")
 
     def _tell(self, note: str) -> None:

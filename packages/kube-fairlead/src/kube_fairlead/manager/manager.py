@@ -18,12 +18,12 @@ from kube_fairlead.base.metrics import Metrics
 from kube_fairlead.base.randomness import Randomness
 from kube_fairlead.election import Rules, StopReason, TermOverrun, Timing, end_process
 from kube_fairlead.manager import leaks, runnables, watchdog
-from kube_fairlead.manager.balance import lock_to_ask_for
+from kube_fairlead.manager.controller_runner import Runner, RunSettings
 from kube_fairlead.manager.discovery import GroupDiscovery
 from kube_fairlead.manager.group import Group, GroupPlan
 from kube_fairlead.manager.health import HealthChecks
-from kube_fairlead.manager.running import Runner, RunSettings
-from kube_fairlead.manager.serving import HealthServer, ServingOptions
+from kube_fairlead.manager.health_server import HealthServer, ServingOptions
+from kube_fairlead.manager.lock_balance import lock_to_request
 from kube_fairlead.manager.unelected import run_unelected
 
 __all__ = ["Manager", "ManagerOptions"]
@@ -165,8 +165,8 @@ class Manager:
             await self._clock.sleep(_BALANCE_SECONDS * self._randomness.uniform(0.5, 1.5))
             records = {str(group.lock): group.record for group in self.groups}
             known = {lock: record for lock, record in records.items() if record is not None}
-            if len(known) == len(records) and (wanted := lock_to_ask_for(known, self._options.identity)):
-                await next(group for group in self.groups if str(group.lock) == wanted).ask_for_it()
+            if len(known) == len(records) and (wanted := lock_to_request(known, self._options.identity)):
+                await next(group for group in self.groups if str(group.lock) == wanted).request_lease()
 
     async def _run_unelected(self) -> None:
         async with tasks.TaskScope("manager") as scope:

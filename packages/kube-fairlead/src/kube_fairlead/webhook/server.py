@@ -21,7 +21,7 @@ from kube_fairlead.base.metrics import CONTENT_TYPE, Metrics
 from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead.client import errors
 from kube_fairlead.client.client import Client
-from kube_fairlead.manager import Gatekeeper
+from kube_fairlead.manager import DelegatedAuthorizer
 from kube_fairlead.webhook.evictions import EvictionJudge
 from kube_fairlead.webhook.recorder import Recorder
 from kube_fairlead.webhook.reviews import Malformed
@@ -53,7 +53,7 @@ class Settings:
     client_ca: pathlib.Path | None = None  # when set, only reviews from callers with its certificates are answered
     client_names: frozenset[str] = frozenset()  # and only from these common names, where any are given
     look_seconds: float = 10.0  # how often the certificate's files are looked at
-    gatekeeper: Gatekeeper | None = None  # who may see metrics; None: everybody
+    authorizer: DelegatedAuthorizer | None = None  # who may see metrics; None: everybody
 
 
 async def serve(
@@ -83,7 +83,7 @@ async def serve(
     try:
         await listener.listen(settings.bind_address, settings.port)
         on_listening(listener.port)
-        gate = contextlib.nullcontext() if settings.gatekeeper is None else settings.gatekeeper.running()
+        gate = contextlib.nullcontext() if settings.authorizer is None else settings.authorizer.running()
         async with gate, TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
             scope.start(_wait_for_api(client, ready), name="connect")
             await scope.start(_renew_certificate(client, settings, context), name="certificate")
@@ -142,8 +142,8 @@ def make_application(
         return web.Response(status=503, text="the API server has not answered yet\n")
 
     async def measured(request: web.Request) -> web.Response:
-        if settings.gatekeeper is not None:
-            refusal = await settings.gatekeeper.check(request.path, request.headers.get("Authorization", ""))
+        if settings.authorizer is not None:
+            refusal = await settings.authorizer.check(request.path, request.headers.get("Authorization", ""))
             if refusal is not None:
                 return web.Response(status=refusal.status, text=refusal.text)
         return web.Response(body=metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})

@@ -16,7 +16,7 @@ from tests.unit.manager.site import Replica, Site
 from kube_fairlead.api import core_v1
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.manager import Context, Controller
-from kube_fairlead.manager.running import ControllersLeaked
+from kube_fairlead.manager.controller_runner import ControllersLeaked
 
 
 def leaving(what: Callable[[], Awaitable[object]], left: list[asyncio.Task[object]]) -> Controller:

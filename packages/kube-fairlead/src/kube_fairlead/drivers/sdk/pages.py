@@ -12,7 +12,14 @@ from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.metrics import Metrics
 from kube_fairlead.client.client import Client
 from kube_fairlead.drivers.sdk.driver import Driver
-from kube_fairlead.manager import ALWAYS_ALLOWED, Gatekeeper, HealthChecks, HealthServer, ServingOptions, Verdict
+from kube_fairlead.manager import (
+    ALWAYS_ALLOWED,
+    DelegatedAuthorizer,
+    HealthChecks,
+    HealthServer,
+    ServingOptions,
+    Verdict,
+)
 
 __all__ = ["Registered", "pages", "serving_pages"]
 
@@ -42,7 +49,9 @@ def pages(
         connect: a way to the API server that is asked who calls; as kubectl finds it unless given. Its user must be
             allowed to create TokenReviews and SubjectAccessReviews.
     """
-    asks = None if _ALL in always_allow else Gatekeeper(connect or api_client.connect, always_allow=always_allow)
+    asks = (
+        None if _ALL in always_allow else DelegatedAuthorizer(connect or api_client.connect, always_allow=always_allow)
+    )
     return ServingOptions(
         bind_address=bind_address,
         port=port,
@@ -50,7 +59,7 @@ def pages(
         key_file=key_file,
         self_signed=True,
         folder=folder,
-        gatekeeper=asks,
+        authorizer=asks,
     )
 
 

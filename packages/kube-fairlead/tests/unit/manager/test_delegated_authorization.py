@@ -12,7 +12,7 @@ from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead.client import retry
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.inprocess import InProcessTransport
-from kube_fairlead.manager.gatekeeping import ALWAYS_ALLOWED, Gatekeeper, is_always_allowed
+from kube_fairlead.manager.delegated_authorization import ALWAYS_ALLOWED, DelegatedAuthorizer, is_always_allowed
 
 
 class Stub:
@@ -43,7 +43,7 @@ class Stub:
 class Gate:
     def __init__(self) -> None:
         self.stub, self.clock = Stub(), VirtualClock()
-        self.keeper = Gatekeeper(self.connect)
+        self.keeper = DelegatedAuthorizer(self.connect)
 
     def connect(self) -> Client:
         transport = InProcessTransport(self.stub, clock=self.clock)

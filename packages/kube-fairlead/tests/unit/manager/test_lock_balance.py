@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kube_fairlead.election import Record
-from kube_fairlead.manager.balance import lock_to_ask_for
+from kube_fairlead.manager.lock_balance import lock_to_request
 
 
 def locks(**holders: str) -> dict[str, Record]:
@@ -28,7 +28,7 @@ def locks(**holders: str) -> dict[str, Record]:
     ],
 )
 def test_who_has_two_fewer_asks_for_one(held: dict[str, Record], wanted: str | None) -> None:
-    assert lock_to_ask_for(held, "me") == wanted
+    assert lock_to_request(held, "me") == wanted
 
 
 @given(
@@ -39,7 +39,7 @@ def test_asking_comes_to_an_end_with_all_fair(holders: list[str], order: list[st
     held = {f"l{number}": Record(holder=holder) for number, holder in enumerate(holders)}
     moves = 0
     for replica in [*order, *["r0", "r1", "r2"] * len(holders)]:
-        if (wanted := lock_to_ask_for(held, replica)) is not None:
+        if (wanted := lock_to_request(held, replica)) is not None:
             held[wanted] = Record(holder=replica)
             moves += 1
     counts = [sum(record.holder == replica for record in held.values()) for replica in ("r0", "r1", "r2")]

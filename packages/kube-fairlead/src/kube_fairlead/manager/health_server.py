@@ -1,7 +1,7 @@
 """The small HTTP server of every long-running component: /healthz, /livez, /readyz and /metrics, nothing else.
 
 It answers one request per connection and closes it, so that nobody who probes leaves anything behind. Without a
-certificate it makes one, or speaks plain HTTP where that was asked for. A gatekeeper judges who sees more than health.
+certificate it makes one, or speaks plain HTTP where that was asked for. A authorizer judges who sees more than health.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kube_fairlead.base import logs, selfsigned, tasks
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.listener import Listener
 from kube_fairlead.base.metrics import CONTENT_TYPE, Metrics
-from kube_fairlead.manager.gatekeeping import Gatekeeper
+from kube_fairlead.manager.delegated_authorization import DelegatedAuthorizer
 from kube_fairlead.manager.health import HealthChecks, Report
 
 __all__ = ["HealthServer", "ServingOptions"]
@@ -45,7 +45,7 @@ class ServingOptions:
     self_signed: bool = False  # without files: make a certificate, else speak plain HTTP
     folder: pathlib.Path | None = None  # where a certificate that was made is kept; None: in memory
     names: tuple[str, ...] = ()  # by which it is called, beside its address
-    gatekeeper: Gatekeeper | None = None  # None: every page is open
+    authorizer: DelegatedAuthorizer | None = None  # None: every page is open
     share_port: bool = False  # let others listen on it too, e.g. the next process while this one ends
 
 
@@ -57,7 +57,7 @@ class _Answer:
 
 
 class HealthServer:
-    """Serves health and metrics while `running`."""
+    """Serves health and metrics while `controller_runner`."""
 
     name = "serving"
 
@@ -87,8 +87,8 @@ class HealthServer:
         if options.port is None:
             yield self
             return
-        gatekeeper = options.gatekeeper
-        async with contextlib.nullcontext() if gatekeeper is None else gatekeeper.running():
+        authorizer = options.authorizer
+        async with contextlib.nullcontext() if authorizer is None else authorizer.running():
             listener = Listener(self._protocol, tls=await self._tls())
             await listener.listen(options.bind_address, options.port, share_port=options.share_port)
             self.port = listener.port
@@ -151,8 +151,8 @@ class HealthServer:
         if method not in {"GET", "HEAD"}:
             return _Answer(HTTPStatus.METHOD_NOT_ALLOWED, b"only GET and HEAD\n")
         url = urllib.parse.urlsplit(target)
-        if self._options.gatekeeper is not None:
-            refusal = await self._options.gatekeeper.check(url.path, _authorization(head))
+        if self._options.authorizer is not None:
+            refusal = await self._options.authorizer.check(url.path, _authorization(head))
             if refusal is not None:
                 return _Answer(refusal.status, refusal.text.encode())
         if url.path == "/metrics":

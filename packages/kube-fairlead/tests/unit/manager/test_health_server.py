@@ -12,7 +12,7 @@ from kube_fairlead.base.clock import RealClock
 from kube_fairlead.base.listener import FIRST_BYTE_SECONDS, SILENT_CONNECTIONS
 from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.manager.health import HealthChecks, Verdict
-from kube_fairlead.manager.serving import HealthServer, ServingOptions
+from kube_fairlead.manager.health_server import HealthServer, ServingOptions
 from kube_fairlead_lab.testing.credentials import CertificateAuthority
 
 

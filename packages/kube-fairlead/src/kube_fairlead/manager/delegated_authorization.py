@@ -25,7 +25,7 @@ from kube_fairlead.base import logs
 from kube_fairlead.client import errors
 from kube_fairlead.client.client import Client
 
-__all__ = ["ALWAYS_ALLOWED", "Gatekeeper", "Refusal", "is_always_allowed"]
+__all__ = ["ALWAYS_ALLOWED", "DelegatedAuthorizer", "Refusal", "is_always_allowed"]
 
 ALWAYS_ALLOWED: Final = ("/healthz", "/readyz", "/livez")
 """What probes may ask without a token, as in kube-controller-manager."""
@@ -54,7 +54,7 @@ def is_always_allowed(path: str, patterns: Sequence[str]) -> bool:
     return any(path.startswith(one[:-1]) if one.endswith("*") else path == one for one in patterns)
 
 
-class Gatekeeper:
+class DelegatedAuthorizer:
     """Asks the API server who calls and what they may. What cannot be asked is refused."""
 
     def __init__(self, connect: Callable[[], Client], *, always_allow: Sequence[str] = ALWAYS_ALLOWED) -> None:

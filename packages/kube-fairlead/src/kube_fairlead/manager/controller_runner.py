@@ -18,7 +18,7 @@ from kube_fairlead.election import ElectionError, Term, guarded
 from kube_fairlead.manager import leaks
 from kube_fairlead.manager.controller import Context, Controller
 from kube_fairlead.manager.health import OK, HealthChecks
-from kube_fairlead.manager.presence import Switch
+from kube_fairlead.manager.resource_presence import Switch
 
 __all__ = ["ControllersLeaked", "RunSettings", "Runner"]
 
