@@ -17,7 +17,7 @@ from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:
     from kube_fairlead.client import Client
-    from kube_fairlead.webhook.keeping import Keeping
+    from kube_fairlead.webhook.certificate_manager import CertificateSettings
     from kube_fairlead.webhook.server import Settings
 
 __all__ = ["command", "manifests"]
@@ -143,7 +143,7 @@ def command(
 
 
 def _key_pair(
-    keeping: Keeping | None, cert_file: pathlib.Path | None, key_file: pathlib.Path | None
+    keeping: CertificateSettings | None, cert_file: pathlib.Path | None, key_file: pathlib.Path | None
 ) -> tuple[pathlib.Path, pathlib.Path]:
     """The files of the certificate and its key: those that the webhook keeps itself, or those that were given."""
     if keeping is not None:
@@ -158,25 +158,25 @@ def _key_pair(
     return cert_file, key_file
 
 
-async def _serve(client: Client, settings: Settings, keeping: Keeping | None) -> None:
+async def _serve(client: Client, settings: Settings, keeping: CertificateSettings | None) -> None:
     from kube_fairlead.base.metrics import PrometheusMetrics
     from kube_fairlead.base.tasks import OnExit, TaskScope
     from kube_fairlead.webhook import server
-    from kube_fairlead.webhook.keeping import CertificateKeeper
+    from kube_fairlead.webhook.certificate_manager import CertificateManager
 
     async with client:
         metrics = PrometheusMetrics(process_metrics=True)
         if keeping is None:
             await server.serve(client, metrics, settings, _announce)
             return
-        keeper = CertificateKeeper(client, keeping)
+        keeper = CertificateManager(client, keeping)
         await keeper.begin()
         async with TaskScope("webhook", on_exit=OnExit.CANCEL) as scope:
             scope.start(keeper.run(), name="certificates")
             await scope.start(server.serve(client, metrics, settings, _announce), name="serve")
 
 
-def _keeping(flags: dict[str, Any]) -> Keeping | None:
+def _keeping(flags: dict[str, Any]) -> CertificateSettings | None:
     """How certificates are kept, where the webhook makes them itself."""
     if not flags["tls_secret"]:
         for name in ("tls_names", "registrations", "cert_dir"):
@@ -187,8 +187,8 @@ def _keeping(flags: dict[str, Any]) -> Keeping | None:
                 raise click.UsageError(f"{spelled} needs --tls-secret: only then are certificates made")
         return None
     from kube_fairlead.webhook import manifests as made
-    from kube_fairlead.webhook.keeping import Keeping
-    from kube_fairlead.webhook.rotation import Lifetimes
+    from kube_fairlead.webhook.certificate_manager import CertificateSettings
+    from kube_fairlead.webhook.certificate_rotation import Lifetimes
 
     namespace, separator, secret = flags["tls_secret"].partition("/")
     if not separator or names.dns1123_label(namespace) or names.dns1123_subdomain(secret):
@@ -201,7 +201,7 @@ def _keeping(flags: dict[str, Any]) -> Keeping | None:
     leaf, authority = (dt.timedelta(seconds=flags[f"{name}_lifetime"]) for name in ("certificate", "authority"))
     if leaf > authority / 2:
         raise click.UsageError("--certificate-lifetime: must be at most half of --authority-lifetime")
-    return Keeping(
+    return CertificateSettings(
         namespace=namespace,
         secret=secret,
         names=flags["tls_names"] or (made.service_name(namespace),),

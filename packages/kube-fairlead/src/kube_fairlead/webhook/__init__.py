@@ -7,6 +7,6 @@ It never refuses a delete, and it touches nothing but its own annotations.
 
 Where it is registered for that too, it refuses evictions of another node's pods by a drain driver's token: a policy in
 the API server cannot, because an eviction does not carry the pod.
-Where it makes its certificates itself, `rotation` decides when, and `keeping` stores them.
+Where it makes its certificates itself, `certificate_rotation` decides when, and `certificate_manager` stores them.
 Before: `client`, `lifecycle`, `grace`. After: `cli`.
 """

@@ -19,7 +19,7 @@ from kube_fairlead.client import errors
 from kube_fairlead.client.client import Client
 from kube_fairlead.webhook.reviews import Malformed
 
-__all__ = ["NODE_CLAIM", "EvictionJudge", "problem"]
+__all__ = ["NODE_CLAIM", "EvictionValidator", "problem"]
 
 NODE_CLAIM = "authentication.kubernetes.io/node-name"
 """Where the API server says on which node the pod runs that a token was made for."""
@@ -40,7 +40,7 @@ def problem(token_node: str, pod: Pod) -> str:
     return ""
 
 
-class EvictionJudge:
+class EvictionValidator:
     """Answers AdmissionRequests about evictions. What cannot be judged is refused: here a wrong yes does the harm."""
 
     def __init__(self, client: Client, metrics: Metrics) -> None:

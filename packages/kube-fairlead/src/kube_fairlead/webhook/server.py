@@ -22,8 +22,8 @@ from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead.client import errors
 from kube_fairlead.client.client import Client
 from kube_fairlead.manager import DelegatedAuthorizer
-from kube_fairlead.webhook.evictions import EvictionJudge
-from kube_fairlead.webhook.recorder import Recorder
+from kube_fairlead.webhook.evictions import EvictionValidator
+from kube_fairlead.webhook.grace_recorder import GraceRecorder
 from kube_fairlead.webhook.reviews import Malformed
 
 __all__ = ["EVICTION_PATH", "PATH", "Settings", "make_application", "serve"]
@@ -149,8 +149,8 @@ def make_application(
         return web.Response(body=metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     application = web.Application(client_max_size=_LARGEST_BODY)
-    application.router.add_post(PATH, reviewing(Recorder(client, metrics).answer))
-    application.router.add_post(EVICTION_PATH, reviewing(EvictionJudge(client, metrics).answer))
+    application.router.add_post(PATH, reviewing(GraceRecorder(client, metrics).answer))
+    application.router.add_post(EVICTION_PATH, reviewing(EvictionValidator(client, metrics).answer))
     application.router.add_get("/healthz", healthy)
     application.router.add_get("/livez", healthy)
     application.router.add_get("/readyz", ready)

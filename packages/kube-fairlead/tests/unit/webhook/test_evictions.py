@@ -15,7 +15,7 @@ from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead.client import errors, retry
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.transport import Request, Response
-from kube_fairlead.webhook.evictions import NODE_CLAIM, EvictionJudge, problem
+from kube_fairlead.webhook.evictions import NODE_CLAIM, EvictionValidator, problem
 
 POD = Pod(metadata=ObjectMeta(name="web", namespace="shop"), spec=PodSpec(node_name="here"))
 
@@ -54,14 +54,14 @@ class Server:
         pass
 
 
-def judge(server: Server) -> EvictionJudge:
+def judge(server: Server) -> EvictionValidator:
     client = Client(
         server,  # type: ignore[arg-type]  # it never streams
         clock=RealClock(),
         randomness=SeededRandomness(1),
         retry_policy=retry.NEVER,
     )
-    return EvictionJudge(client, DiscardedMetrics())
+    return EvictionValidator(client, DiscardedMetrics())
 
 
 def request(node: str, *, sub_resource: str = "eviction", uid: str = "") -> AdmissionRequest:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from kube_fairlead.api.gvk import GroupResource
 from kube_fairlead.webhook import manifests
-from kube_fairlead.webhook.recorder import PATIENCE_SECONDS
+from kube_fairlead.webhook.grace_recorder import PATIENCE_SECONDS
 from kube_fairlead_lab.testing import EmbeddedControlPlane
 from kube_fairlead_lab.testing.rawhttp import RawApi
 

@@ -1,7 +1,8 @@
-"""The webhook's own certificates: kept in a Secret that its replicas share, and trusted by its registrations.
+"""The webhook's own certificates: stored in a Secret that its replicas share, and trusted by its registrations.
 
-`rotation` decides what is made anew and when. Here it is stored, one replica at a time by the Secret's version; the
-bundle is written into the registrations, and what is served into a folder, from which the server reads it again.
+`certificate_rotation` decides what is renewed and when. This module stores the result, one replica at a time by the
+Secret's resourceVersion. It writes the CA bundle into the registrations, and the serving pair into a folder that the
+server reads again.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from kube_fairlead.base.certificates import Pair
 from kube_fairlead.client import errors
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.patches import StrategicMergePatch
-from kube_fairlead.webhook import rotation
+from kube_fairlead.webhook import certificate_rotation
 
-__all__ = ["CertificateKeeper", "Keeping"]
+__all__ = ["CertificateManager", "CertificateSettings"]
 
 
 _SECRETS: Final = GroupVersionResource("", "v1", "secrets")
@@ -35,7 +36,7 @@ _log = logs.get_logger(__name__)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Keeping:
+class CertificateSettings:
     """What is kept where."""
 
     namespace: str
@@ -43,7 +44,7 @@ class Keeping:
     names: tuple[str, ...]  # under which the webhook is called
     registrations: tuple[str, ...]  # ValidatingWebhookConfigurations; those that are not there are left out
     folder: pathlib.Path  # for `tls.crt` and `tls.key`
-    lifetimes: rotation.Lifetimes = dataclasses.field(default_factory=rotation.Lifetimes)
+    lifetimes: certificate_rotation.Lifetimes = dataclasses.field(default_factory=certificate_rotation.Lifetimes)
 
     @property
     def look_seconds(self) -> float:
@@ -62,12 +63,12 @@ class Keeping:
         return self.folder / "tls.key"
 
 
-class CertificateKeeper:
+class CertificateManager:
     """Keeps certificates valid, API servers trusting them, and the files of this replica up to date."""
 
-    def __init__(self, client: Client, keeping: Keeping) -> None:
+    def __init__(self, client: Client, settings: CertificateSettings) -> None:
         self._client = client
-        self._keeping = keeping
+        self._settings = settings
         self._written: Pair | None = None
 
     async def begin(self) -> None:
@@ -87,7 +88,7 @@ class CertificateKeeper:
     async def run(self) -> None:
         """Until cancelled."""
         while True:
-            await self._client.clock.sleep(self._keeping.look_seconds)
+            await self._client.clock.sleep(self._settings.look_seconds)
             try:
                 await self.look()
             except (api_errors.ApiError, errors.ClientError) as error:
@@ -97,44 +98,44 @@ class CertificateKeeper:
         """Make anew what is due, and bring registrations and files to what is stored."""
         stored = await self._stored()
         # First those who must trust it, then what they must trust.
-        for name in self._keeping.registrations:
+        for name in self._settings.registrations:
             await self._register(name, stored.bundle)
         if stored.leaf != self._written:
-            self._keeping.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            files.write_atomically(self._keeping.key, stored.leaf.key, durable=False)
-            files.write_atomically(self._keeping.certificate, stored.leaf.certificate, durable=False)
+            self._settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            files.write_atomically(self._settings.key, stored.leaf.key, durable=False)
+            files.write_atomically(self._settings.certificate, stored.leaf.certificate, durable=False)
             self._written = stored.leaf
 
-    async def _stored(self) -> rotation.Stored:
+    async def _stored(self) -> certificate_rotation.Stored:
         secrets = self._client.of(_SECRETS)
-        keeping = self._keeping
+        settings = self._settings
         delays = _RETRY.delays(self._client.randomness)
         while True:
             try:
-                found: Json | None = await secrets.get(keeping.secret, namespace=keeping.namespace)
+                found: Json | None = await secrets.get(settings.secret, namespace=settings.namespace)
             except api_errors.NotFound:
                 found = None
             stored = None if found is None else _read(found.get("data") or {})
             now = self._client.clock.now().replace(microsecond=0)
-            change = rotation.decide(stored, keeping.names, now, keeping.lifetimes)
-            if stored is not None and change is rotation.Change.NOTHING:
+            change = certificate_rotation.decide(stored, settings.names, now, settings.lifetimes)
+            if stored is not None and change is certificate_rotation.Change.NOTHING:
                 return stored
-            new = rotation.changed(stored, change, keeping.names, now, keeping.lifetimes)
+            new = certificate_rotation.changed(stored, change, settings.names, now, settings.lifetimes)
             try:
                 if found is None:
-                    await secrets.create(self._secret(new), namespace=keeping.namespace)
+                    await secrets.create(self._secret(new), namespace=settings.namespace)
                 else:
                     version = {"resourceVersion": found["metadata"]["resourceVersion"]}
-                    await secrets.update(self._secret(new, version), namespace=keeping.namespace)
+                    await secrets.update(self._secret(new, version), namespace=settings.namespace)
             except (api_errors.AlreadyExists, api_errors.Conflict):
                 # Another replica was faster; what it stored is as good, once it can be read.
                 await self._client.clock.sleep(next(delays))
                 continue
-            _log.info("certificate made", change=change.name.lower(), names=list(keeping.names))
+            _log.info("certificate made", change=change.name.lower(), names=list(settings.names))
             return new
 
-    def _secret(self, stored: rotation.Stored, version: Json | None = None) -> Json:
-        metadata = {"name": self._keeping.secret, "namespace": self._keeping.namespace, **(version or {})}
+    def _secret(self, stored: certificate_rotation.Stored, version: Json | None = None) -> Json:
+        metadata = {"name": self._settings.secret, "namespace": self._settings.namespace, **(version or {})}
         data = {name: base64.b64encode(value).decode("ascii") for name, value in _written(stored).items()}
         return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
 
@@ -153,7 +154,7 @@ class CertificateKeeper:
             return  # it is not there, or another replica writes the same; the next look tells
 
 
-def _written(stored: rotation.Stored) -> dict[str, bytes]:
+def _written(stored: certificate_rotation.Stored) -> dict[str, bytes]:
     data = {
         "ca.crt": stored.authority.certificate,
         "ca.key": stored.authority.key,
@@ -165,11 +166,11 @@ def _written(stored: rotation.Stored) -> dict[str, bytes]:
     return {**data, "previous-ca.crt": stored.before} if stored.before else data
 
 
-def _read(data: Json) -> rotation.Stored | None:
+def _read(data: Json) -> certificate_rotation.Stored | None:
     try:
         raw = {name: base64.b64decode(value, validate=True) for name, value in data.items()}
         following = Pair(raw["next-ca.crt"], raw["next-ca.key"]) if "next-ca.crt" in raw else None
-        return rotation.Stored(
+        return certificate_rotation.Stored(
             authority=Pair(raw["ca.crt"], raw["ca.key"]),
             leaf=Pair(raw["tls.crt"], raw["tls.key"]),
             following=following,

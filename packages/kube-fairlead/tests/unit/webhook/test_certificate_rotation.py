@@ -9,8 +9,8 @@ import pytest
 
 from kube_fairlead.base import certificates
 from kube_fairlead.base.certificates import Pair
-from kube_fairlead.webhook import rotation
-from kube_fairlead.webhook.rotation import Change, Lifetimes, Stored
+from kube_fairlead.webhook import certificate_rotation
+from kube_fairlead.webhook.certificate_rotation import Change, Lifetimes, Stored
 
 START = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 NAMES = ("fairlead-webhook.fairlead-system.svc", "10.0.0.1")
@@ -18,12 +18,12 @@ LIFETIMES = Lifetimes()
 
 
 def made(now: dt.datetime = START) -> Stored:
-    return rotation.changed(None, Change.ALL, NAMES, now, LIFETIMES)
+    return certificate_rotation.changed(None, Change.ALL, NAMES, now, LIFETIMES)
 
 
 def test_a_new_one_is_good_and_carries_its_names() -> None:
     stored = made()
-    assert rotation.decide(stored, NAMES, START, LIFETIMES) is Change.NOTHING
+    assert certificate_rotation.decide(stored, NAMES, START, LIFETIMES) is Change.NOTHING
     leaf = certificates.inspect(stored.leaf, stored.authority)
     assert leaf is not None
     assert leaf.names == set(NAMES)
@@ -35,9 +35,9 @@ def test_over_two_years_what_is_shown_was_always_trusted_before_and_never_old() 
     now, stored, trusted_since = START, None, dict[bytes, dt.datetime]()
     seen: list[Change] = []
     while now < START + dt.timedelta(days=730):
-        change = rotation.decide(stored, NAMES, now, LIFETIMES)
+        change = certificate_rotation.decide(stored, NAMES, now, LIFETIMES)
         seen.append(change)
-        stored = rotation.changed(stored, change, NAMES, now, LIFETIMES)
+        stored = certificate_rotation.changed(stored, change, NAMES, now, LIFETIMES)
         for authority in (stored.authority, stored.following):
             if authority is not None:
                 trusted_since.setdefault(authority.certificate, now)
@@ -67,17 +67,17 @@ def test_over_two_years_what_is_shown_was_always_trusted_before_and_never_old() 
 def test_what_cannot_be_used_is_made_anew(spoilt: object, expected: Change) -> None:
     assert callable(spoilt)
     found = spoilt(made())
-    change = rotation.decide(found, NAMES, START, LIFETIMES)
+    change = certificate_rotation.decide(found, NAMES, START, LIFETIMES)
     assert change is expected
-    cured = rotation.changed(found, change, NAMES, START, LIFETIMES)
-    assert rotation.decide(cured, NAMES, START, LIFETIMES) is Change.NOTHING
+    cured = certificate_rotation.changed(found, change, NAMES, START, LIFETIMES)
+    assert certificate_rotation.decide(cured, NAMES, START, LIFETIMES) is Change.NOTHING
 
 
 def test_other_names_need_another_leaf_and_the_same_authority() -> None:
     stored = made()
-    assert rotation.decide(stored, ("other",), START, LIFETIMES) is Change.LEAF
-    assert rotation.changed(stored, Change.LEAF, ("other",), START, LIFETIMES).authority == stored.authority
+    assert certificate_rotation.decide(stored, ("other",), START, LIFETIMES) is Change.LEAF
+    assert certificate_rotation.changed(stored, Change.LEAF, ("other",), START, LIFETIMES).authority == stored.authority
 
 
 def test_an_authority_that_has_ended_is_replaced_at_once() -> None:
-    assert rotation.decide(made(), NAMES, START + LIFETIMES.authority, LIFETIMES) is Change.ALL
+    assert certificate_rotation.decide(made(), NAMES, START + LIFETIMES.authority, LIFETIMES) is Change.ALL

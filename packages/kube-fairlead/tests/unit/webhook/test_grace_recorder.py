@@ -24,7 +24,7 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.inprocess import InProcessTransport
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.client.transport import Request, Response, StreamedResponse, Transport
-from kube_fairlead.webhook.recorder import PATIENCE_SECONDS, Recorder
+from kube_fairlead.webhook.grace_recorder import PATIENCE_SECONDS, GraceRecorder
 from tests.spec.kep5673.inprocess import GROUP, MACHINES, Cluster, running
 
 Json = dict[str, Any]
@@ -65,7 +65,7 @@ class Desk:
 
     def __init__(self, client: Client) -> None:
         self.metrics = PrometheusMetrics()
-        self.recorder = Recorder(client, self.metrics)
+        self.recorder = GraceRecorder(client, self.metrics)
 
     async def answer(self, request: AdmissionRequest) -> tuple[str, str]:
         """What was counted for it, and the warning; the delete is always allowed."""

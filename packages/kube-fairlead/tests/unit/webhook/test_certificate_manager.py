@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.unit.client.scripted import client_for, serving
 
 from kube_fairlead.base.clock import RealClock
-from kube_fairlead.webhook.keeping import CertificateKeeper, Keeping
+from kube_fairlead.webhook.certificate_manager import CertificateManager, CertificateSettings
 
 
 class CountingClock(RealClock):
@@ -39,10 +39,10 @@ async def test_a_secret_that_others_write_is_tried_again_with_growing_pauses(tmp
     clock = CountingClock()
     async with serving() as server, client_for(server.url, clock=clock) as client:
         server.script(answer)
-        keeping = Keeping(
+        settings = CertificateSettings(
             namespace="n", secret="s", names=("webhook.n.svc",), registrations=(), folder=tmp_path / "tls"
         )
-        await CertificateKeeper(client, keeping).look()
-    assert keeping.certificate.exists()
+        await CertificateManager(client, settings).look()
+    assert settings.certificate.exists()
     assert len(clock.slept) == 4
     assert clock.slept[0] < clock.slept[1] < clock.slept[2] < clock.slept[3]

@@ -24,7 +24,7 @@ from kube_fairlead.client.requests import WriteOptions
 from kube_fairlead.grace import notes
 from kube_fairlead.webhook import decisions, reviews
 
-__all__ = ["PATIENCE_SECONDS", "Recorder"]
+__all__ = ["PATIENCE_SECONDS", "GraceRecorder"]
 
 
 _log = logs.get_logger(__name__)
@@ -34,7 +34,7 @@ _log = logs.get_logger(__name__)
 PATIENCE_SECONDS = 1.5
 
 
-class Recorder:
+class GraceRecorder:
     """Answers AdmissionRequests. A grace period is advice: that it cannot be recorded never stops a delete."""
 
     def __init__(self, client: Client, metrics: Metrics) -> None:
