@@ -50,13 +50,13 @@ def command(invocation: Invocation, /, **flags: Any) -> int:
 
 async def _collect(invocation: Invocation, flags: dict[str, Any]) -> Facts:
     from kube_fairlead import client
-    from kube_fairlead.doctor import collecting
+    from kube_fairlead.doctor import collector
 
     access = client.find_access(
         kubeconfig_path=flags["kubeconfig"], context=flags["kube_context"], environment=invocation.environment
     )
     async with client.connect_to(access, component="fairlead-doctor", environment=invocation.environment) as connected:
-        return await collecting.collect(connected, access.server, flags["lifecycle_api_group"] or "")
+        return await collector.collect(connected, access.server, flags["lifecycle_api_group"] or "")
 
 
 def _as_table(facts: Facts, findings: Sequence[Finding]) -> str:

@@ -14,8 +14,8 @@ Before: `client`. After: every controller, ours and yours.
 """
 
 from kube_fairlead.grace.countdown import Countdown, DeadlinePassed
-from kube_fairlead.grace.following import follow
-from kube_fairlead.grace.reading import Grace, deadline, is_forced, read, remaining, requested
+from kube_fairlead.grace.deadline_watch import follow
+from kube_fairlead.grace.grace_period import Grace, deadline, is_forced, read, remaining, requested
 from kube_fairlead.grace.servers import is_native
 
 __all__ = [

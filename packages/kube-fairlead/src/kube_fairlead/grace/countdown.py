@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.tasks import TaskSet
-from kube_fairlead.grace import reading
+from kube_fairlead.grace import grace_period
 
 __all__ = ["Countdown", "DeadlinePassed"]
 
@@ -35,7 +35,7 @@ class Countdown:
     """
 
     def __init__(
-        self, clock: Clock, item: reading.Object, *, native: bool = False, default_seconds: float | None = None
+        self, clock: Clock, item: grace_period.Object, *, native: bool = False, default_seconds: float | None = None
     ) -> None:
         self._clock = clock
         self._native = native
@@ -43,7 +43,7 @@ class Countdown:
         self._changed = asyncio.Event()
         self._expired = False
         self.is_gone = False  # the object was removed: nobody waits for its clean-up any more
-        self.grace = reading.read(item, native=native)
+        self.grace = grace_period.read(item, native=native)
 
     @property
     def deadline(self) -> dt.datetime | None:
@@ -63,9 +63,9 @@ class Countdown:
         """Whether somebody asked for no grace at all; None when that cannot be known."""
         return False if self.grace is None else self.grace.forced
 
-    def update(self, item: reading.Object) -> None:
+    def update(self, item: grace_period.Object) -> None:
         """The object has changed."""
-        self.grace = reading.read(item, native=self._native)
+        self.grace = grace_period.read(item, native=self._native)
         self._changed.set()
 
     def gone(self) -> None:

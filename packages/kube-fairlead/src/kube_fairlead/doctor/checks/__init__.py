@@ -2,7 +2,7 @@
 
 Here belongs what is wrong and how to fix it, a file per subject. A check yields findings, reads nothing but the facts,
 and need not care for facts that could not be read: `examine` turns those into a finding. Reading never belongs here.
-Before: `collecting`, which reads the facts. After: the command line.
+Before: `collector`, which reads the facts. After: the command line.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED, LIFECYCLE_GROUP, LIFECYCLE_GROUP_ALTERNATIVE
 from kube_fairlead.base.certificates import Validity
-from kube_fairlead.doctor import collecting
+from kube_fairlead.doctor import collector
 from kube_fairlead.doctor.checks import CHECKS, examine
 from kube_fairlead.doctor.facts import Facts, Finding, Hook, Read, Severity
 from kube_fairlead.install import installation
@@ -112,7 +112,7 @@ def test_a_cluster_that_is_well() -> None:
 
 
 def test_the_name_of_the_agents() -> None:
-    assert collecting.AGENT_NAME == installation.AGENT
+    assert collector.AGENT_NAME == installation.AGENT
 
 
 def test_an_api_server_that_does_not_answer_hides_the_rest() -> None:
@@ -231,7 +231,7 @@ def test_a_right_that_is_missing_hides_no_error_of_a_webhook() -> None:
 
 @pytest.mark.parametrize("encoded", ["bm90IGEgY2VydGlmaWNhdGU=", "%%%", "LS0tLS1CRUdJTg=="])
 def test_certificates_that_are_broken_are_errors(encoded: str) -> None:
-    broken = collecting.validities(encoded)
+    broken = collector.validities(encoded)
     away = hook(EVICTION_REGISTRATION, "Fail", authorities=broken, serving=broken)
     bundle, serving = found(hooks=Read((away,)), is_native=True)
     assert (bundle.severity, "caBundle holds no certificates" in bundle.problem) == (Severity.ERROR, True)

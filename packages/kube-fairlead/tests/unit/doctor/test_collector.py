@@ -13,7 +13,7 @@ from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead.client import retry
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.inprocess import InProcessTransport
-from kube_fairlead.doctor import collecting
+from kube_fairlead.doctor import collector
 
 
 class Stub:
@@ -45,4 +45,4 @@ async def now_by(clock: VirtualClock, date: str) -> dt.datetime:
     transport = InProcessTransport(Stub(date), clock=clock)
     client = Client(transport, clock=clock, randomness=SeededRandomness(1), retry_policy=retry.NEVER)
     async with client:
-        return (await collecting.collect(client, "https://stub")).now
+        return (await collector.collect(client, "https://stub")).now

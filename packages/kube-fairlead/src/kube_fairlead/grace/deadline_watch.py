@@ -10,12 +10,12 @@ from kube_fairlead.base.tasks import OnExit, TaskScope
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.objects import name_of, namespace_of, uid_of
 from kube_fairlead.client.verbs import Api
-from kube_fairlead.grace import reading
+from kube_fairlead.grace import grace_period
 from kube_fairlead.grace.countdown import Countdown
 
 __all__ = ["follow"]
 
-_T = TypeVar("_T", bound=reading.Object)
+_T = TypeVar("_T", bound=grace_period.Object)
 
 
 @contextlib.asynccontextmanager
