@@ -1,8 +1,8 @@
 """Who leads: an election by Lease, and what a leader may do while it leads.
 
 Here belongs everything between a Lease and the work that only its holder may do: the fields and the rules of the Lease
-(`record`, `lease`: pure), following and renewing it (`candidate`), terms of office that begin, end in order and leave
-nothing behind (`term`, `leading`), the check before each write (`guard`), the API server's own check (`fence`), and
+(`election_record`, `lease`: pure), following and renewing it (`candidate`), terms of office that begin, end in order and leave
+nothing behind (`term`, `leader_elector`), the check before each write (`guard`), the API server's own check (`fence`), and
 kopf operators as that work (`kopf_operator`, imported only where kopf is).
 Field for field and rule for rule as client-go, so that Go and Python candidates share one Lease. What the work is
 never belongs here.
@@ -17,12 +17,12 @@ Before: `client`. After: `manager`, which runs controllers as that work.
 """
 
 from kube_fairlead.election.candidate import Candidate
+from kube_fairlead.election.election_record import Record, Timing
 from kube_fairlead.election.errors import ElectionError, LeadershipLost, NotLeading, TermOverrun
 from kube_fairlead.election.guard import guarded
+from kube_fairlead.election.leader_elector import Handle, lead, new_identity
 from kube_fairlead.election.leadership import Leadership, TermObserver, end_process
-from kube_fairlead.election.leading import Handle, lead, new_identity
 from kube_fairlead.election.lease import Lock
-from kube_fairlead.election.record import Record, Timing
 from kube_fairlead.election.term import Rules, StopReason, Term
 
 __all__ = [

@@ -17,9 +17,9 @@ from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.coordination_v1 import Lease
 from kube_fairlead.base import backoff, logs, tasks
 from kube_fairlead.client.client import Client
-from kube_fairlead.election import lease, leases
+from kube_fairlead.election import lease, lease_client
+from kube_fairlead.election.election_record import Record, Timing
 from kube_fairlead.election.lease import Candidacy, Lock
-from kube_fairlead.election.record import Record, Timing
 
 __all__ = ["Candidate"]
 
@@ -62,7 +62,7 @@ class Candidate:
         self.candidacy = Candidacy(identity=identity, timing=timing or Timing(), succeeds=succeeds)
         self.lease: Lease | None = None
         self._randomness = client.randomness
-        self._leases = leases.LeaseAccess(client, lock)
+        self._leases = lease_client.LeaseClient(client, lock)
         self._on_new_leader = on_new_leader
         self._on_rival = on_rival  # once, when another process was seen to write under this identity
         self._on_renewed = on_renewed
@@ -234,11 +234,11 @@ class Candidate:
         self.candidacy = self.candidacy.sent(sent, jitter=jitter, record=record)
         try:
             stored = await self._leases.write(self.lease, record, timeout_seconds=self._attempt_seconds(sent))
-        except leases.REFUTATIONS as error:
+        except lease_client.REFUTATIONS as error:
             self._log.debug("the lease is not as it was thought to be", error=str(error))
             self.candidacy = self.candidacy.refuted()
             return False
-        except leases.FAILURES as error:
+        except lease_client.FAILURES as error:
             self._failed("cannot write the lease", error)
             if not self.candidacy.leads:
                 self.candidacy = self.candidacy.doubted()
@@ -266,10 +266,10 @@ class Candidate:
         """Say in the Lease that we are alive and would take over; whether that was stored."""
         try:
             stored = await self._leases.write(self.lease, record, timeout_seconds=self.timing.attempt_seconds)
-        except leases.REFUTATIONS:
+        except lease_client.REFUTATIONS:
             self.candidacy = self.candidacy.refuted()
             return False
-        except leases.FAILURES as error:
+        except lease_client.FAILURES as error:
             self._log.warning("cannot answer as the preferred holder", error=str(error) or "timed out")
             self.candidacy = self.candidacy.doubted()
             return False
@@ -283,7 +283,7 @@ class Candidate:
         record = Record.of(self.lease).released(self.clock.now())
         try:
             return await self._leases.write(self.lease, record, timeout_seconds=self.timing.attempt_seconds)
-        except leases.FAILURES as error:
+        except lease_client.FAILURES as error:
             self._log.debug("the lease could not be released yet", error=str(error) or "timed out")
             return None
 
@@ -293,7 +293,7 @@ class Candidate:
             self.candidacy = self.candidacy.sent(now)
         try:
             found = await self._leases.read(timeout_seconds=self._attempt_seconds(now))
-        except leases.FAILURES as error:
+        except lease_client.FAILURES as error:
             self._failed("cannot read the lease", error)
             return False
         self._observe(found, found.metadata.resource_version if found is not None else "")
@@ -313,7 +313,7 @@ class Candidate:
             except api_errors.Forbidden as error:
                 self._log.warning("may not watch the lease and asks for it instead", error=str(error))
                 wait = _FORBIDDEN_SECONDS
-            except leases.FAILURES as error:
+            except lease_client.FAILURES as error:
                 self._log.debug("the watch of the lease ended", error=str(error) or "silence")
                 if not isinstance(error, TimeoutError):  # a leader that is gone is silent too
                     self._note_outage(error)

@@ -18,8 +18,8 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from kube_fairlead.base import logs, tasks
 from kube_fairlead.election.candidate import Candidate
+from kube_fairlead.election.election_record import Record
 from kube_fairlead.election.errors import LeadershipLost, NotLeading, TermOverrun
-from kube_fairlead.election.record import Record
 from kube_fairlead.election.term import Rules, StopReason, Term
 
 __all__ = ["Leadership", "TermObserver", "end_process"]

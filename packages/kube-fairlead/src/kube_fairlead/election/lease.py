@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 
-from kube_fairlead.election.record import Record, Timing
+from kube_fairlead.election.election_record import Record, Timing
 
 __all__ = [
     "Answer",

@@ -7,8 +7,8 @@ import datetime as dt
 
 import pytest
 
+from kube_fairlead.election.election_record import Record, Timing
 from kube_fairlead.election.lease import Answer, Candidacy, Claim, Lost, Read, Renew, Step, WaitUntil, YieldTo, is_newer
-from kube_fairlead.election.record import Record, Timing
 
 WALL = dt.datetime(2026, 7, 1, 12, 0, 0, tzinfo=dt.UTC)
 THEN = WALL - dt.timedelta(hours=1)

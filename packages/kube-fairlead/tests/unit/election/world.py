@@ -17,7 +17,7 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.inprocess import InProcessTransport
 from kube_fairlead.client.transport import Request, Response, StreamedResponse
 from kube_fairlead.election import Lock
-from kube_fairlead.election.record import Record
+from kube_fairlead.election.election_record import Record
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.server import ApiServer
 from tests.inprocess import serving

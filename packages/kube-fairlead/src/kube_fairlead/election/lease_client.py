@@ -13,10 +13,10 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.client import errors, retry
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.watch import Bookmark, Change, ChangeType
+from kube_fairlead.election.election_record import Record
 from kube_fairlead.election.lease import Lock
-from kube_fairlead.election.record import Record
 
-__all__ = ["FAILURES", "REFUTATIONS", "LeaseAccess"]
+__all__ = ["FAILURES", "REFUTATIONS", "LeaseClient"]
 
 REFUTATIONS = (api_errors.Conflict, api_errors.NotFound, api_errors.AlreadyExists)
 """The server's word that the Lease is not what the writer thought."""
@@ -28,7 +28,7 @@ _SHORTEST_WATCH_SECONDS = 300
 _LONGEST_WATCH_SECONDS = 600
 
 
-class LeaseAccess:
+class LeaseClient:
     """Reads and writes one Lease. Nothing is repeated here: an attempt that is made twice has no known age."""
 
     def __init__(self, client: Client, lock: Lock) -> None:

@@ -10,7 +10,7 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.coordination_v1 import Lease
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import ANNOTATION_PREFERRED_HOLDER
-from kube_fairlead.election.record import Record, Timing
+from kube_fairlead.election.election_record import Record, Timing
 
 NOW = dt.datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)
 EARLIER = NOW - dt.timedelta(minutes=5)

@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from kube_fairlead.base.identity import RandomIds
 from kube_fairlead.client.client import Client
 from kube_fairlead.election.candidate import Candidate
+from kube_fairlead.election.election_record import Timing
 from kube_fairlead.election.leadership import Leadership
 from kube_fairlead.election.lease import Lock
-from kube_fairlead.election.record import Timing
 from kube_fairlead.election.term import Rules, Term
 
 __all__ = ["Handle", "lead", "new_identity"]
