@@ -55,7 +55,7 @@ OUR_OWN = frozenset(
         "kube_fairlead.api.selectors.compact",
         "kube_fairlead.api.validation.lifecycle",
         "kube_fairlead.api.wire",
-        "kube_fairlead.client.access",
+        "kube_fairlead.client.server_access",
         "kube_fairlead.client.client",
         "kube_fairlead.client.codecs",
         "kube_fairlead.client.errors",

@@ -12,10 +12,10 @@ from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.gvk import GroupVersionResource
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.client import connecting, errors, retry, subresources
-from kube_fairlead.client.access import Access
+from kube_fairlead.client import client_factory, errors, retry, subresources
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.credentials import Credential, FileCredentials, StaticCredentials, bearer
+from kube_fairlead.client.server_access import Access
 from kube_fairlead_lab.testing import ControlPlane
 from kube_fairlead_lab.testing.credentials import CertificateAuthority
 from tests.contract.client.conftest import CONFIG_MAPS, connect
@@ -25,7 +25,7 @@ REVIEWS = GroupVersionResource("authentication.k8s.io", "v1", "selfsubjectreview
 
 
 def access_of(control_plane: ControlPlane) -> Access:
-    return connecting.find_access(kubeconfig_path=control_plane.kubeconfig, environment=Environment({}))
+    return client_factory.find_access(kubeconfig_path=control_plane.kubeconfig, environment=Environment({}))
 
 
 async def who_am_i(asking: Client) -> str:

@@ -11,7 +11,7 @@ from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from kube_fairlead.base import logs
 from kube_fairlead.base.backoff import Backoff
 from kube_fairlead.client import errors as client_errors
-from kube_fairlead.client import follow
+from kube_fairlead.client import retry_watch
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.manager.health import OK, Verdict
@@ -52,7 +52,7 @@ class LeaseNamespace:
         except api_errors.AlreadyExists:
             return True
         except (api_errors.ApiError, client_errors.ClientError) as refusal:
-            if follow.is_transient(refusal):
+            if retry_watch.is_transient(refusal):
                 return False
             try:
                 await namespaces.get(NAMESPACE_NODE_LEASE)
@@ -61,7 +61,7 @@ class LeaseNamespace:
                 return False
             except (api_errors.ApiError, client_errors.ClientError) as error:
                 # An account that may neither create nor read it hears of it when it writes the Lease.
-                return not follow.is_transient(error)
+                return not retry_watch.is_transient(error)
         return True
 
     def _tell(self, wanted: Namespace, refusal: str) -> None:

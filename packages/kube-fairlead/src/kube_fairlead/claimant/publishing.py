@@ -18,7 +18,7 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.base import logs
 from kube_fairlead.base.backoff import Backoff
 from kube_fairlead.client import errors as client_errors
-from kube_fairlead.client import follow
+from kube_fairlead.client import retry_watch
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.patches import MergePatch
@@ -215,4 +215,4 @@ class Publisher:
 
 def _may_heal(error: Exception) -> bool:
     # The kinds may be installed after the agent: a path that nobody knows is a server that is not ready yet.
-    return follow.is_transient(error) or isinstance(error, api_errors.NotFound)
+    return retry_watch.is_transient(error) or isinstance(error, api_errors.NotFound)

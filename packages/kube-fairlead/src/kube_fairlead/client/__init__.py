@@ -16,22 +16,22 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kube_fairlead.client.access import Access
     from kube_fairlead.client.client import Client
-    from kube_fairlead.client.connecting import connect, connect_to, find_access
+    from kube_fairlead.client.client_factory import connect, connect_to, find_access
     from kube_fairlead.client.requests import WriteOptions
+    from kube_fairlead.client.server_access import Access
     from kube_fairlead.client.verbs import Api
 
 __all__ = ["Access", "Api", "Client", "WriteOptions", "connect", "connect_to", "find_access"]
 
 _HOMES = {
-    "Access": "access",
+    "Access": "server_access",
     "Api": "verbs",
     "Client": "client",
     "WriteOptions": "requests",
-    "connect": "connecting",
-    "connect_to": "connecting",
-    "find_access": "connecting",
+    "connect": "client_factory",
+    "connect_to": "client_factory",
+    "find_access": "client_factory",
 }
 
 

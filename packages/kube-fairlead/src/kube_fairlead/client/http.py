@@ -18,8 +18,8 @@ from kube_fairlead import __version__
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.client import errors, httperrors, proxies, sockets, tls
-from kube_fairlead.client.access import Access, Impersonation
 from kube_fairlead.client.credentials import Certificate, Credential
+from kube_fairlead.client.server_access import Access, Impersonation
 from kube_fairlead.client.transport import Request, Response
 
 __all__ = ["HttpTransport"]

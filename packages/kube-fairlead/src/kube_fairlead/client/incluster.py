@@ -10,7 +10,7 @@ import pathlib
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.client import credentials, errors
-from kube_fairlead.client.access import Access
+from kube_fairlead.client.server_access import Access
 
 __all__ = ["SERVICE_ACCOUNT_FOLDER", "is_in_cluster", "load"]
 

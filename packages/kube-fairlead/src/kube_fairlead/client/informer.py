@@ -14,7 +14,7 @@ from typing import Generic, Self, TypeVar
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.base import logs, tasks
-from kube_fairlead.client import errors, follow
+from kube_fairlead.client import errors, retry_watch
 from kube_fairlead.client.mirror import Added, Deleted, Delta, Mirror, Updated
 from kube_fairlead.client.store import Index, Store
 from kube_fairlead.client.verbs import Api
@@ -120,7 +120,7 @@ class Informer(Generic[_T]):
     async def run(self) -> None:
         """List and watch until cancelled."""
         clock = self._api.client.clock
-        delays = follow.RECONNECT.delays(self._api.client.randomness)
+        delays = retry_watch.RECONNECT.delays(self._api.client.randomness)
         while True:
             started = clock.monotonic()
             try:
@@ -133,7 +133,7 @@ class Informer(Generic[_T]):
             except (errors.ClientError, api_errors.ApiError) as error:
                 self.last_error = error
                 _log.warning("cannot list or watch", resource=str(self._api.resource), error=str(error))
-            if clock.monotonic() - started >= follow.RECONNECT.cap_seconds:
+            if clock.monotonic() - started >= retry_watch.RECONNECT.cap_seconds:
                 delays.reset()
             await clock.sleep(next(delays))
 

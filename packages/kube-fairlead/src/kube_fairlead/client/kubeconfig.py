@@ -18,8 +18,8 @@ from typing import TypeVar
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.client import credentials, errors, execplugin, kubeconfigfile
-from kube_fairlead.client.access import Access, Impersonation
 from kube_fairlead.client.kubeconfigfile import Cluster, Kubeconfig, Sourced, User
+from kube_fairlead.client.server_access import Access, Impersonation
 
 __all__ = ["access_for", "default_paths", "read"]
 

@@ -18,7 +18,7 @@ from kube_fairlead.api.meta import KubeObject
 from kube_fairlead.base import identity, logs, tasks
 from kube_fairlead.base.backoff import Backoff
 from kube_fairlead.base.workqueue import QueueShutDown, WorkQueue
-from kube_fairlead.client import errors, eventbodies, follow, patches
+from kube_fairlead.client import errors, eventbodies, patches, retry_watch
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.eventseries import Correlator, Occurrence, Series
 from kube_fairlead.client.references import reference_to
@@ -130,7 +130,7 @@ class EventRecorder:
         try:
             await self._write(series)
         except (errors.ClientError, api_errors.ApiError) as error:
-            if follow.is_transient(error) and self._queue.failures(number) < _ATTEMPTS:
+            if retry_watch.is_transient(error) and self._queue.failures(number) < _ATTEMPTS:
                 self._queue.add_rate_limited(number)
                 return
             self.dropped += 1

@@ -7,8 +7,8 @@ import ssl
 import tempfile
 
 from kube_fairlead.client import errors
-from kube_fairlead.client.access import Access
 from kube_fairlead.client.credentials import Certificate
+from kube_fairlead.client.server_access import Access
 
 __all__ = ["context_for", "read_authority"]
 

@@ -13,7 +13,7 @@ import msgspec
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.meta import KubeObject
-from kube_fairlead.client import errors, follow, objects, patches, requests
+from kube_fairlead.client import errors, objects, patches, requests, retry_watch
 from kube_fairlead.client.codecs import Page
 from kube_fairlead.client.requests import WriteOptions
 from kube_fairlead.client.resources import Resource
@@ -151,7 +151,7 @@ class Api(Generic[_T]):
         timeout_seconds: int = 0,
         send_initial_events: bool = False,
     ) -> AsyncIterator[AsyncIterator[WatchEvent[_T]]]:
-        """One connection's worth of events. It ends when the server ends it; `follow` goes on.
+        """One connection's worth of events. It ends when the server ends it; `retry_watch` goes on.
 
         Raises:
             Expired: the resource version is too old: list again.
@@ -185,7 +185,7 @@ class Api(Generic[_T]):
         Raises:
             Expired: the resource version is too old: list again.
         """
-        return follow.follow(
+        return retry_watch.follow(
             self,
             resource_version=resource_version,
             namespace=namespace,

@@ -14,7 +14,7 @@ from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, LifecycleEvent, LifecycleTransition
 from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, NAMESPACE_NODE_LEASE
 from kube_fairlead.client import errors as client_errors
-from kube_fairlead.client import follow as follow_client
+from kube_fairlead.client import retry_watch as follow_client
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.watch import Change, ChangeType
 from kube_fairlead.lifecycle import conditions, stalling

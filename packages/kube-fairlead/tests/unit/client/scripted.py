@@ -15,9 +15,9 @@ from kube_fairlead.base.clock import Clock, RealClock
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead.client import retry
-from kube_fairlead.client.access import Access
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.http import HttpTransport
+from kube_fairlead.client.server_access import Access
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -12,7 +12,7 @@ import yaml
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.client import connecting, credentials, errors, execplugin
+from kube_fairlead.client import client_factory, credentials, errors, execplugin
 
 V1 = "client.authentication.k8s.io/v1"
 V1BETA1 = "client.authentication.k8s.io/v1beta1"
@@ -185,7 +185,7 @@ async def test_from_a_kubeconfig(tmp_path: pathlib.Path) -> None:
     }
     path = tmp_path / "config"
     path.write_text(yaml.safe_dump(config))
-    access = connecting.find_access(
+    access = client_factory.find_access(
         kubeconfig_path=path, environment=Environment({"PATH": "/usr/bin:/bin"}), clock=VirtualClock()
     )
     assert (await access.credentials.current()).authorization == "Bearer x"

@@ -15,7 +15,7 @@ from tests.unit.client import scripted
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import RealClock, VirtualClock
 from kube_fairlead.client import credentials, errors, retry
-from kube_fairlead.client.access import Access, Impersonation
+from kube_fairlead.client.server_access import Access, Impersonation
 from kube_fairlead_lab.testing.credentials import CertificateAuthority
 
 

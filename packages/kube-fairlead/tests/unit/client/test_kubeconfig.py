@@ -10,8 +10,8 @@ import yaml
 
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.client import connecting, credentials, errors, kubeconfig
-from kube_fairlead.client.access import Access, Impersonation
+from kube_fairlead.client import client_factory, credentials, errors, kubeconfig
+from kube_fairlead.client.server_access import Access, Impersonation
 
 NO_ENVIRONMENT = Environment({"HOME": "/nonexistent"})
 
@@ -34,7 +34,7 @@ def document(*, cluster: Mapping[str, Any] | None = None, user: Mapping[str, Any
 
 
 def load(path: pathlib.Path, context: str = "") -> Access:
-    return connecting.find_access(
+    return client_factory.find_access(
         kubeconfig_path=path, context=context, environment=NO_ENVIRONMENT, clock=VirtualClock()
     )
 
@@ -134,7 +134,7 @@ def test_the_first_of_several_files_wins(tmp_path: pathlib.Path) -> None:
     environment = Environment(
         {"KUBECONFIG": f"{tmp_path}/missing:{first}:{tmp_path / 'b' / 'config'}", "HOME": str(tmp_path)}
     )
-    access = connecting.find_access(environment=environment, clock=VirtualClock())
+    access = client_factory.find_access(environment=environment, clock=VirtualClock())
     assert access.server == "https://first"
     assert not access.tls_server_name
     assert access.namespace == "default"
@@ -143,7 +143,7 @@ def test_the_first_of_several_files_wins(tmp_path: pathlib.Path) -> None:
 def test_the_home_folders_file_is_the_default(tmp_path: pathlib.Path) -> None:
     write(tmp_path / ".kube" / "config", document())
     environment = Environment({"HOME": str(tmp_path)})
-    assert connecting.find_access(environment=environment).server == "https://10.0.0.1:6443"
+    assert client_factory.find_access(environment=environment).server == "https://10.0.0.1:6443"
     assert kubeconfig.default_paths(environment) == [tmp_path / ".kube" / "config"]
 
 
@@ -236,7 +236,7 @@ def test_an_unknown_context_lists_the_known(tmp_path: pathlib.Path) -> None:
 
 def test_no_way_in_at_all() -> None:
     with pytest.raises(errors.KubeconfigError, match=r"/nonexistent/\.kube/config does not exist, and this is no"):
-        connecting.find_access(environment=NO_ENVIRONMENT)
+        client_factory.find_access(environment=NO_ENVIRONMENT)
 
 
 def test_secrets_are_not_in_errors(tmp_path: pathlib.Path) -> None:

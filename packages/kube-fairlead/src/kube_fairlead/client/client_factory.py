@@ -13,8 +13,8 @@ from kube_fairlead.base.clock import Clock, RealClock
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.base.randomness import Randomness, SystemRandomness
 from kube_fairlead.client import errors, incluster, kubeconfig, retry
-from kube_fairlead.client.access import Access
 from kube_fairlead.client.client import Client
+from kube_fairlead.client.server_access import Access
 
 __all__ = ["connect", "connect_to", "find_access"]
 
