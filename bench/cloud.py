@@ -19,9 +19,9 @@ from kube_fairlead.cloud.calls import CloudCalls
 from kube_fairlead.cloud.context import CloudContext
 from kube_fairlead.cloud.controllers.node import NodeController
 from kube_fairlead.cloud.controllers.nodelifecycle import NodeLifecycleController
-from kube_fairlead.cloud.departures import Departures
 from kube_fairlead.cloud.parallel import for_each
 from kube_fairlead.cloud.providers.fake import FakeCloud
+from kube_fairlead.cloud.unannounced_deletions import UnannouncedDeletions
 from kube_fairlead_lab.testing.embedded import EmbeddedControlPlane
 
 NODES = 5000
@@ -65,7 +65,7 @@ async def _passes(api_server: client.Client) -> list[Measurement]:
         platforms=frozenset({"aws"}),
         calls=CloudCalls("aws", clock=api_server.clock, randomness=SystemRandomness(), metrics=DiscardedMetrics()),
         metrics=DiscardedMetrics(),
-        departures=Departures(api_server, namespace="kube-system", name="bench-vanished"),
+        departures=UnannouncedDeletions(api_server, namespace="kube-system", name="bench-vanished"),
     )
     async with context.nodes.running():
         await context.nodes.wait_synced()

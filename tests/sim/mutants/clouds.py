@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kube_fairlead.api.core_v1 import Node
-from kube_fairlead.cloud import answers, calls, confirmation, context, ownership, writing
+from kube_fairlead.cloud import answers, calls, confirmation, context, node_writer, ownership
 from kube_fairlead.cloud.controllers import node as node_controller
 from kube_fairlead.cloud.controllers import nodelifecycle
 from kube_fairlead.cloud.decisions import initialisation, lifecycle, routes, services
@@ -59,7 +59,7 @@ def takes_an_annotation_for_a_proof(patch: pytest.MonkeyPatch) -> None:
     def owned(node: Node, platforms: Collection[str]) -> bool:
         return ownership.ownership(node, platforms) is ownership.Ownership.OWNED
 
-    for module in (confirmation, initialisation, lifecycle, node_controller, ownership, routes, services, writing):
+    for module in (confirmation, initialisation, lifecycle, node_controller, ownership, routes, services, node_writer):
         if hasattr(module, "owned_by_id"):
             patch.setattr(module, "owned_by_id", owned)
 

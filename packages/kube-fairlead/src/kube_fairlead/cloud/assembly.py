@@ -18,8 +18,6 @@ from kube_fairlead.base.metrics import Metrics
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.cloud.calls import CloudCalls
-from kube_fairlead.cloud.census import Census
-from kube_fairlead.cloud.claims import PlatformClaim
 from kube_fairlead.cloud.cluster import ReadOnlyCluster
 from kube_fairlead.cloud.context import CloudContext, Controller
 from kube_fairlead.cloud.controllers.node import NodeController
@@ -28,12 +26,14 @@ from kube_fairlead.cloud.controllers.route import RouteController
 from kube_fairlead.cloud.controllers.service import ServiceController
 from kube_fairlead.cloud.decisions.lifecycle import Limits
 from kube_fairlead.cloud.decisions.routes import Network, parse_networks
-from kube_fairlead.cloud.departures import Departures, record_name
 from kube_fairlead.cloud.errors import ProviderError
-from kube_fairlead.cloud.names import identity_of, lease_name
+from kube_fairlead.cloud.manager_names import identity_of, lease_name
+from kube_fairlead.cloud.node_counts import NodeCounts
+from kube_fairlead.cloud.platform_claims import PlatformClaim
 from kube_fairlead.cloud.provider import Provider
 from kube_fairlead.cloud.registry import require_part
 from kube_fairlead.cloud.session import run_within
+from kube_fairlead.cloud.unannounced_deletions import UnannouncedDeletions, record_name
 
 __all__ = ["CONTROLLERS", "CloudManager", "CloudSettings", "KnownController", "enabled_controllers"]
 
@@ -188,7 +188,7 @@ class CloudManager:
             metrics=metrics,
             cluster_name=self._settings.cluster_name,
             instance=instance,
-            departures=Departures(client, namespace=self._settings.namespace, name=record_name(self.lease)),
+            departures=UnannouncedDeletions(client, namespace=self._settings.namespace, name=record_name(self.lease)),
         )
         services = Informer(client.of(Service)) if ServiceController.name in self.controllers else None
         _log.info(
@@ -198,7 +198,7 @@ class CloudManager:
             controllers=self.controllers,
         )
         async with contextlib.AsyncExitStack() as stack:
-            stack.enter_context(Census(metrics, self.platforms).of(context.nodes))
+            stack.enter_context(NodeCounts(metrics, self.platforms).of(context.nodes))
             await stack.enter_async_context(context.nodes.running())
             if services is not None:
                 await stack.enter_async_context(services.running())

@@ -22,9 +22,9 @@ from kube_fairlead.client.throttle import Throttle
 from kube_fairlead.cloud import answers
 from kube_fairlead.cloud.errors import CloudError, CloudUnavailable, ProviderFault
 from kube_fairlead.cloud.faults import faults_of
+from kube_fairlead.cloud.graceful_stop import pause
 from kube_fairlead.cloud.provider import Instances, LoadBalancers
 from kube_fairlead.cloud.requests import requests_by
-from kube_fairlead.cloud.stopping import pause
 
 __all__ = ["CloudCalls"]
 

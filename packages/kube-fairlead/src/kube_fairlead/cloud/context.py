@@ -15,12 +15,12 @@ from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.cloud.calls import CloudCalls
 from kube_fairlead.cloud.confirmation import Confirmations
-from kube_fairlead.cloud.departures import Departures
 from kube_fairlead.cloud.errors import CloudError, ProviderError, ProviderFault
-from kube_fairlead.cloud.names import identity_of
+from kube_fairlead.cloud.manager_names import identity_of
+from kube_fairlead.cloud.node_writer import NodeWriter
 from kube_fairlead.cloud.parallel import for_each
 from kube_fairlead.cloud.provider import Instance, InstanceQuery, Instances, ManyInstances, Provider, query_for
-from kube_fairlead.cloud.writing import NodeWriter
+from kube_fairlead.cloud.unannounced_deletions import UnannouncedDeletions
 
 __all__ = ["CloudContext", "Controller"]
 
@@ -39,7 +39,7 @@ class Controller(Protocol):
         ...
 
     async def run(self) -> None:
-        """Do the work. Returns soon after `stopping` is set, with nothing left half done."""
+        """Do the work. Returns soon after `graceful_stop` is set, with nothing left half done."""
         ...
 
 
@@ -53,7 +53,7 @@ class CloudContext:
     platforms: frozenset[str]
     calls: CloudCalls
     metrics: Metrics
-    departures: Departures
+    departures: UnannouncedDeletions
     cluster_name: str = "kubernetes"
     instance: str = "fairlead"  # who reports Events
     stopping: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)

@@ -19,9 +19,9 @@ from typing import Literal
 
 from kube_fairlead.api.json_object import Json
 from kube_fairlead.api.reserved import ANNOTATION_PLATFORM
-from kube_fairlead.cloud.departures import record_name
-from kube_fairlead.cloud.names import lease_name, manager_identity
+from kube_fairlead.cloud.manager_names import lease_name, manager_identity
 from kube_fairlead.cloud.ownership import parse_platforms
+from kube_fairlead.cloud.unannounced_deletions import record_name
 from kube_fairlead.cloud.wellknown import TAINT_UNINITIALIZED
 
 __all__ = [

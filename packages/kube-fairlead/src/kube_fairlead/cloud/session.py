@@ -19,8 +19,8 @@ from kube_fairlead.cloud import answers
 from kube_fairlead.cloud.cluster import Cluster
 from kube_fairlead.cloud.errors import CloudError, ProviderFault
 from kube_fairlead.cloud.faults import faults_of
+from kube_fairlead.cloud.graceful_stop import pause
 from kube_fairlead.cloud.provider import Provider
-from kube_fairlead.cloud.stopping import pause
 
 __all__ = ["run_within"]
 

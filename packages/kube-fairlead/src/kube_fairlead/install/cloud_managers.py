@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kube_fairlead.cloud.decisions.routes import parse_networks
 from kube_fairlead.cloud.enforcement import Manager, OtherManager
-from kube_fairlead.cloud.names import manager_identity
+from kube_fairlead.cloud.manager_names import manager_identity
 from kube_fairlead.cloud.ownership import PlatformError, parse_platforms
 
 __all__ = ["cloud_managers", "other_managers"]

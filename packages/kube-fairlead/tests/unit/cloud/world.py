@@ -26,8 +26,8 @@ from kube_fairlead.cloud import wellknown
 from kube_fairlead.cloud.calls import CloudCalls
 from kube_fairlead.cloud.cluster import Cluster
 from kube_fairlead.cloud.context import CloudContext, Controller
-from kube_fairlead.cloud.departures import Departures
 from kube_fairlead.cloud.provider import Provider
+from kube_fairlead.cloud.unannounced_deletions import UnannouncedDeletions
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.server import ApiServer
 from tests.inprocess import serving
@@ -135,7 +135,7 @@ class World:
             platforms=frozenset(platforms),
             calls=CloudCalls(provider.name, clock=self.clock, randomness=SeededRandomness(3), metrics=metrics),
             metrics=metrics,
-            departures=Departures(self.manager, namespace="kube-system", name="ccm-vanished"),
+            departures=UnannouncedDeletions(self.manager, namespace="kube-system", name="ccm-vanished"),
         )
 
     def services(self) -> Informer[Service]:

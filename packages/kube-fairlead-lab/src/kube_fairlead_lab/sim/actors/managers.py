@@ -11,7 +11,7 @@ from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.claimant.directory import Directory, Registration
 from kube_fairlead.client.client import Client
 from kube_fairlead.cloud.assembly import CloudManager, CloudSettings
-from kube_fairlead.cloud.names import identity_of, lease_name
+from kube_fairlead.cloud.manager_names import identity_of, lease_name
 from kube_fairlead.controllers.claimer import ClaimerOptions, claimer
 from kube_fairlead.controllers.event_gc import event_gc
 from kube_fairlead.controllers.shutdown_observer import shutdown_observer

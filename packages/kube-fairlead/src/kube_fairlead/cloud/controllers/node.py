@@ -23,11 +23,11 @@ from kube_fairlead.cloud.addresses import AddressMismatch, changed_addresses
 from kube_fairlead.cloud.context import CloudContext
 from kube_fairlead.cloud.decisions.initialisation import AskCloud, CannotInitialise, Relabel, first_step, initialise
 from kube_fairlead.cloud.errors import CloudError
+from kube_fairlead.cloud.graceful_stop import pause, shut_down_on, synced
+from kube_fairlead.cloud.node_writer import NOT_WRITTEN
 from kube_fairlead.cloud.ownership import owned_by_id
 from kube_fairlead.cloud.parallel import for_each
 from kube_fairlead.cloud.provider import Instance, Zones
-from kube_fairlead.cloud.stopping import pause, shut_down_on, synced
-from kube_fairlead.cloud.writing import NOT_WRITTEN
 
 __all__ = ["NodeController"]
 

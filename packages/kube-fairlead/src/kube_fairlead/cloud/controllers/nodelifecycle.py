@@ -15,9 +15,9 @@ from kube_fairlead.cloud import wellknown
 from kube_fairlead.cloud.context import CloudContext
 from kube_fairlead.cloud.decisions.lifecycle import Limits, Stop, first_look, judge, missing_nodes
 from kube_fairlead.cloud.errors import CloudError
+from kube_fairlead.cloud.graceful_stop import pause, synced
+from kube_fairlead.cloud.node_writer import NOT_WRITTEN
 from kube_fairlead.cloud.parallel import for_each
-from kube_fairlead.cloud.stopping import pause, synced
-from kube_fairlead.cloud.writing import NOT_WRITTEN
 
 __all__ = ["NodeLifecycleController"]
 

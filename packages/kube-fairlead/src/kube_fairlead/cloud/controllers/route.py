@@ -17,10 +17,10 @@ from kube_fairlead.base.randomness import Randomness
 from kube_fairlead.cloud.context import CloudContext
 from kube_fairlead.cloud.decisions.routes import Network, NewRoute, RoutePlan, forget, plan_routes, remember
 from kube_fairlead.cloud.errors import CloudError, ProviderError
+from kube_fairlead.cloud.graceful_stop import pause, synced
+from kube_fairlead.cloud.node_writer import NOT_WRITTEN
 from kube_fairlead.cloud.parallel import for_each
 from kube_fairlead.cloud.provider import Route, Routes
-from kube_fairlead.cloud.stopping import pause, synced
-from kube_fairlead.cloud.writing import NOT_WRITTEN
 
 __all__ = ["RouteController"]
 

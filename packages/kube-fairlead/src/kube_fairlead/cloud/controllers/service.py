@@ -29,9 +29,9 @@ from kube_fairlead.cloud.decisions.services import (
     wants_load_balancer,
 )
 from kube_fairlead.cloud.errors import CloudError, ImplementedElsewhere, NotReadyYet, ProviderError
+from kube_fairlead.cloud.graceful_stop import pause, shut_down_on, synced
 from kube_fairlead.cloud.provider import LoadBalancers
-from kube_fairlead.cloud.servicewriting import ServiceWriter
-from kube_fairlead.cloud.stopping import pause, shut_down_on, synced
+from kube_fairlead.cloud.service_writer import ServiceWriter
 
 __all__ = ["ServiceController"]
 

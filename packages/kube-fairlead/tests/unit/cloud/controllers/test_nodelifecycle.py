@@ -12,9 +12,9 @@ from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.cloud import wellknown
 from kube_fairlead.cloud.controllers.nodelifecycle import NodeLifecycleController
 from kube_fairlead.cloud.decisions.lifecycle import Limits
-from kube_fairlead.cloud.departures import Departures
 from kube_fairlead.cloud.errors import CloudRefused, CloudUnavailable
 from kube_fairlead.cloud.providers.fake import FakeCloud
+from kube_fairlead.cloud.unannounced_deletions import UnannouncedDeletions
 
 SHUTDOWN = wellknown.SHUTDOWN_TAINT
 
@@ -246,7 +246,7 @@ async def test_what_cannot_be_written_down_is_not_deleted(world: World) -> None:
     confirmed = {wellknown.ANNOTATION_CONFIRM_DELETION: "true"}
     await world.patch("n1", {"metadata": {"annotations": confirmed}})
     context = world.context(cloud, "aws")
-    departures = Departures(world.manager, namespace="nowhere", name="ccm-vanished")
+    departures = UnannouncedDeletions(world.manager, namespace="nowhere", name="ccm-vanished")
     context = dataclasses.replace(context, departures=departures)
     async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
         await advance(30)

@@ -11,16 +11,16 @@ from kube_fairlead.base import logs
 from kube_fairlead.cloud.errors import CloudRefused, ForeignId, NotReadyYet
 from kube_fairlead.cloud.providers.hcloud.client import HetznerClient, NotThere
 from kube_fairlead.cloud.providers.hcloud.config import HetznerConfig
-from kube_fairlead.cloud.providers.hcloud.servers import server_number
-from kube_fairlead.cloud.providers.hcloud.wishes import (
+from kube_fairlead.cloud.providers.hcloud.load_balancer_spec import (
+    LoadBalancerSpec,
     OpenToAll,
-    Wishes,
     load_balancer_name,
-    place_of,
+    location_of,
     shown_hostname,
     shows_ipv6,
-    wishes_of,
+    spec_of,
 )
+from kube_fairlead.cloud.providers.hcloud.servers import server_number
 
 __all__ = ["HetznerLoadBalancers"]
 
@@ -59,7 +59,7 @@ class HetznerLoadBalancers:
         del cluster_name
         made = await self._find(service)
         try:
-            wishes = wishes_of(service, self._config)
+            wishes = spec_of(service, self._config)
         except OpenToAll:
             # Its ranges came later: what lets in all clients must not stay open until a person reads the Event.
             if made is not None:
@@ -81,7 +81,7 @@ class HetznerLoadBalancers:
         made = await self._find(service)
         if made is None:
             raise CloudRefused(f"there is no load balancer for {service.key}")
-        await self._lead_to(made, nodes, private=wishes_of(service, self._config).private)
+        await self._lead_to(made, nodes, private=spec_of(service, self._config).private)
 
     async def ensure_load_balancer_deleted(self, cluster_name: str, service: Service) -> None:
         """Its listeners and targets are parts of it, and go with it."""
@@ -102,7 +102,7 @@ class HetznerLoadBalancers:
             raise CloudRefused(f"several load balancers bear the uid of {service.key}: {numbers}; remove all but one")
         return found[0] if found else None
 
-    async def _create(self, service: Service, wishes: Wishes) -> Json:
+    async def _create(self, service: Service, wishes: LoadBalancerSpec) -> Json:
         answer = await self._client.act(
             "/load_balancers",
             {
@@ -111,13 +111,13 @@ class HetznerLoadBalancers:
                 "algorithm": {"type": wishes.algorithm or _ALGORITHM},
                 "labels": {_LABEL: service.uid},
                 "public_interface": wishes.public is not False,
-                **place_of(service, self._config),
+                **location_of(service, self._config),
             },
         )
         made: Json = answer["load_balancer"]
         return made
 
-    async def _change(self, made: Json, wishes: Wishes) -> None:
+    async def _change(self, made: Json, wishes: LoadBalancerSpec) -> None:
         # What the Service does not say stays: another manager, or a person, may have made the load balancer.
         if wishes.algorithm and (made.get("algorithm") or {}).get("type") != wishes.algorithm:
             await self._act(made, "change_algorithm", {"type": wishes.algorithm})

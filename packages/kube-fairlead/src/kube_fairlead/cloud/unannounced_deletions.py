@@ -21,7 +21,7 @@ from kube_fairlead.api.time import format_time, parse_time
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.patches import MergePatch
 
-__all__ = ["Departures", "record_name"]
+__all__ = ["UnannouncedDeletions", "record_name"]
 
 # What vanishes within so long of each other vanishes at once.
 _AT_ONCE: Final = dt.timedelta(minutes=5)
@@ -32,7 +32,7 @@ def record_name(lease: str) -> str:
     return f"{lease}-vanished"
 
 
-class Departures:
+class UnannouncedDeletions:
     """What is remembered, as one leader sees it: read once, and then only added to, for nobody else writes it."""
 
     def __init__(self, client: Client, *, namespace: str, name: str) -> None:

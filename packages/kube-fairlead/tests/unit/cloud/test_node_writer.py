@@ -6,7 +6,7 @@ from tests.unit.cloud.world import World, node
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import NodeCondition
 from kube_fairlead.cloud.decisions.initialisation import Initialise
-from kube_fairlead.cloud.writing import InvariantBroken, NodeWriter
+from kube_fairlead.cloud.node_writer import InvariantBroken, NodeWriter
 
 CHANGE = Initialise(labels={"a": "b"}, taints=(), provider_id="")
 

@@ -4,7 +4,7 @@ from tests.unit.cloud.world import World, node
 
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.base.metrics import PrometheusMetrics
-from kube_fairlead.cloud.census import Census, count_nodes
+from kube_fairlead.cloud.node_counts import NodeCounts, count_nodes
 from kube_fairlead.cloud.ownership import Ownership
 from kube_fairlead.cloud.providers.fake import FakeCloud
 
@@ -12,7 +12,7 @@ from kube_fairlead.cloud.providers.fake import FakeCloud
 async def test_the_metric_follows_the_nodes(world: World) -> None:
     metrics = PrometheusMetrics()
     context = world.context(FakeCloud("aws"), "aws", metrics=metrics)
-    with Census(metrics, context.platforms).of(context.nodes):
+    with NodeCounts(metrics, context.platforms).of(context.nodes):
         async with world.running(informers=[context.nodes]):
             await world.create(node("n1"))
             await world.create(node("n2", "gce://2"))
@@ -33,7 +33,7 @@ async def test_a_new_term_counts_anew(world: World) -> None:
     await world.create(node("n1", "gce://1"))
     for expected in ({("Foreign", "gce"): 1.0}, {}):
         context = world.context(FakeCloud("aws"), "aws", metrics=metrics)
-        with Census(metrics, context.platforms).of(context.nodes):
+        with NodeCounts(metrics, context.platforms).of(context.nodes):
             async with world.running(informers=[context.nodes]):
                 await world.clock.settle()
                 assert shown(metrics) == expected

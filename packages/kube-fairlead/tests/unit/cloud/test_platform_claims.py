@@ -15,8 +15,8 @@ from kube_fairlead.base.gates import FeatureGates
 from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.client.recorder import EventRecorder
-from kube_fairlead.cloud.claims import CHECK, PlatformClaim
 from kube_fairlead.cloud.enforcement import Manager, access_manifests
+from kube_fairlead.cloud.platform_claims import CHECK, PlatformClaim
 from kube_fairlead.cloud.wellknown import ANNOTATION_PLATFORMS
 
 NAMESPACE = "kube-system"

@@ -14,7 +14,15 @@ from kube_fairlead.api.json_object import Json
 from kube_fairlead.cloud.errors import CloudRefused
 from kube_fairlead.cloud.providers.hcloud.config import HetznerConfig
 
-__all__ = ["OpenToAll", "Wishes", "load_balancer_name", "place_of", "shown_hostname", "shows_ipv6", "wishes_of"]
+__all__ = [
+    "OpenToAll",
+    "LoadBalancerSpec",
+    "load_balancer_name",
+    "location_of",
+    "shown_hostname",
+    "shows_ipv6",
+    "spec_of",
+]
 
 
 _PREFIX: Final = "load-balancer.hetzner.cloud/"
@@ -51,7 +59,7 @@ class OpenToAll(CloudRefused):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class LoadBalancerSpec:
     """What the load balancer of a Service should be. None: as it is, or as new ones are."""
 
     name: str
@@ -77,7 +85,7 @@ def shows_ipv6(service: Service) -> bool:
     return service.metadata.annotations.get(f"{_PREFIX}ipv6-disabled", "") not in _TRUE
 
 
-def wishes_of(service: Service, config: HetznerConfig) -> Wishes:
+def spec_of(service: Service, config: HetznerConfig) -> LoadBalancerSpec:
     """What a Service asks for.
 
     Raises:
@@ -99,7 +107,7 @@ def wishes_of(service: Service, config: HetznerConfig) -> Wishes:
         raise CloudRefused("a load balancer in a private network needs HCLOUD_NETWORK")
     proxy = _boolean(notes, "uses-proxyprotocol")
     _boolean(notes, "ipv6-disabled")
-    return Wishes(
+    return LoadBalancerSpec(
         name=load_balancer_name(service),
         type=notes.get("type") or None,
         algorithm=algorithm,
@@ -126,7 +134,7 @@ def _notes(service: Service) -> dict[str, str]:
     }
 
 
-def place_of(service: Service, config: HetznerConfig) -> Json:
+def location_of(service: Service, config: HetznerConfig) -> Json:
     """Where a new load balancer is made: location or network_zone.
 
     Raises:

@@ -10,7 +10,7 @@ from kube_fairlead.base.metrics import Metrics
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.cloud.ownership import Ownership, ownership, platform_of
 
-__all__ = ["Census", "count_nodes"]
+__all__ = ["NodeCounts", "count_nodes"]
 
 Count = dict[tuple[Ownership, str], int]
 
@@ -24,7 +24,7 @@ def count_nodes(nodes: Iterable[Node], platforms: Collection[str]) -> Count:
     return counted
 
 
-class Census:
+class NodeCounts:
     """Keeps `fairlead_cloud_nodes{ownership,platform}` right while nodes come, change and go.
 
     It is a leader's to say: what it said is taken back when it no longer counts.

@@ -9,7 +9,7 @@ from kube_fairlead.api import names as api_names
 from kube_fairlead.cloud.assembly import CloudManager, CloudSettings
 from kube_fairlead.cloud.checked import checked
 from kube_fairlead.cloud.enforcement import Manager
-from kube_fairlead.cloud.names import identity_of, lease_name, manager_identity
+from kube_fairlead.cloud.manager_names import identity_of, lease_name, manager_identity
 from kube_fairlead.cloud.providers.fake import FakeCloud
 from kube_fairlead.cloud.providers.static import StaticProvider
 

@@ -3,12 +3,12 @@ from __future__ import annotations
 from tests.unit.cloud.world import World, node
 
 from kube_fairlead.api.core_v1 import ConfigMap
-from kube_fairlead.cloud.departures import Departures, record_name
 from kube_fairlead.cloud.enforcement import Manager, access_manifests
+from kube_fairlead.cloud.unannounced_deletions import UnannouncedDeletions, record_name
 
 
-def record(world: World) -> Departures:
-    return Departures(world.manager, namespace="kube-system", name="vanished")
+def record(world: World) -> UnannouncedDeletions:
+    return UnannouncedDeletions(world.manager, namespace="kube-system", name="vanished")
 
 
 async def test_five_minutes_are_remembered_whoever_asks(world: World) -> None:
