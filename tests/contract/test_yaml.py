@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kube_fairlead.api.yamltext.reading import Reading, YamlError
+from kube_fairlead.api.yamltext.parser import Reading, YamlError
 from kube_fairlead_lab.testing.rawhttp import RawApi
 
 _GROUP = "yaml.example.com"

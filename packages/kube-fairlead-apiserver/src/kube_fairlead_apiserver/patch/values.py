@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from kube_fairlead.api.yamltext.reading import MAX_VALUES
+from kube_fairlead.api.yamltext.parser import MAX_VALUES
 
 __all__ = ["TooManyValues", "ensure_few_values"]
 

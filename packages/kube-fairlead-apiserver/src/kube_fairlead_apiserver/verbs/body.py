@@ -17,7 +17,7 @@ from kube_fairlead.api import errors
 from kube_fairlead.api.fielderrors import FieldError, FieldPath
 from kube_fairlead.api.gvk import GroupKind, GroupVersionKind
 from kube_fairlead.api.json_object import Json
-from kube_fairlead.api.yamltext import reading
+from kube_fairlead.api.yamltext import parser
 from kube_fairlead_apiserver.crd.definition import CustomResourceKind
 from kube_fairlead_apiserver.http.messages import Request
 from kube_fairlead_apiserver.offload import weigh
@@ -126,10 +126,10 @@ def decode_yaml(data: bytes, kind: str) -> Body:
             if not duplicate_fields(data, value):
                 return Body(_as_object(value, kind))
     try:
-        document = reading.Reading(data)
+        document = parser.Reading(data)
         while not document.advance(_YAML_EVENTS):
             pass
-    except reading.YamlError as error:
+    except parser.YamlError as error:
         raise errors.BadRequest(f"error converting YAML to JSON: yaml: {error}") from error
     problems = ("\n  ".join((_YAML_PROBLEMS, *document.repeated)),) if document.repeated else ()
     return Body(_as_object(document.value, kind), problems)

@@ -14,7 +14,7 @@ import msgspec
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.json_object import Json
-from kube_fairlead.api.yamltext import writing
+from kube_fairlead.api.yamltext import emitter
 from kube_fairlead_apiserver import printers
 from kube_fairlead_apiserver.http.messages import Request, Response
 from kube_fairlead_apiserver.http.streams import PIECE_BYTES, Text
@@ -255,4 +255,4 @@ def _encode(form: Form, value: Json) -> bytes:
 
 def to_yaml(value: Any) -> bytes:
     """A value as YAML."""
-    return writing.write(value, sort_keys=True).encode()
+    return emitter.write(value, sort_keys=True).encode()

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube_fairlead.api.yamltext.reading import MAX_VALUES
+from kube_fairlead.api.yamltext.parser import MAX_VALUES
 from kube_fairlead_apiserver.patch import values
 from kube_fairlead_apiserver.patch.values import TooManyValues, ensure_few_values
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from kube_fairlead.api.yamltext import reading
+from kube_fairlead.api.yamltext import parser
 
 __all__ = ["Faults", "NetworkFaults", "Scenario", "ScenarioError", "read_scenario"]
 
@@ -91,6 +91,6 @@ def read_scenario(path: Path) -> Scenario:
         ScenarioError: the file is not a valid scenario.
     """
     try:
-        return msgspec.convert(reading.read(path.read_bytes()) or {}, Scenario)
-    except (OSError, reading.YamlError, msgspec.ValidationError) as error:
+        return msgspec.convert(parser.read(path.read_bytes()) or {}, Scenario)
+    except (OSError, parser.YamlError, msgspec.ValidationError) as error:
         raise ScenarioError(f"--scenario {path}: {error}") from error

@@ -19,7 +19,7 @@ from kube_fairlead.api import crdrules, recordrules, reserved
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition, NodeLifecycleRecord
 from kube_fairlead.api.meta import KubeObject
 from kube_fairlead.api.parts import Part
-from kube_fairlead.api.yamltext import writing
+from kube_fairlead.api.yamltext import emitter
 
 __all__ = ["crd", "crds", "manifests", "openapi_schema"]
 
@@ -115,7 +115,7 @@ def manifests(group: str = reserved.LIFECYCLE_GROUP) -> dict[str, str]:
     """The text of each manifest file, by its path below deploy/crds/."""
     header = "# Made from the types in kube_fairlead.api by hack/crds/generate.py; change those instead.\n"
     return {
-        f"{group}/{resource.plural}.yaml": header + writing.write(_definition(resource, group), width=110)
+        f"{group}/{resource.plural}.yaml": header + emitter.write(_definition(resource, group), width=110)
         for resource in _RESOURCES
     }
 

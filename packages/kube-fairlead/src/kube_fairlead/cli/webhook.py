@@ -277,7 +277,7 @@ def manifests(
         raise click.UsageError("--own-certificates needs --image and excludes --ca-file: the webhook makes them itself")
     if not resources and not accounts:
         raise click.UsageError("say what it is for: --resource, --evictions-of, or both")
-    from kube_fairlead.api.yamltext import writing
+    from kube_fairlead.api.yamltext import emitter
     from kube_fairlead.webhook import manifests as made
 
     named = [_resource(text) for text in resources]
@@ -313,7 +313,7 @@ def manifests(
             else []
         ),
     ]
-    click.echo(writing.write_all(documents), nl=False)
+    click.echo(emitter.write_all(documents), nl=False)
 
 
 def _resource(text: str) -> GroupResource:

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from kube_fairlead.api.yamltext import reading
+from kube_fairlead.api.yamltext import parser
 from kube_fairlead.client import errors
 
 __all__ = [
@@ -149,10 +149,10 @@ def parse(path: pathlib.Path) -> Kubeconfig:
         KubeconfigError: unreadable, not YAML, or a field of the wrong type.
     """
     try:
-        document = reading.read(path.read_bytes())
+        document = parser.read(path.read_bytes())
     except OSError as error:
         raise errors.KubeconfigError(f"cannot be read: {error.strerror or error}", path=path) from error
-    except reading.YamlError as error:
+    except parser.YamlError as error:
         # Not in the parser's words, nor with its error behind it: both may quote a secret.
         raise errors.KubeconfigError(f"is not valid YAML{error.where and f' in {error.where}'}", path=path) from None
     if document is None:

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any, Final
 
-from kube_fairlead.api.yamltext import reading
+from kube_fairlead.api.yamltext import parser
 from kube_fairlead.base import logs
 from kube_fairlead.lifecycle.shutdown_config import BadShutdownConfig, ShutdownConfig, read_shutdown_config
 
@@ -53,8 +53,8 @@ def read_config(path: Path, *, gate_is_on: bool = True, system: str = sys.platfo
         BadShutdownConfig: something in it is wrong; the message names the file and the field.
     """
     try:
-        tree = reading.read(path.read_bytes())
-    except reading.YamlError as error:
+        tree = parser.read(path.read_bytes())
+    except parser.YamlError as error:
         raise BadShutdownConfig([f"{path}: is not valid YAML: {error}"]) from error
     except OSError as error:
         raise BadShutdownConfig([f"{path}: cannot be read: {error.strerror or error}"]) from error
@@ -84,11 +84,11 @@ def read_config(path: Path, *, gate_is_on: bool = True, system: str = sys.platfo
 def kubelet_is_configured(path: Path) -> bool:
     """Whether a kubelet's configuration file has it end pods itself. One that cannot be read does not say so."""
     try:
-        tree = reading.read(path.read_bytes())
+        tree = parser.read(path.read_bytes())
         return isinstance(tree, dict) and read_shutdown_config(tree).enabled
     except FileNotFoundError:
         return False
-    except (OSError, reading.YamlError, BadShutdownConfig) as error:
+    except (OSError, parser.YamlError, BadShutdownConfig) as error:
         # Taken for a kubelet that ends no pods, so that two may do so.
         _log.warning("kubelet configuration cannot be read", path=str(path), error=str(error))
         return False

@@ -29,7 +29,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 import msgspec
 
 from kube_fairlead.api.core_v1 import Node, NodeAddress
-from kube_fairlead.api.yamltext import reading
+from kube_fairlead.api.yamltext import parser
 from kube_fairlead.cloud.cluster import Cluster
 from kube_fairlead.cloud.errors import CloudUnavailable, ForeignId, ProviderError
 from kube_fairlead.cloud.ownership import PlatformError, parse_platforms, platform_of_provider_id
@@ -65,7 +65,7 @@ class _Inventory:
 
     def __init__(self, text: str) -> None:
         try:
-            file = msgspec.convert(reading.read(text), _File)
+            file = msgspec.convert(parser.read(text), _File)
         except msgspec.ValidationError as error:
             raise ValueError(str(error)) from error
         self.platforms = parse_platforms(file.platforms)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kube_fairlead.api.yamltext import scalars
-from kube_fairlead.api.yamltext.reading import YamlError, read
+from kube_fairlead.api.yamltext.parser import YamlError, read
 
 _TAGS = ("!!bool", "!!float", "!!int", "!!null", "!!timestamp")
 

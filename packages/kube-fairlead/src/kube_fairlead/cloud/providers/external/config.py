@@ -20,7 +20,7 @@ from typing import Final
 
 import msgspec
 
-from kube_fairlead.api.yamltext import reading
+from kube_fairlead.api.yamltext import parser
 from kube_fairlead.cloud.errors import ProviderError
 from kube_fairlead.cloud.ownership import PlatformError, parse_platforms
 from kube_fairlead.cloud.provider import ProviderSettings
@@ -82,7 +82,7 @@ def read_config(settings: ProviderSettings) -> ExternalConfig:
     if path is None:
         raise ProviderError("cloud provider external-grpc needs --cloud-config: where the cloud's server is")
     try:
-        file = msgspec.convert(reading.read(path.read_text(encoding="utf-8")), _File)
+        file = msgspec.convert(parser.read(path.read_text(encoding="utf-8")), _File)
         return _config(file, path.parent)
     except (OSError, UnicodeDecodeError, ValueError, PlatformError) as error:
         raise ProviderError(f"--cloud-config {path}: {error}") from error

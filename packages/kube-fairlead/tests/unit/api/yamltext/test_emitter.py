@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube_fairlead.api.yamltext.reading import read
-from kube_fairlead.api.yamltext.writing import write, write_all
+from kube_fairlead.api.yamltext.emitter import write, write_all
+from kube_fairlead.api.yamltext.parser import read
 
 _TEXT = st.one_of(
     st.text(max_size=20),

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kube_fairlead.api.yamltext import reading
-from kube_fairlead.api.yamltext.reading import MAX_ALIASED, MAX_DEPTH, MAX_VALUES, Reading, YamlError, read
+from kube_fairlead.api.yamltext import parser
+from kube_fairlead.api.yamltext.parser import MAX_ALIASED, MAX_DEPTH, MAX_VALUES, Reading, YamlError, read
 
 MEGABYTE = 1_000_000
 
@@ -119,7 +119,7 @@ HOSTILE = {
 def test_what_would_exhaust_a_stack_the_memory_or_the_time_is_refused() -> None:
     program = (
         "import sys, resource\n"
-        "from kube_fairlead.api.yamltext.reading import YamlError, read\n"
+        "from kube_fairlead.api.yamltext.parser import YamlError, read\n"
         "from tests.unit.api.yamltext.test_reading import HOSTILE\n"
         "resource.setrlimit(resource.RLIMIT_CPU, (60, 60))\n"
         "for name, text in HOSTILE.items():\n"
@@ -163,7 +163,7 @@ def test_the_limits_themselves_are_allowed() -> None:
 
 def test_no_more_repeated_keys_are_kept_than_a_client_can_take_in() -> None:
     document = read_first("{" + "a: 1," * 3000 + "}")
-    assert len(document.repeated) == reading.MAX_REPEATED + 1
+    assert len(document.repeated) == parser.MAX_REPEATED + 1
     assert document.repeated[-1] == "and more"
 
 
@@ -209,13 +209,13 @@ def test_pieces_of_a_real_document_are_a_value_or_an_error() -> None:
 def test_a_long_scalar_is_handed_to_the_parser_a_little_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parser does not let other threads run while it has text to look at."""
     sizes: list[int] = []
-    hand_over = reading._Source.read
+    hand_over = parser._Source.read
 
-    def counted(source: reading._Source, size: int) -> str:
+    def counted(source: parser._Source, size: int) -> str:
         sizes.append(len(text := hand_over(source, size)))
         return text
 
-    monkeypatch.setattr(reading._Source, "read", counted)
+    monkeypatch.setattr(parser._Source, "read", counted)
     assert read("a: |\n" + "  text\n" * 150_000) == {"a": "text\n" * 150_000}
     assert max(sizes) <= 64 * 1024
     assert sum(sizes) > MEGABYTE

@@ -1,4 +1,4 @@
-"""Writing YAML that kube-apiserver, kubectl and `reading` read as what was written.
+"""Writing YAML that kube-apiserver, kubectl and `parser` read as what was written.
 
 The library leaves text without quotes that it would itself read as text, such as `y` and `1e3`. For Kubernetes those
 are a boolean and a number.
