@@ -65,7 +65,7 @@ async def _passes(api_server: client.Client) -> list[Measurement]:
         platforms=frozenset({"aws"}),
         calls=CloudCalls("aws", clock=api_server.clock, randomness=SystemRandomness(), metrics=DiscardedMetrics()),
         metrics=DiscardedMetrics(),
-        departures=UnannouncedDeletions(api_server, namespace="kube-system", name="bench-vanished"),
+        unannounced_deletions=UnannouncedDeletions(api_server, namespace="kube-system", name="bench-vanished"),
     )
     async with context.nodes.running():
         await context.nodes.wait_synced()

@@ -188,7 +188,9 @@ class CloudManager:
             metrics=metrics,
             cluster_name=self._settings.cluster_name,
             instance=instance,
-            departures=UnannouncedDeletions(client, namespace=self._settings.namespace, name=record_name(self.lease)),
+            unannounced_deletions=UnannouncedDeletions(
+                client, namespace=self._settings.namespace, name=record_name(self.lease)
+            ),
         )
         services = Informer(client.of(Service)) if ServiceController.name in self.controllers else None
         _log.info(

@@ -53,7 +53,7 @@ class CloudContext:
     platforms: frozenset[str]
     calls: CloudCalls
     metrics: Metrics
-    departures: UnannouncedDeletions
+    unannounced_deletions: UnannouncedDeletions
     cluster_name: str = "kubernetes"
     instance: str = "fairlead"  # who reports Events
     stopping: asyncio.Event = dataclasses.field(default_factory=asyncio.Event)

@@ -18,7 +18,7 @@ from kube_fairlead.api.coordination_v1 import Lease
 from kube_fairlead.base import backoff, logs, tasks
 from kube_fairlead.client.client import Client
 from kube_fairlead.election import lease, lease_client
-from kube_fairlead.election.election_record import Record, Timing
+from kube_fairlead.election.election_record import LeaderElectionRecord, Timing
 from kube_fairlead.election.lease import Candidacy, Lock
 
 __all__ = ["Candidate"]
@@ -105,7 +105,7 @@ class Candidate:
             scope.start(self._watch(), name="watch")
             yield self
 
-    async def win(self) -> Record:
+    async def win(self) -> LeaderElectionRecord:
         """Follow until the lease is ours; the record of the new term.
 
         Cancelled while a claim is under way, it gives the lease back, should it have become ours.
@@ -117,7 +117,7 @@ class Candidate:
                 await self.release(hold_off=False, read_first=True)
             raise
 
-    async def _win(self) -> Record:
+    async def _win(self) -> LeaderElectionRecord:
         delays = self._delays()
         refused = 0
         while True:
@@ -228,7 +228,7 @@ class Candidate:
         self.end(hold_off=False)
         return False
 
-    async def _write(self, record: Record) -> bool:
+    async def _write(self, record: LeaderElectionRecord) -> bool:
         sent = self.clock.monotonic()
         jitter = self._randomness.uniform(0, _RENEWAL_JITTER)
         self.candidacy = self.candidacy.sent(sent, jitter=jitter, record=record)
@@ -245,7 +245,7 @@ class Candidate:
             return False
         self._silent_since = None
         version = stored.metadata.resource_version
-        self.candidacy = self.candidacy.stored(Record.of(stored), version, sent)
+        self.candidacy = self.candidacy.stored(LeaderElectionRecord.of(stored), version, sent)
         if self.candidacy.sighting is not None and self.candidacy.sighting.resource_version == version:
             self.lease = stored
         self._report()
@@ -262,7 +262,7 @@ class Candidate:
         if self._silent_since is None:
             self._silent_since = self.clock.monotonic()
 
-    async def _answer(self, record: Record) -> bool:
+    async def _answer(self, record: LeaderElectionRecord) -> bool:
         """Say in the Lease that we are alive and would take over; whether that was stored."""
         try:
             stored = await self._leases.write(self.lease, record, timeout_seconds=self.timing.attempt_seconds)
@@ -280,7 +280,7 @@ class Candidate:
     async def _try_to_release(self) -> Lease | None:
         if self.lease is None:
             return None
-        record = Record.of(self.lease).released(self.clock.now())
+        record = LeaderElectionRecord.of(self.lease).released(self.clock.now())
         try:
             return await self._leases.write(self.lease, record, timeout_seconds=self.timing.attempt_seconds)
         except lease_client.FAILURES as error:
@@ -337,7 +337,7 @@ class Candidate:
                     self._observe(found, version)
 
     def _observe(self, found: Lease | None, version: str) -> None:
-        record = None if found is None else Record.of(found)
+        record = None if found is None else LeaderElectionRecord.of(found)
         self._silent_since = None
         self.lease = found
         had_rival = self.candidacy.has_rival

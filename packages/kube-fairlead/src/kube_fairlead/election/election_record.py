@@ -14,7 +14,7 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.coordination_v1 import Lease, LeaseSpec
 from kube_fairlead.api.reserved import ANNOTATION_PREFERRED_HOLDER, ANNOTATION_PREFERRED_HOLDER_READY
 
-__all__ = ["Record", "Timing"]
+__all__ = ["LeaderElectionRecord", "Timing"]
 
 # Of a released lease, so that a candidate that knows no empty holder does not wait long either.
 _RELEASED_SECONDS = 1
@@ -76,7 +76,7 @@ class Timing:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class LeaderElectionRecord:
     """The election's part of a Lease. Times are for people to read: nobody decides by another machine's clock.
 
     A preferred holder is written into the field of that name where the Lease has a strategy, without which servers
@@ -94,7 +94,7 @@ class Record:
     ready: str = ""
 
     @classmethod
-    def of(cls, lease: Lease) -> Record:
+    def of(cls, lease: Lease) -> LeaderElectionRecord:
         """What a Lease says; a missing field is an empty one."""
         spec = lease.spec
         return cls(
@@ -133,9 +133,9 @@ class Record:
         )
         return wire.replace_metadata(wire.replace(lease, spec=spec), annotations=annotations)
 
-    def taken_by(self, identity: str, timing: Timing, now: dt.datetime) -> Record:
+    def taken_by(self, identity: str, timing: Timing, now: dt.datetime) -> LeaderElectionRecord:
         """The record of a new term. A preference has served its purpose then; the strategy is not ours to change."""
-        return Record(
+        return LeaderElectionRecord(
             holder=identity,
             lease_duration_seconds=timing.written_seconds,
             acquire_time=now,
@@ -144,11 +144,11 @@ class Record:
             strategy=self.strategy,
         )
 
-    def renewed(self, timing: Timing, now: dt.datetime) -> Record:
+    def renewed(self, timing: Timing, now: dt.datetime) -> LeaderElectionRecord:
         """The same term, later. A preferred holder stays named: it must see its turn come."""
         return dataclasses.replace(self, lease_duration_seconds=timing.written_seconds, renew_time=now)
 
-    def released(self, now: dt.datetime) -> Record:
+    def released(self, now: dt.datetime) -> LeaderElectionRecord:
         """Nobody's any more."""
         return dataclasses.replace(
             self, holder="", lease_duration_seconds=_RELEASED_SECONDS, acquire_time=now, renew_time=now

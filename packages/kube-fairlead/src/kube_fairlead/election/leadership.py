@@ -18,7 +18,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 from kube_fairlead.base import logs, tasks
 from kube_fairlead.election.candidate import Candidate
-from kube_fairlead.election.election_record import Record
+from kube_fairlead.election.election_record import LeaderElectionRecord
 from kube_fairlead.election.errors import LeadershipLost, NotLeading, TermOverrun
 from kube_fairlead.election.term import Rules, StopReason, Term
 
@@ -147,7 +147,7 @@ class Leadership:
                 if not self._rules.stay:
                     raise LeadershipLost(f"{term.identity} leads {term.lock} no longer ({term.stop_reason})")
 
-    def _new_term(self, record: Record) -> Term:
+    def _new_term(self, record: LeaderElectionRecord) -> Term:
         candidate = self.candidate
         return Term(
             candidate.lock,

@@ -23,7 +23,7 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 
-from kube_fairlead.election.election_record import Record, Timing
+from kube_fairlead.election.election_record import LeaderElectionRecord, Timing
 
 __all__ = [
     "Answer",
@@ -62,7 +62,7 @@ class Lock:
 class Sighting:
     """A Lease as it was last seen, and since when, on the local clock, it has looked so. No record: no Lease."""
 
-    record: Record | None
+    record: LeaderElectionRecord | None
     resource_version: str
     since: float
     free_from: float  # when this candidate may claim it, if it goes on to look so
@@ -84,7 +84,7 @@ class WaitUntil:
 class Claim:
     """Write this record to become the leader; without a resource version, create the Lease."""
 
-    record: Record
+    record: LeaderElectionRecord
     resource_version: str
     contested: bool  # others may want it at this very moment
 
@@ -93,7 +93,7 @@ class Claim:
 class Renew:
     """Write this record to stay the leader; without a resource version, create the Lease again."""
 
-    record: Record
+    record: LeaderElectionRecord
     resource_version: str
 
 
@@ -101,7 +101,7 @@ class Renew:
 class Answer:
     """Write this record to say that we are alive and would take over, as the Lease prefers."""
 
-    record: Record
+    record: LeaderElectionRecord
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class Candidacy:
         record = self.sighting.record if self.sighting else None
         return record is not None and record.holder == self.identity and not self._is_anothers(record)
 
-    def seen(self, record: Record | None, resource_version: str, now: float) -> Candidacy:
+    def seen(self, record: LeaderElectionRecord | None, resource_version: str, now: float) -> Candidacy:
         """The Lease was looked at. Only a record that differs starts its time anew: a label is no renewal."""
         before = self.sighting
         if before is not None and before.record == record:
@@ -218,7 +218,7 @@ class Candidacy:
             preferred_since=self.preferred_since if is_known else now,
         )
 
-    def _shows_rival(self, record: Record | None) -> bool:
+    def _shows_rival(self, record: LeaderElectionRecord | None) -> bool:
         """Whether another process writes under our name. What one wrote before a restart of ours does not change."""
         if record is None or not self._is_anothers(record):
             return False
@@ -233,13 +233,13 @@ class Candidacy:
         """An attempt to claim ended without an answer. If the Lease still looks the same, its time goes on."""
         return dataclasses.replace(self, doubtful=True)
 
-    def sent(self, now: float, *, jitter: float = 0.0, record: Record | None = None) -> Candidacy:
+    def sent(self, now: float, *, jitter: float = 0.0, record: LeaderElectionRecord | None = None) -> Candidacy:
         """A claim, a renewal, or a leader's look at the Lease is being sent; the next comes a part `jitter` early."""
         due = now + self.timing.retry_period_seconds * (1 - jitter)
         written = self.written if record is None else self._with_write(record, now)
         return dataclasses.replace(self, due=due, news=False, written=written)
 
-    def stored(self, record: Record, resource_version: str, sent: float) -> Candidacy:
+    def stored(self, record: LeaderElectionRecord, resource_version: str, sent: float) -> Candidacy:
         """The server stored a claim or renewal that was sent then."""
         known = self.sighting
         if known is not None and _is_later(known.resource_version, resource_version):
@@ -255,14 +255,14 @@ class Candidacy:
             written=self._with_write(record, sent),
         )
 
-    def _with_write(self, record: Record, sent: float) -> tuple[Write, ...]:
+    def _with_write(self, record: LeaderElectionRecord, sent: float) -> tuple[Write, ...]:
         """With one more write. However often a leader tries, one of its writes may be seen as long as a lease lasts."""
         others = [write for write in self.written if write.content != record.write]
         since = sent - self.timing.written_seconds
         kept = [write for write in others[:-_WRITES_KEPT] if write.sent >= since] + others[-_WRITES_KEPT:]
         return (*kept, Write(record.write, sent))
 
-    def _has_written(self, record: Record) -> bool:
+    def _has_written(self, record: LeaderElectionRecord) -> bool:
         return any(write.content == record.write for write in self.written)
 
     def asked_to_step_down(self) -> Candidacy:
@@ -331,13 +331,13 @@ class Candidacy:
             return ""
         return record.preferred_holder if now >= self.preferred_since + self.timing.hold_off_seconds else ""
 
-    def _is_awaited(self, record: Record) -> bool:
+    def _is_awaited(self, record: LeaderElectionRecord) -> bool:
         """Whether another should lead and is there to do so: it has answered, or the API server has picked it."""
         if record.preferred_holder in {"", self.identity}:
             return False
         return _is_kubernetes(record) or record.ready == record.preferred_holder
 
-    def _is_anothers(self, record: Record) -> bool:
+    def _is_anothers(self, record: LeaderElectionRecord) -> bool:
         """Whether another process wrote this under our name."""
         return record.holder == self.identity and not self._has_written(record)
 
@@ -347,10 +347,10 @@ class Candidacy:
             return holder.startswith(self.succeeds)
         return bool(holder) and holder == self.succeeds
 
-    def _first_record(self, wall: dt.datetime) -> Record:
-        return dataclasses.replace(Record().taken_by(self.identity, self.timing, wall), transitions=0)
+    def _first_record(self, wall: dt.datetime) -> LeaderElectionRecord:
+        return dataclasses.replace(LeaderElectionRecord().taken_by(self.identity, self.timing, wall), transitions=0)
 
-    def _free_from(self, record: Record | None, now: float, *, has_rival: bool) -> float:
+    def _free_from(self, record: LeaderElectionRecord | None, now: float, *, has_rival: bool) -> float:
         before = self.sighting
         if record is None:
             was_held = before is not None and before.record is not None and before.record.holder != self.identity
@@ -362,14 +362,14 @@ class Candidacy:
         free_from = now + record.lease_duration_seconds if record.holder else now
         return free_from + self._reserved_seconds(record)
 
-    def _reserved_seconds(self, record: Record) -> float:
+    def _reserved_seconds(self, record: LeaderElectionRecord) -> float:
         """For how long another should have it first: the preferred holder, or the one that the API server picks."""
         if _is_kubernetes(record):
             return 0.0 if record.preferred_holder == self.identity else float(self.timing.written_seconds)
         return self.timing.hold_off_seconds if self._is_awaited(record) else 0.0
 
 
-def _is_kubernetes(record: Record) -> bool:
+def _is_kubernetes(record: LeaderElectionRecord) -> bool:
     """Whether the API server picks the holder, of the candidates that it knows to be alive."""
     return bool(record.strategy) and _DOMAIN_SEPARATOR not in record.strategy
 

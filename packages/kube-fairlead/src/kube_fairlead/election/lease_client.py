@@ -13,7 +13,7 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.client import errors, retry
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.watch import Bookmark, Change, ChangeType
-from kube_fairlead.election.election_record import Record
+from kube_fairlead.election.election_record import LeaderElectionRecord
 from kube_fairlead.election.lease import Lock
 
 __all__ = ["FAILURES", "REFUTATIONS", "LeaseClient"]
@@ -48,7 +48,7 @@ class LeaseClient:
                 raise
             return None
 
-    async def write(self, base: Lease | None, record: Record, *, timeout_seconds: float) -> Lease:
+    async def write(self, base: Lease | None, record: LeaderElectionRecord, *, timeout_seconds: float) -> Lease:
         """Lay the record over this version of the Lease, or create it; everything else in it stays as it is."""
         async with self._clock.timeout(timeout_seconds):
             if base is None:

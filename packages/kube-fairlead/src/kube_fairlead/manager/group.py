@@ -16,7 +16,7 @@ from kube_fairlead.base.metrics import Metrics
 from kube_fairlead.client import errors
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.recorder import EventRecorder
-from kube_fairlead.election import Candidate, Leadership, Lock, Record, Rules, Term, TermOverrun, Timing
+from kube_fairlead.election import Candidate, LeaderElectionRecord, Leadership, Lock, Rules, Term, TermOverrun, Timing
 from kube_fairlead.manager.controller import Controller
 from kube_fairlead.manager.controller_runner import Runner, RunSettings
 from kube_fairlead.manager.health import Verdict
@@ -74,7 +74,7 @@ class Group:
         return self.leadership.candidate
 
     @property
-    def record(self) -> Record | None:
+    def record(self) -> LeaderElectionRecord | None:
         """What the Lease says, as far as known."""
         sighting = self.candidate.candidacy.sighting
         return None if sighting is None else sighting.record
@@ -114,7 +114,7 @@ class Group:
         if lease is None:
             return
         record = dataclasses.replace(
-            Record.of(lease), preferred_holder=self.candidate.identity, ready=self.candidate.identity
+            LeaderElectionRecord.of(lease), preferred_holder=self.candidate.identity, ready=self.candidate.identity
         )
         try:
             await self._client.of(Lease).update(record.onto(lease))

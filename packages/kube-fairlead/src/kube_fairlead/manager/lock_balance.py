@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from kube_fairlead.election import Record
+from kube_fairlead.election import LeaderElectionRecord
 
 __all__ = ["lock_to_request"]
 
 
-def lock_to_request(locks: Mapping[str, Record], identity: str) -> str | None:
+def lock_to_request(locks: Mapping[str, LeaderElectionRecord], identity: str) -> str | None:
     """The lock that this replica should ask for now; None when all is fair, or being made so.
 
     Args:

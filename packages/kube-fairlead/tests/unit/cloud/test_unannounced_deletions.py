@@ -13,17 +13,17 @@ def record(world: World) -> UnannouncedDeletions:
 
 async def test_five_minutes_are_remembered_whoever_asks(world: World) -> None:
     first, second = await world.create(node("n1")), await world.create(node("n2"))
-    departures = record(world)
-    assert await departures.recent(world.clock.now()) == set()
-    await departures.add([first], world.clock.now())
+    unannounced_deletions = record(world)
+    assert await unannounced_deletions.recent(world.clock.now()) == set()
+    await unannounced_deletions.add([first], world.clock.now())
     await world.clock.advance(200)
-    await departures.add([second], world.clock.now())
-    for one in (departures, record(world)):
+    await unannounced_deletions.add([second], world.clock.now())
+    for one in (unannounced_deletions, record(world)):
         assert await one.recent(world.clock.now()) == {first.uid, second.uid}
     await world.clock.advance(101)
-    for one in (departures, record(world)):
+    for one in (unannounced_deletions, record(world)):
         assert await one.recent(world.clock.now()) == {second.uid}
-    await departures.add([], world.clock.now())
+    await unannounced_deletions.add([], world.clock.now())
     kept = await world.admin.of(ConfigMap).get("vanished", namespace="kube-system")
     assert set(kept.data) == {second.uid}  # what is over is not kept
 

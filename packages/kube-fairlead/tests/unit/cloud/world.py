@@ -135,7 +135,7 @@ class World:
             platforms=frozenset(platforms),
             calls=CloudCalls(provider.name, clock=self.clock, randomness=SeededRandomness(3), metrics=metrics),
             metrics=metrics,
-            departures=UnannouncedDeletions(self.manager, namespace="kube-system", name="ccm-vanished"),
+            unannounced_deletions=UnannouncedDeletions(self.manager, namespace="kube-system", name="ccm-vanished"),
         )
 
     def services(self) -> Informer[Service]:

@@ -13,7 +13,7 @@ from kube_fairlead.api.coordination_v1 import Lease
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import ANNOTATION_PREFERRED_HOLDER_READY
 from kube_fairlead.base import tasks
-from kube_fairlead.election import Candidate, Lock, Record
+from kube_fairlead.election import Candidate, LeaderElectionRecord, Lock
 
 
 def a_candidate(world: World, name: str, told: list[str] | None = None) -> Candidate:
@@ -22,7 +22,7 @@ def a_candidate(world: World, name: str, told: list[str] | None = None) -> Candi
 
 
 @contextlib.asynccontextmanager
-async def campaigning(candidate: Candidate) -> AsyncIterator[asyncio.Task[Record]]:
+async def campaigning(candidate: Candidate) -> AsyncIterator[asyncio.Task[LeaderElectionRecord]]:
     async with tasks.TaskScope("test", on_exit=tasks.OnExit.CANCEL) as scope, candidate.following():
         yield scope.start(candidate.win(), name="win")
 
@@ -35,12 +35,12 @@ async def holding(world: World, candidate: Candidate) -> AsyncIterator[asyncio.T
         yield scope.start(candidate.keep(lambda _: None), name="keep")
 
 
-async def until_done(world: World, task: asyncio.Task[Record]) -> Record:
+async def until_done(world: World, task: asyncio.Task[LeaderElectionRecord]) -> LeaderElectionRecord:
     await world.until(task.done)
     return task.result()
 
 
-async def write(world: World, record: Record) -> None:
+async def write(world: World, record: LeaderElectionRecord) -> None:
     """Somebody else, kubectl for example, writes the Lease."""
     await world.admin.of(Lease).modify(LOCK.name, record.onto, namespace=LOCK.namespace)
 

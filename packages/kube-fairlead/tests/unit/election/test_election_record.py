@@ -10,7 +10,7 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.coordination_v1 import Lease
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import ANNOTATION_PREFERRED_HOLDER
-from kube_fairlead.election.election_record import Record, Timing
+from kube_fairlead.election.election_record import LeaderElectionRecord, Timing
 
 NOW = dt.datetime(2026, 7, 1, 12, 0, 0, 123456, tzinfo=dt.UTC)
 EARLIER = NOW - dt.timedelta(minutes=5)
@@ -39,7 +39,7 @@ def test_timing_that_does_not_fit_is_refused(timing: dict[str, float], problem: 
 
 
 def test_the_fields_are_those_of_client_go() -> None:
-    record = Record(
+    record = LeaderElectionRecord(
         holder="a_1", lease_duration_seconds=15, acquire_time=EARLIER, renew_time=NOW, transitions=3, strategy="x/y"
     )
     assert wire.to_dict(record.onto(Lease()))["spec"] == {
@@ -53,32 +53,38 @@ def test_the_fields_are_those_of_client_go() -> None:
 
 
 def test_a_missing_field_is_an_empty_one() -> None:
-    assert Record.of(Lease()) == Record()
+    assert LeaderElectionRecord.of(Lease()) == LeaderElectionRecord()
 
 
 def test_a_released_lease_has_an_empty_holder_and_one_second() -> None:
-    held = Record(holder="a", lease_duration_seconds=15, acquire_time=EARLIER, renew_time=EARLIER, transitions=3)
+    held = LeaderElectionRecord(
+        holder="a", lease_duration_seconds=15, acquire_time=EARLIER, renew_time=EARLIER, transitions=3
+    )
     released = held.released(NOW)
-    assert released == Record(lease_duration_seconds=1, acquire_time=NOW, renew_time=NOW, transitions=3)
+    assert released == LeaderElectionRecord(lease_duration_seconds=1, acquire_time=NOW, renew_time=NOW, transitions=3)
     assert released.onto(Lease()).spec.holder_identity == ""
 
 
 def test_a_new_term_counts_and_forgets_the_preference() -> None:
-    before = Record(holder="a", lease_duration_seconds=60, transitions=3, preferred_holder="b", strategy="x/y")
-    assert before.taken_by("b", Timing(), NOW) == Record(
+    before = LeaderElectionRecord(
+        holder="a", lease_duration_seconds=60, transitions=3, preferred_holder="b", strategy="x/y"
+    )
+    assert before.taken_by("b", Timing(), NOW) == LeaderElectionRecord(
         holder="b", lease_duration_seconds=15, acquire_time=NOW, renew_time=NOW, transitions=4, strategy="x/y"
     )
 
 
 def test_a_renewal_changes_the_renew_time_only() -> None:
-    record = Record(holder="a", lease_duration_seconds=15, acquire_time=EARLIER, renew_time=EARLIER, transitions=3)
-    assert record.renewed(Timing(), NOW) == Record(
+    record = LeaderElectionRecord(
+        holder="a", lease_duration_seconds=15, acquire_time=EARLIER, renew_time=EARLIER, transitions=3
+    )
+    assert record.renewed(Timing(), NOW) == LeaderElectionRecord(
         holder="a", lease_duration_seconds=15, acquire_time=EARLIER, renew_time=NOW, transitions=3
     )
 
 
 records = st.builds(
-    Record,
+    LeaderElectionRecord,
     holder=st.text(max_size=5),
     lease_duration_seconds=st.integers(0, 100),
     acquire_time=st.none() | st.datetimes(timezones=st.just(dt.UTC)),
@@ -90,15 +96,15 @@ records = st.builds(
 
 
 @given(records)
-def test_a_record_survives_the_wire(record: Record) -> None:
+def test_a_record_survives_the_wire(record: LeaderElectionRecord) -> None:
     sent = wire.encode(record.onto(Lease()))
-    assert Record.of(wire.decode(Lease, sent)) == record
+    assert LeaderElectionRecord.of(wire.decode(Lease, sent)) == record
 
 
 def test_a_preference_needs_no_strategy_and_leaves_no_trace() -> None:
     lease = Lease(metadata=ObjectMeta(annotations={"theirs": "x"}))
-    asked = Record(holder="a", preferred_holder="b").onto(lease)
+    asked = LeaderElectionRecord(holder="a", preferred_holder="b").onto(lease)
     assert asked.metadata.annotations == {"theirs": "x", ANNOTATION_PREFERRED_HOLDER: "b"}
     assert asked.spec.preferred_holder is None  # a server refuses one without a strategy
-    taken = Record.of(asked).taken_by("b", Timing(), NOW).onto(asked)
+    taken = LeaderElectionRecord.of(asked).taken_by("b", Timing(), NOW).onto(asked)
     assert taken.metadata.annotations == {"theirs": "x"}

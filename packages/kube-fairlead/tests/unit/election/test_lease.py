@@ -7,14 +7,16 @@ import datetime as dt
 
 import pytest
 
-from kube_fairlead.election.election_record import Record, Timing
+from kube_fairlead.election.election_record import LeaderElectionRecord, Timing
 from kube_fairlead.election.lease import Answer, Candidacy, Claim, Lost, Read, Renew, Step, WaitUntil, YieldTo, is_newer
 
 WALL = dt.datetime(2026, 7, 1, 12, 0, 0, tzinfo=dt.UTC)
 THEN = WALL - dt.timedelta(hours=1)
-MINE = Record(holder="me", lease_duration_seconds=15, acquire_time=THEN, renew_time=THEN, transitions=2)
-THEIRS = Record(holder="other", lease_duration_seconds=30, acquire_time=THEN, renew_time=THEN, transitions=2)
-FREE = Record(holder="", lease_duration_seconds=1, acquire_time=THEN, renew_time=THEN, transitions=2)
+MINE = LeaderElectionRecord(holder="me", lease_duration_seconds=15, acquire_time=THEN, renew_time=THEN, transitions=2)
+THEIRS = LeaderElectionRecord(
+    holder="other", lease_duration_seconds=30, acquire_time=THEN, renew_time=THEN, transitions=2
+)
+FREE = LeaderElectionRecord(holder="", lease_duration_seconds=1, acquire_time=THEN, renew_time=THEN, transitions=2)
 
 
 def me() -> Candidacy:
@@ -40,7 +42,9 @@ class TestFollower:
 
     def test_a_missing_lease_is_created_with_no_transitions(self) -> None:
         claim = step(me().seen(None, "", 100), 100)
-        expected = Record(holder="me", lease_duration_seconds=15, acquire_time=WALL, renew_time=WALL, transitions=0)
+        expected = LeaderElectionRecord(
+            holder="me", lease_duration_seconds=15, acquire_time=WALL, renew_time=WALL, transitions=0
+        )
         assert claim == Claim(expected, "", contested=True)
 
     def test_a_released_lease_is_claimed_at_once(self) -> None:
@@ -86,8 +90,8 @@ class TestFollower:
         assert isinstance(step(heir, 100), Claim if has_ended else WaitUntil)
 
     def test_times_of_other_machines_decide_nothing(self) -> None:
-        future = Record(holder="other", lease_duration_seconds=30, renew_time=WALL + dt.timedelta(days=9))
-        past = Record(holder="other", lease_duration_seconds=30, renew_time=WALL - dt.timedelta(days=9))
+        future = LeaderElectionRecord(holder="other", lease_duration_seconds=30, renew_time=WALL + dt.timedelta(days=9))
+        past = LeaderElectionRecord(holder="other", lease_duration_seconds=30, renew_time=WALL - dt.timedelta(days=9))
         assert step(me().seen(future, "7", 100), 101) == step(me().seen(past, "7", 100), 101) == WaitUntil(130)
 
     def test_a_renewal_starts_the_time_anew(self) -> None:
@@ -102,7 +106,7 @@ class TestFollower:
         assert claim.resource_version == "8"
 
     def test_a_lease_without_duration_is_free(self) -> None:
-        assert isinstance(step(me().seen(Record(holder="other"), "7", 100), 100), Claim)
+        assert isinstance(step(me().seen(LeaderElectionRecord(holder="other"), "7", 100), 100), Claim)
 
     def test_a_lease_deleted_under_its_holder_lasts_as_long_as_it_would_have(self) -> None:
         follower = me().seen(THEIRS, "7", 100).seen(None, "8", 110)
@@ -168,7 +172,9 @@ class TestFollower:
     def test_the_preferred_holder_and_the_api_servers_choice_come_first(
         self, preferred: str, ready: str, strategy: str, waits_until: float, contested: bool
     ) -> None:
-        free = Record(lease_duration_seconds=1, preferred_holder=preferred, strategy=strategy, ready=ready)
+        free = LeaderElectionRecord(
+            lease_duration_seconds=1, preferred_holder=preferred, strategy=strategy, ready=ready
+        )
         follower = me().seen(free, "7", 100)
         if waits_until > 100:
             assert step(follower, 100) == WaitUntil(waits_until)

@@ -17,7 +17,7 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.inprocess import InProcessTransport
 from kube_fairlead.client.transport import Request, Response, StreamedResponse
 from kube_fairlead.election import Lock
-from kube_fairlead.election.election_record import Record
+from kube_fairlead.election.election_record import LeaderElectionRecord
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.server import ApiServer
 from tests.inprocess import serving
@@ -154,8 +154,8 @@ class World:
     async def lease(self, lock: Lock = LOCK) -> Lease:
         return await self.admin.of(Lease).get(lock.name, namespace=lock.namespace)
 
-    async def record(self, lock: Lock = LOCK) -> Record:
-        return Record.of(await self.lease(lock))
+    async def record(self, lock: Lock = LOCK) -> LeaderElectionRecord:
+        return LeaderElectionRecord.of(await self.lease(lock))
 
     async def until(self, condition: Callable[[], bool], *, within_seconds: float = 120) -> None:
         """Let time pass until something is so."""

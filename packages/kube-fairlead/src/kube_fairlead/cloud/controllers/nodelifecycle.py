@@ -96,7 +96,7 @@ class NodeLifecycleController:
         if not missing:
             return 0
         try:
-            recent = await self._context.departures.recent(self._clock.now())
+            recent = await self._context.unannounced_deletions.recent(self._clock.now())
         except (api_errors.ApiError, client_errors.ClientError) as error:
             _log.warning("cannot read how many nodes vanished lately, so none is deleted", error=str(error))
             return None
@@ -109,7 +109,7 @@ class NodeLifecycleController:
         surprising = [node for node in leaving if node.name in surprises]
         if surprising:
             try:
-                await self._context.departures.add(surprising, self._clock.now())
+                await self._context.unannounced_deletions.add(surprising, self._clock.now())
             except (api_errors.ApiError, client_errors.ClientError) as error:
                 _log.warning("cannot write down which nodes vanish, so none is deleted", error=str(error))
                 leaving = [node for node in leaving if node.name not in surprises]

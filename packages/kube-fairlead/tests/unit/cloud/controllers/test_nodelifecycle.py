@@ -246,8 +246,8 @@ async def test_what_cannot_be_written_down_is_not_deleted(world: World) -> None:
     confirmed = {wellknown.ANNOTATION_CONFIRM_DELETION: "true"}
     await world.patch("n1", {"metadata": {"annotations": confirmed}})
     context = world.context(cloud, "aws")
-    departures = UnannouncedDeletions(world.manager, namespace="nowhere", name="ccm-vanished")
-    context = dataclasses.replace(context, departures=departures)
+    unannounced_deletions = UnannouncedDeletions(world.manager, namespace="nowhere", name="ccm-vanished")
+    context = dataclasses.replace(context, unannounced_deletions=unannounced_deletions)
     async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
         await advance(30)
         assert await world.names() == {"n0", "n2", "n3"}  # but the one that an operator confirmed went
@@ -263,7 +263,7 @@ async def test_a_deletion_that_did_not_come_about_is_not_counted_twice(world: Wo
     cloud.remove("n1")
     await world.set_ready("n1", "False")
     context = world.context(cloud, "aws")
-    await context.departures.add([gone], world.clock.now())  # and then the leader crashed
+    await context.unannounced_deletions.add([gone], world.clock.now())  # and then the leader crashed
     context = world.context(cloud, "aws")
     async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:
         await advance(6)
@@ -311,7 +311,7 @@ async def test_a_node_that_is_there_again_does_not_count_as_vanished(world: Worl
     names = [f"n{number}" for number in range(10)]
     await cluster(world, cloud, *names)
     context = world.context(cloud, "aws")
-    await context.departures.add([await world.get("n0")], world.clock.now())
+    await context.unannounced_deletions.add([await world.get("n0")], world.clock.now())
     cloud.remove("n1")
     await world.set_ready("n1", "False")
     async with world.running(NodeLifecycleController(context), informers=[context.nodes]) as advance:

@@ -15,8 +15,8 @@ from kube_fairlead.cloud.errors import CloudRefused
 from kube_fairlead.cloud.providers.hcloud.config import HetznerConfig
 
 __all__ = [
-    "OpenToAll",
     "LoadBalancerSpec",
+    "OpenToAll",
     "load_balancer_name",
     "location_of",
     "shown_hostname",

@@ -59,17 +59,17 @@ class HetznerLoadBalancers:
         del cluster_name
         made = await self._find(service)
         try:
-            wishes = spec_of(service, self._config)
+            spec = spec_of(service, self._config)
         except OpenToAll:
             # Its ranges came later: what lets in all clients must not stay open until a person reads the Event.
             if made is not None:
                 await self._listen(made, {})
             raise
         if made is None:
-            made = await self._create(service, wishes)
-        await self._change(made, wishes)
-        await self._listen(made, {one["listen_port"]: one for one in wishes.services})
-        await self._lead_to(made, nodes, private=wishes.private)
+            made = await self._create(service, spec)
+        await self._change(made, spec)
+        await self._listen(made, {one["listen_port"]: one for one in spec.services})
+        await self._lead_to(made, nodes, private=spec.private)
         current = await self._find(service)
         if current is None or not (status := _status(current, service)).ingress:
             raise NotReadyYet("the load balancer has no address yet", retry_after_seconds=_POLL_SECONDS)
@@ -102,33 +102,33 @@ class HetznerLoadBalancers:
             raise CloudRefused(f"several load balancers bear the uid of {service.key}: {numbers}; remove all but one")
         return found[0] if found else None
 
-    async def _create(self, service: Service, wishes: LoadBalancerSpec) -> Json:
+    async def _create(self, service: Service, spec: LoadBalancerSpec) -> Json:
         answer = await self._client.act(
             "/load_balancers",
             {
-                "name": wishes.name,
-                "load_balancer_type": wishes.type or _TYPE,
-                "algorithm": {"type": wishes.algorithm or _ALGORITHM},
+                "name": spec.name,
+                "load_balancer_type": spec.type or _TYPE,
+                "algorithm": {"type": spec.algorithm or _ALGORITHM},
                 "labels": {_LABEL: service.uid},
-                "public_interface": wishes.public is not False,
+                "public_interface": spec.public is not False,
                 **location_of(service, self._config),
             },
         )
         made: Json = answer["load_balancer"]
         return made
 
-    async def _change(self, made: Json, wishes: LoadBalancerSpec) -> None:
+    async def _change(self, made: Json, spec: LoadBalancerSpec) -> None:
         # What the Service does not say stays: another manager, or a person, may have made the load balancer.
-        if wishes.algorithm and (made.get("algorithm") or {}).get("type") != wishes.algorithm:
-            await self._act(made, "change_algorithm", {"type": wishes.algorithm})
-        if wishes.type and (made.get("load_balancer_type") or {}).get("name") != wishes.type:
-            await self._act(made, "change_type", {"load_balancer_type": wishes.type})
+        if spec.algorithm and (made.get("algorithm") or {}).get("type") != spec.algorithm:
+            await self._act(made, "change_algorithm", {"type": spec.algorithm})
+        if spec.type and (made.get("load_balancer_type") or {}).get("name") != spec.type:
+            await self._act(made, "change_type", {"load_balancer_type": spec.type})
         network = await self._client.network_id()
         attached = {one["network"] for one in made.get("private_net") or ()}
-        if (wishes.private or wishes.public is False) and network not in attached:
+        if (spec.private or spec.public is False) and network not in attached:
             await self._act(made, "attach_to_network", {"network": network})
-        if wishes.public is not None and bool((made.get("public_net") or {}).get("enabled")) != wishes.public:
-            command = "enable_public_interface" if wishes.public else "disable_public_interface"
+        if spec.public is not None and bool((made.get("public_net") or {}).get("enabled")) != spec.public:
+            command = "enable_public_interface" if spec.public else "disable_public_interface"
             await self._act(made, command, None)
 
     async def _listen(self, made: Json, wanted: Mapping[int, Json]) -> None:
