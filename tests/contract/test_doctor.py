@@ -139,7 +139,7 @@ async def test_a_cluster_is_mended_finding_by_finding(plane: ControlPlane, docto
         (await api.post(LEASES, lease("node-1", renewed=now - dt.timedelta(hours=1)))).expect(201)
         severity, problem = (await doctor.findings(code=1))["agents", "Node/node-1"]
         assert severity == "error"
-        assert "agent-a was last heard of at" in problem
+        assert "agent-a last renewed it at" in problem
         alive = lease("node-1", renewed=now + dt.timedelta(hours=1))
         (await api.patch(f"{LEASES}/node-1", {"spec": alive["spec"]})).expect(200)
         await doctor.findings(code=0)

@@ -112,7 +112,7 @@ async def carry_out(api: RawApi, site: Site, group: str) -> None:
     (await api.post(events(group), event)).expect(201)
     await api.poll(f"{events(group)}/event", lambda got: got.json.get("status", {}).get("claimStatus") == "Succeeded")
     assert (await api.get(f"{NODES}/{site.node}")).expect(200)["spec"]["unschedulable"] is True
-    assert "progress starts anew" not in site.last_words()
+    assert "progress starts at zero" not in site.last_words()
 
 
 async def test_the_server_comes_first_or_the_kinds_or_neither(bare_plane: ControlPlane, components: Components) -> None:

@@ -1,4 +1,4 @@
-"""admission.k8s.io/v1: what an API server asks a webhook, and what the webhook answers.
+"""admission.k8s.io/v1: the API server's requests to admission webhooks, and their responses.
 
 Upstream: k8s.io/api@v0.36.4/admission/v1/types.go
 """

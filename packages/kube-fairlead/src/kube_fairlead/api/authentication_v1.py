@@ -1,4 +1,4 @@
-"""authentication.k8s.io/v1: asking for tokens, and asking whose a token is.
+"""authentication.k8s.io/v1: token requests and token reviews.
 
 Upstream: k8s.io/api@v0.36.4/authentication/v1/types.go
 """
@@ -45,7 +45,7 @@ class TokenRequestStatus(Part):
 
 
 class TokenRequest(KubeObject):
-    """Asks for a token of a service account."""
+    """Requests a token of a service account."""
 
     api_version: str = always("authentication.k8s.io/v1")
     kind: str = always("TokenRequest")
@@ -70,7 +70,7 @@ class TokenReviewSpec(Part):
 
 
 class TokenReviewStatus(Part):
-    """Whose it is, if it is good."""
+    """The user of the token, if it is valid."""
 
     authenticated: bool = False
     user: UserInfo = UserInfo()
@@ -79,7 +79,7 @@ class TokenReviewStatus(Part):
 
 
 class TokenReview(KubeObject):
-    """Asks whose a token is."""
+    """Requests the user of a token."""
 
     api_version: str = always("authentication.k8s.io/v1")
     kind: str = always("TokenReview")

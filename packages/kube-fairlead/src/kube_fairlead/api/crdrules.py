@@ -294,7 +294,7 @@ def pod_fields(path: str) -> dict[str, Field]:
         f"{path}[].name": Field("Its name.", required=True, keywords={"maxLength": 253}),
         f"{path}[].uid": Field("Its uid.", required=True, keywords={"maxLength": 128}),
         f"{path}[].state": Field("How it stands: Gone, Leaving, Blocked or Waiting.", keywords={"maxLength": 63}),
-        f"{path}[].attempts": Field("How often it was asked to go.", keywords=_COUNT),
+        f"{path}[].attempts": Field("How many evictions were requested.", keywords=_COUNT),
         f"{path}[].blockedBy": Field(
             "What blocked it last; kept when it has gone.", keywords={"maxLength": rules.BLOCKED_BY_MAX_LENGTH}
         ),
@@ -303,14 +303,14 @@ def pod_fields(path: str) -> dict[str, Field]:
 
 EVENT_FIELDS: Final[Mapping[str, Field]] = {
     "": Field(
-        "Asks for a transition on one node, and says what became of it.",
+        "Requests a transition on one node, and holds its result.",
         rules=(
             _move_rule(),
             *map(_frozen, rules.FROZEN_STATUS_FIELDS),
             *map(_set_with_claim, rules.CLAIM_STATUS_FIELDS),
         ),
     ),
-    "spec": Field("What is asked for. It never changes.", required=True, rules=(_IMMUTABLE,)),
+    "spec": Field("The request. It is immutable.", required=True, rules=(_IMMUTABLE,)),
     "spec.transitionName": Field("The LifecycleTransition, by name.", required=True, keywords=_NAME),
     "spec.bindingNode": Field("The node, by name; its agent claims the event.", required=True, keywords=_NAME),
     # Defaults are applied to what is read, so that an event shows as Pending from its creation on.
@@ -328,7 +328,7 @@ EVENT_FIELDS: Final[Mapping[str, Field]] = {
     "status.transition.start": Field("Its start state.", keywords={"maxLength": rules.STATE_MAX_LENGTH}),
     "status.transition.end": Field("Its end state.", keywords={"maxLength": rules.STATE_MAX_LENGTH}),
     "status.options": Field(
-        "What the event's annotations told the driver at the claim.", keywords={"maxProperties": rules.OPTIONS_MAX}
+        "The driver's options: the event's annotations at the claim.", keywords={"maxProperties": rules.OPTIONS_MAX}
     ),
     "status.options{}": Field("", keywords={"maxLength": rules.OPTION_MAX_LENGTH}),
     "status.firstSeenTime": Field("When a claimant first saw the event; the wait for a driver counts from here."),

@@ -64,7 +64,7 @@ class _MicroTime(Codec):
 
 
 class _Map(Codec):
-    """A map with string keys; an entry's key tells it apart."""
+    """A map with string keys; the key identifies an entry."""
 
     def __init__(self, value: Codec) -> None:
         self._value = value

@@ -1,4 +1,4 @@
-"""lifecycle.k8s.io/v1alpha1 (KEP-5683): a transition says what may be done to nodes, an event asks for it on one node.
+"""lifecycle.k8s.io/v1alpha1 (KEP-5683): a transition says what may be done to nodes, an event requests it on one node.
 
     Pending --> Claimed --> Succeeded | Failed | SlaExpired
     Pending --> Failed
@@ -50,7 +50,7 @@ def api_version(group: str = reserved.LIFECYCLE_GROUP) -> str:
 class ClaimStatus(enum.StrEnum):
     """Where an event stands."""
 
-    PENDING = "Pending"  # nobody has taken it up; an empty status means the same
+    PENDING = "Pending"  # not claimed; an empty status means the same
     CLAIMED = "Claimed"  # exactly one claimant carries it out
     SUCCEEDED = "Succeeded"  # terminal
     FAILED = "Failed"  # terminal
@@ -104,7 +104,7 @@ class LifecycleTransition(KubeObject):
 
 
 class LifecycleEventSpec(Part):
-    """Which transition is asked for, on which node. Immutable."""
+    """The requested transition, and the node. Immutable."""
 
     transition_name: str = always("")
     binding_node: str = always("")
@@ -127,7 +127,7 @@ class Progress(Part):
 
 
 class PodOutcome(Part):
-    """One pod that a driver had to move: how often it was asked to go, and what blocked it last."""
+    """One pod that a driver had to move: how many evictions were requested, and what blocked it last."""
 
     MERGE_KEY = ("uid",)
 
@@ -151,7 +151,7 @@ class LifecycleEventStatus(Part):
     claimed_by: str = ""
     node_uid: str = named("nodeUID")
     transition: FrozenTransition | None = None
-    options: dict[str, str] = mapping()  # what the event's annotations told the driver at the claim
+    options: dict[str, str] = mapping()  # the driver's options: the event's annotations at the claim
     first_seen_time: Time | None = None
     sequence: int = 0  # the resourceVersion under which a claimant first saw the event: its place in the queue
     claim_time: Time | None = None
@@ -164,7 +164,7 @@ class LifecycleEventStatus(Part):
 
 
 class LifecycleEvent(KubeObject):
-    """Asks for a transition on one node, and says what became of it."""
+    """Requests a transition on one node, and holds its result."""
 
     api_version: str = always(api_version())
     kind: str = always("LifecycleEvent")
@@ -183,14 +183,14 @@ class LifecycleEvent(KubeObject):
 
 
 class RequesterSource(enum.StrEnum):
-    """How it is known who asked for an event."""
+    """How the requester of an event is known."""
 
     ADMISSION = "Admission"  # the user of the create request, recorded by the API server
     FIELD_MANAGER = "FieldManager"  # the program that created it, by its own word
 
 
 class Requester(Part):
-    """Who asked for an event, and how that is known."""
+    """The requester of an event, and how it is known."""
 
     name: str = always("")
     source: str = always("")
@@ -206,7 +206,7 @@ class RecordEntry(Part):
     transition_name: str = always("")
     start: str = ""
     end: str = ""
-    node_uid: str = named("nodeUID")  # tells a node from an earlier one of the same name
+    node_uid: str = named("nodeUID")  # distinguishes nodes of the same name
     driver: str = ""
     claimed_by: str = ""
     requested_by: Requester | None = None
@@ -228,4 +228,4 @@ class NodeLifecycleRecord(KubeObject):
     api_version: str = always(api_version())
     kind: str = always("NodeLifecycleRecord")
     entries: tuple[RecordEntry, ...] = always(())
-    dropped_entries: int = 0  # older ones, for which there was no room or whose time was over
+    dropped_entries: int = 0  # older ones, dropped for space or after their retention time

@@ -116,7 +116,7 @@ class KubeObject(Part, dict=True, gc=True):
 
     @property
     def deleting(self) -> bool:
-        """Whether a deletion was asked for."""
+        """Whether a deletion was requested."""
         return self.metadata.deletion_timestamp is not None
 
     @property
@@ -245,7 +245,7 @@ class PatchType(enum.StrEnum):
 
 
 class WatchEventType(enum.StrEnum):
-    """What a watch tells of an object."""
+    """What a watch event reports about an object."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"

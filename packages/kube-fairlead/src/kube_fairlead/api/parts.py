@@ -30,12 +30,12 @@ IntOrString = int | str
 Quantities = dict[str, str | int | float]
 
 
-# The decorator tells type checkers what msgspec passes on to subclasses anyway: they are frozen and keyword-only.
+# The decorator declares to type checkers what msgspec passes on to subclasses anyway: they are frozen and keyword-only.
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
 class Part(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """A JSON object with known fields.
 
-    `MERGE_KEY` names the fields that tell the items of a list apart, so that an item is found again after the list
+    `MERGE_KEY` names the fields that identify the items of a list, so that an item is found again after the list
     changed. It may be empty.
     """
 

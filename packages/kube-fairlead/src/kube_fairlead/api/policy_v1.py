@@ -42,7 +42,7 @@ class PodDisruptionBudget(KubeObject):
 
 
 class Eviction(KubeObject):
-    """Asks for a pod's deletion, if its budgets allow it."""
+    """Requests a pod's deletion, if its budgets allow it."""
 
     api_version: str = always("policy/v1")
     kind: str = always("Eviction")

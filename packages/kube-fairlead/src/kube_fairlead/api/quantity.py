@@ -71,7 +71,7 @@ class Quantity:
     @classmethod
     def parse(cls, text: str) -> Quantity:
         """Read a quantity; a QuantityError says what is wrong."""
-        # A cluster's pods ask for a few amounts over and over. Long texts are not kept in memory.
+        # A cluster's pods request a few amounts again and again. Long texts are not kept in memory.
         return _parse_common(text) if len(text) <= _COMMON_LENGTH else cls._parse(text)
 
     @classmethod

@@ -41,7 +41,7 @@ def _entry_fields(path: str) -> dict[str, Field]:
         ),
         "driver": Field("The driver that carried it out.", keywords={"maxLength": 317}),
         "claimedBy": Field("Who carried it out, such as node/<name>.", keywords={"maxLength": 317}),
-        "requestedBy": Field("Who asked for it."),
+        "requestedBy": Field("The requester of the event."),
         "requestedBy.name": Field("The user, or the program.", required=True, keywords={"maxLength": 1024}),
         "requestedBy.source": Field(
             "How that is known: Admission is the user whose request created the event, as the API server recorded it; "

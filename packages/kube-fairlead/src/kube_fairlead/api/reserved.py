@@ -63,7 +63,7 @@ class Transition(NamedTuple):
     driver: str
 
 
-# Admission holds everybody to these. A shutdown is nobody else's: controllers act on its states. A drain or an uncordon
+# Admission enforces these. Only agents use a shutdown's states: controllers act on them. A drain or an uncordon
 # may be another driver's, but under these names it has these states, and their order is the same everywhere.
 NODE_SHUTDOWN: Final = Transition("node-shutdown", "shutdown-drain-started", "shutdown-drain-complete", DRIVER_SHUTDOWN)
 NODE_DRAIN: Final = Transition("node-drain", "DrainStarted", "DrainComplete", DRIVER_DRAIN)
@@ -81,15 +81,15 @@ ANNOTATION_REQUESTED_BY: Final = "lifecycle.fairlead.dev/requested-by"
 ANNOTATION_PUBLISHED_BY: Final = "lifecycle.fairlead.dev/published-by"
 ANNOTATION_OFFERED_AT: Final = "lifecycle.fairlead.dev/offered-at"
 ANNOTATION_DRAIN_PREFIX: Final = "drain.fairlead.dev/"
-# On a Node that Fairlead cordoned: the LifecycleEvent for which it did. A cordon without it is somebody else's.
+# On a Node that Fairlead cordoned: the LifecycleEvent for which it did. A cordon without it is not Fairlead's.
 ANNOTATION_CORDONED_BY: Final = "drain.fairlead.dev/cordoned-by"
-# On a Node whose shutdown is over, while what was said of it is taken back: since when.
+# On a Node whose shutdown is over, until its conditions are reverted: since when.
 ANNOTATION_WINDING_UP: Final = "shutdown.fairlead.dev/winding-up"
 # On a custom resource that a stock API server deletes: the deadline of its grace period, RFC 3339, and the seconds of
-# the request that set it. The deadline alone could not tell a forced deletion from one of a second.
+# the request that set it. The deadline alone does not distinguish a forced deletion from one of a second.
 ANNOTATION_GRACE_DEADLINE: Final = "grace.fairlead.dev/deadline"
 ANNOTATION_GRACE_REQUESTED: Final = "grace.fairlead.dev/requested-seconds"
-# Beside them: when that request was seen, which tells it apart from a later one, and its uid in the AdmissionReview.
+# Beside them: when that request was seen, which distinguishes it from a later one, and its uid in the AdmissionReview.
 ANNOTATION_GRACE_REQUEST_TIME: Final = "grace.fairlead.dev/request-time"
 ANNOTATION_GRACE_REQUEST_UID: Final = "grace.fairlead.dev/request-uid"
 # On a Node: which cloud it runs on, for a node without a providerID.

@@ -1,6 +1,6 @@
 """Which class stands for which kind, and where the API serves it.
 
-A class is imported when it is first asked for, so that knowing all kinds costs no memory. The group of the lifecycle
+A class is imported when it is first used, so that knowing all kinds costs no memory. The group of the lifecycle
 kinds is a setting, so a scheme is made for one: `Scheme(lifecycle_group=...)`.
 """
 

@@ -57,7 +57,7 @@ class KubeList(msgspec.Struct, Generic[ObjectT], frozen=True):
 
 
 class Event(msgspec.Struct, Generic[ObjectT], frozen=True):
-    """What a watch tells: a `WatchEventType` and the object; of a bookmark only its resourceVersion counts."""
+    """One watch event: a `WatchEventType` and the object; of a bookmark only its resourceVersion counts."""
 
     type: str
     object: ObjectT
@@ -73,7 +73,7 @@ class _Object(msgspec.Struct):
 
 
 class _Source:
-    """The bytes of a whole answer, cut into its objects only when one of them is asked for."""
+    """The bytes of a whole answer, cut into its objects only when one of them is read."""
 
     __slots__ = ("_data", "_pieces")
 
@@ -102,7 +102,7 @@ _line = msgspec.json.Decoder(_Object)
 
 
 def decode(kind: type[PartT], data: bytes, *, keep: bool = True) -> PartT:
-    """Read an object, or a part by itself. With `keep=False` the bytes, and so the unknown fields, are let go."""
+    """Read an object, or a part by itself. With `keep=False` the bytes, and so the unknown fields, are dropped."""
     value: PartT = _typed(kind, kind, data)
     if isinstance(value, KubeObject):
         _expect(kind, value)
@@ -122,7 +122,7 @@ def decode_list(kind: type[ObjectT], data: bytes, *, keep: bool = True) -> KubeL
 
 
 def decode_event(kind: type[ObjectT], data: bytes, *, keep: bool = True) -> Event[ObjectT]:
-    """Read one line of a watch. An event of type ERROR is raised as the ApiError it tells of."""
+    """Read one line of a watch. An event of type ERROR is raised as the ApiError that it describes."""
     try:
         event: Event[ObjectT] = _typed(_alias(Event, kind), kind, data)
     except DecodeError:

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 BACKDATE: Final = dt.timedelta(hours=1)
-"""How long before now a certificate begins to be valid: clients' clocks may be behind."""
+"""How long before now a certificate begins to be valid: clients' clocks may be slow."""
 
 
 class LibraryMissing(Exception):

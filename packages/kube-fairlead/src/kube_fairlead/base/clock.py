@@ -1,4 +1,4 @@
-"""Time as a thing that is passed in: the real clock, and a virtual one that moves only when it is told to."""
+"""Injectable time: the real clock, and a virtual one that moves only on request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kube_fairlead.base import timeouts
 
 __all__ = ["Clock", "ClockStalled", "RealClock", "VirtualClock"]
 
-# On Linux the clock that counts on while the machine sleeps: whoever holds a lease must notice that it slept.
+# On Linux the clock that includes suspend: the holder of a Lease must notice that the machine was suspended.
 _COUNTS_SLEEP: int | None = getattr(time, "CLOCK_BOOTTIME", None)
 # A healthy program goes quiet after a few dozen turns of the loop; one that never does is spinning.
 _TURNS_BEFORE_STALLED = 100_000
@@ -114,7 +114,7 @@ class VirtualClock:
 
     @contextlib.asynccontextmanager
     async def _timeout(self, seconds: float | None) -> AsyncIterator[None]:
-        # asyncio's own Timeout knows how to tell its cancellation from others'; only its trigger is replaced.
+        # asyncio's own Timeout distinguishes its cancellation from others'; only its trigger is replaced.
         loop = asyncio.get_running_loop()
         async with timeouts.timeout(None) as real:
             if seconds is None:
@@ -131,7 +131,7 @@ class VirtualClock:
                 self._waiting.pop(timer, None)
 
     def set_back(self, by: dt.timedelta) -> None:
-        """Somebody sets the time of day; a negative amount sets it forward. What is measured goes on as before."""
+        """Set the time of day back; a negative amount sets it forward. The monotonic clock is not affected."""
         self._start -= by
 
     @property
@@ -141,7 +141,7 @@ class VirtualClock:
 
     @property
     def next_deadline(self) -> float | None:
-        """When the next sleeper wakes, on the monotonic scale; None when nobody sleeps."""
+        """When the next sleeper wakes, on the monotonic scale; None when there is no sleeper."""
         while self._heap and self._heap[0][1] not in self._waiting:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
@@ -158,7 +158,7 @@ class VirtualClock:
         self._elapsed = target
 
     async def advance_to_next(self) -> bool:
-        """Jump to the next sleeper's deadline and wake it; False when nobody sleeps."""
+        """Jump to the next sleeper's deadline and wake it; False when there is no sleeper."""
         await self.settle()
         if self.next_deadline is None:
             return False

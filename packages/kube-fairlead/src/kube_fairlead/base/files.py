@@ -17,8 +17,8 @@ _SCANNER_PAUSES_SECONDS: Final = (0.005, 0.01, 0.02, 0.04)  # together so short 
 def write_atomically(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = True) -> None:
     """Write a file so that readers see either the old content or the new one.
 
-    Durable: so does whoever reads it after a crash of the machine, and once this returns it is the new one. Not
-    durable is right for what its reader checks and can make anew; it costs no wait for the disk.
+    Durable: this also holds after a crash of the machine, and once this returns it is the new file. Not durable is
+    right for content that its reader checks and can create again; it costs no wait for the disk.
     """
     temporary = path.with_name(f".{path.name}.new")
     # What a crash left behind; the exclusive creation below must not meet it, nor follow a link.
@@ -39,7 +39,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o600, durable: 
 
 
 def _replace(source: Path, target: Path) -> None:
-    # On Windows whoever reads a file is in the way of its successor: a scanner for viruses, for a moment.
+    # On Windows an open file cannot be replaced: a virus scanner may hold it open for a moment.
     for pause_seconds in () if os.name == "posix" else _SCANNER_PAUSES_SECONDS:
         try:
             source.replace(target)
@@ -77,7 +77,7 @@ class FileLock:
             raise LockTaken(f"{path} is locked by another process") from error
 
     def close(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         with contextlib.suppress(OSError):
             os.close(self._descriptor)
 

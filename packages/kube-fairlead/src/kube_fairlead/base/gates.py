@@ -43,7 +43,7 @@ class Gate:
 
     @property
     def locked(self) -> bool:
-        """May nobody change it?"""
+        """Whether the gate cannot be changed."""
         return self.stage is Stage.GA
 
 
@@ -94,7 +94,7 @@ class FeatureGates:
         """Read the value of `--feature-gates`, e.g. `GracefulNodeShutdown=true,GracefulLeaderTransition=false`.
 
         Raises:
-            GateError: the text names no known gate, or no boolean, or asks for what cannot be.
+            GateError: the text names no known gate, or no boolean, or changes a locked gate.
         """
         overrides: dict[str, bool] = {}
         for part in filter(None, (part.strip() for part in flag.split(","))):

@@ -76,7 +76,7 @@ class Listener:
         self.port = self._server.sockets[0].getsockname()[1]
 
     def stop_accepting(self) -> None:
-        """Let no more connections in, and end those that are silent. What was handed on goes on."""
+        """Accept no more connections, and close idle ones. Connections that were handed on continue."""
         if self._server is not None:
             self._server.close()
         for visitor in (*self._silent.all(), *self._shaking.all()):

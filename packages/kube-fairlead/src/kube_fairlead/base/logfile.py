@@ -38,7 +38,7 @@ class LogFile:
         """Nothing is held back."""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def _open(self) -> io.BufferedWriter:

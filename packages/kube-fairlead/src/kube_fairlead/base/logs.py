@@ -3,7 +3,7 @@
     log = logs.get_logger("agent.claims").bind(node="a")
     log.info("claimed", event="node-drain-a", sla_seconds=600)
 
-Lines come as text for people or as JSON for machines. Secrets are taken out of every line, whoever wrote it.
+Lines come as text for people or as JSON for machines. Secrets are removed from every line, also from libraries'.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Logger:
         return Logger(self._logger, {**self._fields, **fields})
 
     def debug(self, message: str, /, **fields: Any) -> None:
-        """For whoever looks into a problem."""
+        """Details for debugging."""
         self._write(logging.DEBUG, message, fields)
 
     def info(self, message: str, /, **fields: Any) -> None:
@@ -64,7 +64,7 @@ class Logger:
         self._write(logging.INFO, message, fields)
 
     def warning(self, message: str, /, **fields: Any) -> None:
-        """What somebody should look at, though work goes on."""
+        """A problem that needs attention; the component continues."""
         self._write(logging.WARNING, message, fields)
 
     def error(self, message: str, /, **fields: Any) -> None:
@@ -131,7 +131,7 @@ def configure(
 
 
 class _Handler(logging.StreamHandler[Stream]):
-    """Ours, so that `configure` can find and replace it without touching a handler somebody else put there."""
+    """Ours, so that `configure` can find and replace it without touching other handlers."""
 
 
 class _Formatter(logging.Formatter):

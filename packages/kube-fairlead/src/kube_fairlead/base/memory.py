@@ -13,7 +13,7 @@ _DUE = 500
 
 
 def is_due() -> bool:
-    """So much was made since all objects were looked at that there may be much to give back."""
+    """Whether enough objects were created since the last full collection that much memory may be free."""
     return gc.get_count()[2] >= _DUE
 
 

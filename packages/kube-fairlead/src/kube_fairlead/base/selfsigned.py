@@ -37,7 +37,7 @@ async def make(names: Sequence[str]) -> Pair:
     """
     child = await asyncio.create_subprocess_exec(
         sys.executable,
-        "-P",  # the present folder is anybody's: nothing is imported from there
+        "-P",  # any user may write to the present folder: nothing is imported from there
         "-m",
         __name__,
         *names,

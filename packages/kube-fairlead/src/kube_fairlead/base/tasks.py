@@ -1,7 +1,7 @@
 """Named, owned asyncio tasks. Nothing else in the code base starts one.
 
 `TaskScope` is for work that lives as long as a block. `TaskSet` is for an object that is started and closed by calls.
-Both name their tasks `<owner>/<name>`, and both leave no task behind: `live_tasks()` tells what still runs, and where
+Both name their tasks `<owner>/<name>`, and both leave no task behind: `live_tasks()` lists what still runs, and where
 it was started.
 """
 
@@ -138,7 +138,7 @@ class TaskSet:
         """Cancel what runs and wait until it is gone; start nothing any more. May be called again.
 
         Raises:
-            ExceptionGroup: tasks failed and nobody was told.
+            ExceptionGroup: tasks failed and there is no failure handler.
         """
         self._closed = True
         try:
@@ -161,7 +161,7 @@ class TaskSet:
 async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
     """Cancel tasks and wait until every one has ended.
 
-    If the caller is cancelled meanwhile, that goes on at once; the tasks stay cancelled.
+    If the caller is cancelled meanwhile, the cancellation is raised at once; the tasks stay cancelled.
 
     Raises:
         ExceptionGroup: some ended with an error of their own.
@@ -179,7 +179,7 @@ async def _cancel_until_done(tasks: set[asyncio.Task[Any]]) -> None:
         task.cancel()
     if tasks:
         await asyncio.wait(tasks)
-        # Done callbacks are scheduled, not called, when a task ends; let them see it before we go on.
+        # Done callbacks are scheduled, not called, when a task ends; let them run first.
         await asyncio.sleep(0)
 
 

@@ -1,7 +1,7 @@
 """`asyncio.timeout`, also where Python's own is not reliable yet.
 
 Until Python 3.11.3 it takes a task that was cancelled once and has survived it for one that is cancelled for good:
-instead of a TimeoutError the CancelledError itself comes out, and whoever waits just ends. Debian 12 has 3.11.2.
+instead of a TimeoutError the CancelledError itself comes out, and the waiting task ends. Debian 12 has 3.11.2.
 """
 
 from __future__ import annotations

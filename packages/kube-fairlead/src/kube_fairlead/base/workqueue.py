@@ -83,7 +83,7 @@ class WorkQueue(Generic[_K]):
             return
         if self._shut_down:
             return
-        # Later than what counts as due, or whoever asks for a rounding error more time would get the key back at once,
+        # Later than what counts as due, or a delay of a rounding error would return the key at once,
         # again and again, without a moment passing.
         due = self._clock.monotonic() + max(delay_seconds, 2 * _EARLY_SECONDS)
         if due < self._due.get(key, float("inf")):

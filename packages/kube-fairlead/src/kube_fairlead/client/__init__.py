@@ -1,9 +1,9 @@
 """Talking to any Kubernetes API server.
 
-Here belongs what every component needs to ask, watch and tell an API server: configuration, transport, verbs,
+Here belongs what every component needs to read, watch and write an API server: configuration, transport, verbs,
 watches, informers, the work queue, the event recorder. It knows no kind in particular and decides nothing: what
 should happen is `lifecycle`'s, who does it is the components'. Importing it stays cheap, because the node agent pays
-for it on every node: aiohttp and YAML are loaded by whoever really needs them.
+for it on every node: aiohttp and YAML are loaded only where they are used.
 Before: `lifecycle`, `api`. After: `election`, and everything above.
 
     async with client.connect() as api_server:
@@ -36,7 +36,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # Whoever needs one part only, such as the work queue, does not pay for the others.
+    # A program that needs one part only does not pay for importing the others.
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

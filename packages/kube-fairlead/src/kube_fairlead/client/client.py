@@ -32,7 +32,7 @@ class Client:
     """Talks to one API server.
 
     `client.of(Pod)` and `client.of(GroupVersionResource(...))` give the verbs of one resource, typed or as plain
-    dictionaries; `request` asks for anything else. Errors of the server are raised as `kube_fairlead.api.errors`, all
+    dictionaries; `request` sends anything else. Errors of the server are raised as `kube_fairlead.api.errors`, all
     others as `kube_fairlead.client.errors`. Close it, or use it as a block.
     """
 
@@ -66,7 +66,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Give back connections."""
+        """Close connections."""
         await self.transport.close()
 
     def with_retry(self, policy: retry.RetryPolicy) -> Client:
@@ -102,7 +102,7 @@ class Client:
     def of(self, kind: GroupVersionResource | resources.Resource[Any] | type[Any], *, keep: bool = True) -> Api[Any]:
         """The verbs of one resource.
 
-        With `keep=False` typed objects let go of the fields that their kind does not name: lean, for objects that
+        With `keep=False` typed objects drop the fields that their kind does not name: lean, for objects that
         are only read, such as those of an informer. Writing one back is refused.
         """
         return Api(self, lambda: resources.describe(kind, self.scheme, keep=keep))
@@ -153,7 +153,7 @@ class Client:
         resource: GroupResource = _NO_RESOURCE,
         name: str = "",
     ) -> AsyncIterator[StreamedResponse]:
-        """Ask for an answer without end. Never repeated here: whoever reads it knows where to go on."""
+        """Open a stream. Never retried here: its reader knows where to resume."""
         request = self._build("GET", path, query, None, "", None, timeout_seconds)
         if self._throttle is not None:
             await self._throttle.wait_turn()

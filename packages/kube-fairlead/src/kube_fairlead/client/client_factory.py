@@ -26,7 +26,7 @@ def find_access(
     environment: Environment | None = None,
     clock: Clock | None = None,
 ) -> Access:
-    """Find the way in, as kubectl does: the file named, else KUBECONFIG, else ~/.kube/config, else the pod's account.
+    """Find the server, as kubectl does: the file named, else KUBECONFIG, else ~/.kube/config, else the pod's account.
 
     Raises:
         ConfigError: there is none, or it is broken.
@@ -71,7 +71,7 @@ def connect(
     """A client for the server that `find_access` finds. No connection is made before the first request.
 
     Raises:
-        ConfigError: there is no way in, or it is broken.
+        ConfigError: there is no configuration, or it is broken.
     """
     access = find_access(kubeconfig_path=kubeconfig_path, context=context, environment=environment, clock=clock)
     return connect_to(

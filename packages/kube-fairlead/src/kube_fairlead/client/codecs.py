@@ -44,7 +44,7 @@ class Codec(Protocol[_T]):
         ...
 
     def decode_event(self, line: bytes) -> WatchEvent[_T]:
-        """One line of a watch. Raises the ApiError that an ERROR event tells of; Expired means list again."""
+        """One line of a watch. Raises the ApiError that an ERROR event describes; Expired means list again."""
         ...
 
     def encode(self, item: _T) -> bytes:

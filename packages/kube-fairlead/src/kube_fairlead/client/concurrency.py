@@ -43,7 +43,7 @@ async def update_with_retry(
         attempts: how often to lose before giving up.
 
     Raises:
-        Conflict: somebody else was faster every time.
+        Conflict: another client wrote first at every attempt.
     """
     delays = _BACKOFF.delays(api.client.randomness)
     while True:

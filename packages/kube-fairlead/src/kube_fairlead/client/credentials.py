@@ -75,7 +75,7 @@ ANONYMOUS = StaticCredentials(Credential())
 
 
 class FileCredentials:
-    """A token file, or a certificate and key file, that somebody else rotates.
+    """A token file, or a certificate and key file, that another program rotates.
 
     Read again at most once a minute, and at once when the server refuses what was read before.
     """
@@ -112,7 +112,7 @@ class FileCredentials:
         try:
             self._credential = self._read()
         except errors.CredentialError:
-            # Whoever rotates the file may be halfway through; what was valid a minute ago most likely still is.
+            # The rotation may be halfway through; what was valid a minute ago most likely still is.
             if must_succeed and self._credential == Credential():
                 raise
         self._read_at = self._clock.monotonic()

@@ -109,4 +109,4 @@ class WatchBroken(ClientError):
 
 
 class NotDiscovered(api_errors.ServiceUnavailable):
-    """A lifecycle kind was asked for before its API group is known. Waiting helps."""
+    """A lifecycle kind was used before its API group is known. A retry helps."""

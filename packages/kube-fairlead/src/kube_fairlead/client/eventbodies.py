@@ -23,7 +23,7 @@ _WORD_LIMIT = 128
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Who tells."""
+    """The reporting component."""
 
     controller: str  # a qualified name, e.g. fairlead.dev/agent
     instance: str  # e.g. the node's name

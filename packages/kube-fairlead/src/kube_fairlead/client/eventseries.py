@@ -1,4 +1,4 @@
-"""Which occurrences are the same Event again, which are too many to tell apart, and which are spam. Pure.
+"""Which occurrences are the same Event again, which are aggregated, and which are spam. Pure.
 
 The numbers are those of client-go's recorder.
 
@@ -18,9 +18,9 @@ from kube_fairlead.api.core_v1 import ObjectReference
 
 __all__ = ["Correlator", "Occurrence", "Series"]
 
-# The same occurrence within this time goes on with its series; later it begins a new one.
+# The same occurrence within this time continues its series; later it starts a new one.
 _SERIES_SECONDS = 360.0
-# So many different notes about the same within this time are told as one.
+# So many different notes about the same object within this time are aggregated.
 _SIMILAR_LIMIT = 10
 _SIMILAR_SECONDS = 600.0
 _COMBINED = "(combined from similar events): "
@@ -33,7 +33,7 @@ _REMEMBERED = 4096
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """What somebody wants to have told, once. Two that are equal are the same Event."""
+    """One occurrence. Two that are equal are the same Event."""
 
     regarding: ObjectReference
     type: str
@@ -49,7 +49,7 @@ class Series:
 
     number: int  # no two series have the same
     occurrence: Occurrence
-    name: str = ""  # given by whoever writes it
+    name: str = ""  # set by the writer
     first: dt.datetime
     last: dt.datetime
     count: int = 1

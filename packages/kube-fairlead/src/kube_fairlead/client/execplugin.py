@@ -86,7 +86,7 @@ def from_config(
 
 
 class ExecCredentials:
-    """Runs the program when there is no valid credential; one run serves everybody who waits for it.
+    """Runs the program when there is no valid credential; one run serves all waiting requests.
 
     Guarantees:
     1. The program runs at most once at a time, and not at all while a credential is cached and has not expired.
@@ -125,7 +125,7 @@ class ExecCredentials:
             return self._cached
 
     async def refused(self, credential: Credential) -> bool:
-        """Run the program again, unless somebody did so already."""
+        """Run the program again, unless another request did so already."""
         async with self._lock:
             if self._cached == credential:
                 await self._renew()
@@ -176,7 +176,7 @@ class ExecCredentials:
         try:
             output, complaint = await process.communicate()
         except BaseException:
-            # Cancelled while it runs: nobody will read what it prints.
+            # Cancelled while it runs: its output is not read.
             if process.returncode is None:
                 process.kill()
                 await process.wait()

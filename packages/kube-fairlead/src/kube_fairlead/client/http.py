@@ -95,7 +95,7 @@ class HttpTransport:
         return opened
 
     async def _hang_up(self) -> None:
-        """Leave no socket behind: TLS goodbyes that nobody waits for would outlive the event loop."""
+        """Close all sockets: TLS shutdowns that are not awaited would outlive the event loop."""
         for opened in list(self._sockets):
             with contextlib.suppress(OSError):
                 opened.shutdown(socket.SHUT_RDWR)
@@ -170,7 +170,7 @@ class HttpTransport:
             await self._close_idle()
 
     async def _close_idle(self) -> None:
-        """Close the lanes that were replaced and that nobody uses any more."""
+        """Close the lanes that were replaced and are no longer used."""
         for lane in [lane for lane in self._lanes if lane is not self._lane and not lane.users]:
             self._lanes.discard(lane)
             await lane.session.close()
@@ -217,7 +217,7 @@ class _Lane:
 
 
 class _Answer:
-    """An aiohttp response behind the transport's words."""
+    """An aiohttp response as a transport's response."""
 
     def __init__(self, response: aiohttp.ClientResponse, request: Request, server: str) -> None:
         self._response = response

@@ -1,4 +1,4 @@
-"""The way in for a process that runs in a pod: the service account that Kubernetes mounts into it.
+"""Configuration for a process that runs in a pod: the service account that Kubernetes mounts into it.
 
 Upstream: k8s.io/client-go@v0.36.4/rest/config.go
 """

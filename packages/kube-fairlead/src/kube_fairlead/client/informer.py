@@ -1,4 +1,4 @@
-"""List, then watch, for ever: a local copy of a resource that tells about every change.
+"""List and watch: a local copy of a resource that reports every change.
 
 Upstream: k8s.io/client-go@v0.36.4/tools/cache/reflector.go,
     k8s.io/client-go@v0.36.4/tools/cache/shared_informer.go
@@ -53,11 +53,11 @@ class Handler(Generic[_T]):
 
 
 class Informer(Generic[_T]):
-    """Keeps `store` like the server's resource and tells handlers of each change, in order.
+    """Keeps `store` like the server's resource and calls handlers for each change, in order.
 
     Guarantees:
-    1. A change is told once, whatever breaks on the way. While connections break but history is kept, every change
-       is told; when the server has forgotten history (410), what differs is told as the change it amounts to.
+    1. A change is reported once, whatever breaks on the way. While connections break but history is kept, every
+       change is reported; after a compaction (410), the difference is reported as one change.
     2. When a handler is called, the store already shows the change.
     3. Errors of the server or the network never end it; an error of a handler does.
 

@@ -29,7 +29,7 @@ _CHUNKS_IN_FLIGHT = 64
 class InProcessTransport:
     """Calls the application as an HTTP server would.
 
-    As on a socket, hanging up does not stop the application: it hears `http.disconnect`, and what it sends from then
+    As on a socket, a disconnect does not stop it: it receives `http.disconnect`, and what it sends from then
     on goes nowhere. `close` ends what is still running.
     """
 

@@ -1,4 +1,4 @@
-"""Which API group the lifecycle kinds are served in: asked of the server, never assumed."""
+"""Which API group the lifecycle kinds are served in: discovered from the server, never assumed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LateScheme(Scheme):
     """A scheme for a process that starts before it knows the group of the lifecycle kinds.
 
     Clients share it. Until `settle` is called, requests for lifecycle kinds raise `errors.NotDiscovered`; all others
-    work, so that a shutdown of the machine is looked after with the API server out of reach.
+    work, so that a shutdown of the machine is handled while the API server is unreachable.
     """
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ async def served_groups(client: Client) -> tuple[str, ...]:
     """The groups in which the server has LifecycleEvents. Kubernetes has other kinds in one of them.
 
     Raises:
-        ApiError, ClientError: the server cannot be asked now, or does not want to be.
+        ApiError, ClientError: the server is unreachable, or rejects the request.
     """
     return tuple([group for group in GROUPS if "lifecycleevents" in await served_kinds(client, group)])
 
@@ -83,7 +83,7 @@ async def served_kinds(client: Client, group: str) -> frozenset[str]:
     """The plurals that the server has in the version of a group that is Fairlead's.
 
     Raises:
-        ApiError, ClientError: the server cannot be asked now, or does not want to be.
+        ApiError, ClientError: the server is unreachable, or rejects the request.
     """
     try:
         answer = await client.request("GET", f"/apis/{group}/{LIFECYCLE_VERSION}")
@@ -103,7 +103,7 @@ async def candidates(client: Client) -> tuple[Client, ...]:
     For a reader that knows the uid of its object.
 
     Raises:
-        ApiError, ClientError: the server cannot be asked now, or does not want to be.
+        ApiError, ClientError: the server is unreachable, or rejects the request.
     """
     if not isinstance(client.scheme, LateScheme):
         return (client,)
@@ -125,7 +125,7 @@ async def discovered(client: Client, group: str = "") -> Client:
 
 
 def explain_absence(wanted: str, served: tuple[str, ...]) -> str:
-    """Why there are no LifecycleEvents in the group that was asked for, and what would help."""
+    """Why there are no LifecycleEvents in the configured group, and what would help."""
     if served:
         return (
             f"this cluster serves LifecycleEvents in {' and '.join(served)}, not in {wanted}; "
@@ -138,10 +138,10 @@ def explain_absence(wanted: str, served: tuple[str, ...]) -> str:
 
 
 async def wait_settled(client: Client, scheme: LateScheme, on_waiting: Callable[[str], None]) -> None:
-    """Ask until the server serves the kinds in exactly one group, and settle the scheme on it.
+    """Poll until the server serves the kinds in exactly one group, and settle the scheme on it.
 
     Args:
-        client: asks the server.
+        client: of the server.
         scheme: is settled; one that is settled already is left as it is.
         on_waiting: is called with the reason each time the group cannot be known yet.
     """

@@ -35,7 +35,7 @@ class Updated(Generic[_T]):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Deleted(Generic[_T]):
-    """An object that is gone. Its last state is known exactly unless it went while nobody was watching."""
+    """An object that is gone. Its last state is known exactly unless it was deleted between two watches."""
 
     item: _T
     last_state_known: bool = True
@@ -49,8 +49,8 @@ class Mirror(Generic[_T]):
 
     Invariants:
     1. Replaying all deltas in order gives the store.
-    2. No state (uid and resource version) of an object is told twice.
-    3. An object that was replaced by another of its name is told as deleted before the other is told as added.
+    2. No state (uid and resource version) of an object is reported twice.
+    3. A replaced object is reported as deleted before the other of its name is reported as added.
     """
 
     def __init__(self, indexes: Mapping[str, Index[_T]] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Telling people what happened: Kubernetes Events, written in the background.
+"""Records Kubernetes Events, written in the background.
 
 Upstream: k8s.io/client-go@v0.36.4/tools/events/event_broadcaster.go,
     k8s.io/client-go@v0.36.4/tools/events/event_recorder.go
@@ -73,7 +73,7 @@ class EventRecorder:
         *,
         reason: str,
         note: str,
-        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - the word of the API
+        type: Literal["Normal", "Warning"] = "Normal",  # noqa: A002 - the API's own name
         action: str = "",
         related: KubeObject | ObjectReference | Mapping[str, Any] | None = None,
     ) -> None:
@@ -88,7 +88,7 @@ class EventRecorder:
                 note=note,
             )
             self._observe(occurrence)
-        except Exception:  # noqa: BLE001 - an Event is never worth the failure of what it tells about
+        except Exception:  # noqa: BLE001 - an Event is never worth the failure of its subject
             self.dropped += 1
             _log.exception("event cannot be recorded", reason=reason)
 
@@ -148,7 +148,7 @@ class EventRecorder:
         namespace = series.occurrence.regarding.namespace or _CLUSTER_NAMESPACE
         if series.written:
             patch = patches.MergePatch(eventbodies.repetition(series, legacy=self._is_legacy))
-            # Servers forget Events after an hour; what still goes on deserves a new one.
+            # Servers expire Events after an hour; a series that continues gets a new one.
             with contextlib.suppress(api_errors.NotFound):
                 await self._api.patch(series.name, patch, namespace=namespace)
                 series.written = count

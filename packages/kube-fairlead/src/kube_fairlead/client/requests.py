@@ -129,7 +129,7 @@ def delete_body(
     dry_run: bool = False,
     ignore_store_read_errors: bool = False,
 ) -> dict[str, Any]:
-    """DeleteOptions with only what was asked for: an absent grace period and one of 0 mean different things."""
+    """DeleteOptions with only what is set: an absent grace period and one of 0 mean different things."""
     body: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "v1"}
     if grace_period_seconds is not None:
         body["gracePeriodSeconds"] = grace_period_seconds

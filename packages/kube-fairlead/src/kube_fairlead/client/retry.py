@@ -29,7 +29,7 @@ class RetryPolicy:
 
     retries: int = 5  # after the first attempt; the server's invitations have a limit of their own
     invited_retries: int = 10  # 429 or 5xx with Retry-After
-    invitation_cap_seconds: float = 60.0  # a server that asks for more is not waited for
+    invitation_cap_seconds: float = 60.0  # a longer Retry-After is not waited for
     backoff: backoff.Backoff = dataclasses.field(
         default_factory=lambda: backoff.Backoff(initial_seconds=0.1, factor=2.0, cap_seconds=2.0, jitter=0.5)
     )

@@ -56,7 +56,7 @@ async def follow(
     """All events after a resource version, over as many connections as it takes.
 
     Guarantees: an event is given once; after one with resource version V, only what came after V is given; the
-    iteration never ends by itself. It raises Expired when V is too old to go on from, and any error that time does
+    iteration never ends by itself. It raises Expired when V is too old to resume from, and any error that time does
     not heal (e.g. Forbidden).
     """
     events = _follow(api, resource_version, namespace, label_selector, field_selector)

@@ -13,7 +13,7 @@ __all__ = ["Access", "Impersonation"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Impersonation:
-    """Act as somebody else; the server asks whether the caller may."""
+    """Act as another user; the server checks whether the caller may."""
 
     user: str
     uid: str = ""

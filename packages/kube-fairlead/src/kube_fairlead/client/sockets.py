@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["open_socket"]
 
-# As client-go's HTTP/2 pings: asked after 30 s of silence, given up 15 s later.
+# As client-go's HTTP/2 pings: sent after 30 s of silence, given up 15 s later.
 _OPTIONS = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 45_000))
 
 

@@ -19,7 +19,7 @@ Index = Callable[[_T], Iterable[str]]
 
 
 class Store(Generic[_T]):
-    """What is known now. Read by everybody, written by its owner only; objects in it are shared and never changed."""
+    """The known objects. Read by all, written by its owner only; objects in it are shared and never changed."""
 
     def __init__(self, indexes: Mapping[str, Index[_T]] | None = None) -> None:
         self._items: dict[Key, _T] = {}

@@ -14,7 +14,7 @@ __all__ = ["bind", "evict", "get_scale", "request_token", "set_scale"]
 _PODS = GroupVersionResource("", "v1", "pods")
 _SERVICE_ACCOUNTS = GroupVersionResource("", "v1", "serviceaccounts")
 
-# A budget that blocks an eviction answers with an invitation too; whoever drains wants to know, not to wait unseen.
+# A blocked eviction has a Retry-After too; a drain must see the answer, not wait here.
 _UNINVITED = dataclasses.replace(retry.DEFAULT, invited_retries=0)
 
 
@@ -28,7 +28,7 @@ async def evict(
     grace_period_seconds: int | None = None,
     dry_run: bool = False,
 ) -> None:
-    """Ask for a pod's deletion, if its disruption budgets allow it.
+    """Evict a pod, if its disruption budgets allow it.
 
     Raises:
         TooManyRequests: a budget does not allow it now (cause DisruptionBudget), or the server is busy.

@@ -1,4 +1,4 @@
-"""A limit on how fast one client asks. Off unless somebody wants it: the API server has fairness of its own.
+"""A limit on one client's request rate. Off by default: the API server has priority and fairness.
 
 Upstream: k8s.io/client-go@v0.36.4/util/flowcontrol/throttle.go
 """
@@ -11,7 +11,7 @@ __all__ = ["Throttle"]
 
 
 class Throttle:
-    """A token bucket: a burst at once, then so many a second. Whoever comes first goes first."""
+    """A token bucket: a burst, then so many requests a second. First come, first served."""
 
     def __init__(self, clock: Clock, *, per_second: float, burst: int) -> None:
         if per_second <= 0 or burst < 1:
@@ -22,7 +22,7 @@ class Throttle:
         self._empty_at = clock.monotonic() - burst / per_second
 
     async def wait_turn(self) -> None:
-        """Wait until one more request is within the limit. Giving up gives the turn back to nobody."""
+        """Wait until one more request is within the limit. A cancelled wait does not return its token."""
         now = self._clock.monotonic()
         # The bucket is described by the moment at which it was, or will be, empty.
         self._empty_at = max(self._empty_at, now - self._burst / self._per_second) + 1 / self._per_second

@@ -54,7 +54,7 @@ def context_for(authority: bytes | None, certificate: Certificate | None, *, ver
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: Certificate) -> None:
-    # OpenSSL's Python binding takes a key only from a file: one that nobody else can read, gone again at once.
+    # OpenSSL's Python binding takes a key only from a file: one that no other user can read, removed again at once.
     with tempfile.TemporaryDirectory(prefix="fairlead-") as folder:
         file = pathlib.Path(folder) / "pair.pem"
         file.touch(mode=0o600)

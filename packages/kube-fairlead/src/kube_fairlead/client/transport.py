@@ -1,4 +1,4 @@
-"""The seam between what is asked and how it travels: HTTP, in process, or the simulation's network."""
+"""The interface of transports: HTTP, in process, or the simulation's network."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_HEADERS: Mapping[str, str] = {}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request as a plain value. Whoever sends it adds credentials, host and connection."""
+    """One request as a plain value. The transport adds credentials, host and connection."""
 
     method: str
     path: str  # percent-encoded, from the server's root
@@ -74,5 +74,5 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None:
-        """Give back connections. Calls under way fail."""
+        """Close connections. Calls under way fail."""
         ...

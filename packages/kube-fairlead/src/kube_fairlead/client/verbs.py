@@ -151,7 +151,7 @@ class Api(Generic[_T]):
         timeout_seconds: int = 0,
         send_initial_events: bool = False,
     ) -> AsyncIterator[AsyncIterator[WatchEvent[_T]]]:
-        """One connection's worth of events. It ends when the server ends it; `retry_watch` goes on.
+        """One connection's worth of events. It ends when the server ends it; `retry_watch` continues.
 
         Raises:
             Expired: the resource version is too old: list again.
@@ -275,7 +275,7 @@ class Api(Generic[_T]):
         subresource: str = "",
         attempts: int = 10,
     ) -> _T:
-        """Read, change and write back, again and again until nobody interferes. See `concurrency`."""
+        """Read, change and write, and retry after conflicts. See `concurrency`."""
         from kube_fairlead.client import concurrency
 
         return await concurrency.update_with_retry(
@@ -295,7 +295,7 @@ class Api(Generic[_T]):
         dry_run: bool = False,
         ignore_store_read_errors: bool = False,
     ) -> _T | None:
-        """Delete an object, or ask for its deletion.
+        """Delete an object, or request its deletion.
 
         Returns:
             The object as it is now, or was at the end; None when the server only says that it is gone.

@@ -37,7 +37,7 @@ class Change(Generic[_T]):
 
     @property
     def resource_version(self) -> str:
-        """Where a watch goes on after this."""
+        """Where a watch resumes after this."""
         return objects.resource_version_of(self.object)
 
 

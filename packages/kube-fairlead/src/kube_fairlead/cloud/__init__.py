@@ -1,6 +1,6 @@
 """The cloud controller manager: it brings the nodes of one cloud in line with that cloud, and touches no others.
 
-Here belong the question whose node it is (`ownership`, pure, asked by all), what to do about a node, a route or a
+Here belong the ownership of nodes (`ownership`, pure, used by all), what to do about a node, a route or a
 load balancer (`decisions`, pure), the controllers that carry it out, what a cloud must be able to answer (`provider`)
 and the providers that come along. A provider of another author is a plug-in (`registry`): it is looked at once when it
 is made (`checked`), and every call to it goes through one seam (`calls`), where answers are held against the protocol.

@@ -19,7 +19,7 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AddressMismatch(ValueError):
-    """Raised when the kubelet was told an address that the cloud does not know."""
+    """Raised when the kubelet was given an address that the cloud does not know."""
 
 
 def changed_addresses(node: Node, from_cloud: tuple[NodeAddress, ...]) -> tuple[NodeAddress, ...] | None:

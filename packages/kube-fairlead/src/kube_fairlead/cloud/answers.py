@@ -120,7 +120,7 @@ def _entries(keys: Check, values: Check) -> Check:
 def _fields(kind: Any) -> Check:
     hints = typing.get_type_hints(kind)
     is_struct = issubclass(kind, msgspec.Struct)
-    # What does not take part in comparison is no word of the provider's: it came with the question.
+    # A field without comparison is not the provider's answer: it is a copy of the query.
     names = kind.__struct_fields__ if is_struct else [field.name for field in dataclasses.fields(kind) if field.compare]
     checks = [(name, _check_of(hints[name])) for name in names]
 

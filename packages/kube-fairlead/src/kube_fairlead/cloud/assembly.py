@@ -146,14 +146,14 @@ class CloudManager:
         instance: str = "fairlead",
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        """Run them until asked to stop. What they share ends with them: nobody watches who does not lead.
+        """Run them until the request to stop. What they share ends with them: a follower watches nothing.
 
         Args:
             client: to the API server.
             metrics: where they count.
             stopping: set when they are to end.
             instance: who reports Events.
-            check: raises when the lease cannot be relied on; asked before every change in the cloud.
+            check: raises when the lease cannot be relied on; called before every change in the cloud.
         """
 
         async def work() -> None:

@@ -1,6 +1,6 @@
 """Care for the cloud's API: not too fast, slower after failures, counted; and no change without the lease.
 
-It is also the one seam between the controllers and a provider, which may be a plug-in of anybody's. Whatever comes
+It is also the one seam between the controllers and a provider, which may be a third-party plug-in. Whatever comes
 across that is not a `CloudError` or the promised answer is an outage of that call.
 """
 
@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 # What a cloud takes from one account without complaint; most give far more.
 _PER_SECOND = 10.0
 _BURST = 20
-# How long a change that is made of several requests may go on when the manager is asked to stop.
+# How long a change of several requests may continue after the request to stop.
 _GRACE_SECONDS = 5.0
 # Of a request that gets no answer. Providers have limits of their own; one that forgot must not stop a controller.
 _SILENCE_SECONDS = 120.0
@@ -74,8 +74,8 @@ class _Patience:
 class CloudCalls:
     """Every call to the cloud goes through here.
 
-    After a call that got no answer, the next one waits, each time longer, whoever makes it: a cloud that is down is
-    not helped by being asked. The first answer ends that. Calls that were under way together fail together, and that
+    After a call without an answer, the next one of any controller waits, each time longer: more calls do not help a
+    cloud that is down. The first answer ends that. Calls that were under way together fail together, and that
     is one failure. The same call waits for an answer of its own kind: a provider that can list machines and fails at
     one of them is not asked about that one without a pause.
 
@@ -107,7 +107,7 @@ class CloudCalls:
             per_second: requests, once the burst is used up.
             burst: requests at once.
             stopping: set when nothing new is to be begun.
-            check: raises when the lease cannot be relied on; asked before every request of a change.
+            check: raises when the lease cannot be relied on; called before every request of a change.
         """
         self._provider = provider
         self._clock = clock
@@ -135,8 +135,8 @@ class CloudCalls:
     ) -> _T:
         """Do it when it is its turn.
 
-        When the manager is asked to stop, a question is given up, and a change gets a few seconds to be completed.
-        Either ends between two requests, never within one; what is left half done whoever leads next completes.
+        When the manager stops, a query is given up, and a change gets a few seconds to complete.
+        Either ends between two requests, never within one; the next leader completes what is left.
 
         Args:
             method: of the protocol, such as `Instances.describe`: it says what is promised.
@@ -236,7 +236,7 @@ class CloudCalls:
         if not changes:
             await self._wait_turn(changes=False)
             return
-        # Asked to stop, a change is still completed as far as its few seconds go.
+        # After the request to stop, a change still has its few seconds.
         await self._throttle.wait_turn()
         self._check()
 
@@ -244,7 +244,7 @@ class CloudCalls:
         if not self._stopping.is_set():
             await self._unless_stopping(self._throttle.wait_turn(), 0.0, None)
         if self._stopping.is_set():
-            raise _GivenUp("not asked: the manager is stopping")
+            raise _GivenUp("not sent: the manager is stopping")
         if changes:
             self._check()
 
@@ -283,7 +283,7 @@ class _Requests:
         self._clock = clock
         self._changes = changes
         self._refusal: BaseException | None = None
-        self.begun = False  # whether the provider asked for a turn at all
+        self.begun = False  # whether the provider requested a turn at all
         self._waiting = 0  # for their turn, which is no silence of the cloud's
         self._last_at = clock.monotonic()
 

@@ -46,7 +46,7 @@ class Reads(Protocol[_T]):
     ) -> AbstractAsyncContextManager[AsyncIterator[Change[_T]]]:
         """Everything that there is as ADDED, then every change, over as many connections as it takes.
 
-        It ends only by an error: watch anew, and see everything once more.
+        It ends only by an error: watch again, and read everything once more.
         """
         ...
 

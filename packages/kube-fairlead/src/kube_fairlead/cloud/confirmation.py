@@ -6,8 +6,8 @@ is gone, its node's routes and targets go with the node.
 
 Invariants:
 1. A node is confirmed only by an answer of the cloud about the id that it has, or that gave it that id.
-2. No answer is no denial: what could not be asked is an error, and then nothing is changed.
-3. A node that the cloud did not know is asked about again after a pause that grows.
+2. No answer is no denial: a failed query is an error, and then nothing is changed.
+3. A node that the cloud did not know is queried again after a growing pause.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Confirmations:
         return owned_by_id(node, self._platforms) and self._confirmed.get(node.uid) == node.spec.provider_id
 
     def due(self, nodes: Iterable[Node]) -> list[Node]:
-        """Those of these nodes about which the cloud is to be asked."""
+        """Those of these nodes that the cloud must confirm."""
         return [node for node in nodes if self._is_due(node)]
 
     def _is_due(self, node: Node) -> bool:

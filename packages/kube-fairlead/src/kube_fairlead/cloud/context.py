@@ -31,7 +31,7 @@ _log = logs.get_logger(__name__)
 
 
 class Controller(Protocol):
-    """Something that runs until it is asked to stop."""
+    """Runs until the request to stop."""
 
     @property
     def name(self) -> str:
@@ -86,7 +86,7 @@ class CloudContext:
         return EventRecorder(self.client, controller=controller, instance=self.instance)
 
     async def describe(self, nodes: Iterable[Node]) -> Mapping[str, Instance]:
-        """What the cloud knows of these nodes, by their names; asked once for all.
+        """What the cloud knows of these nodes, by their names; one query for all.
 
         Raises:
             CloudError: the cloud did not answer.
@@ -105,7 +105,7 @@ class CloudContext:
         return by_name
 
     async def confirm(self, nodes: Iterable[Node]) -> None:
-        """Have the cloud say of these nodes whether it knows them by their id, where it has not been asked yet.
+        """Query the cloud whether it knows these nodes by their id, where it has not answered yet.
 
         Raises:
             CloudError: the cloud did not answer; which of them are its own is not known.
@@ -153,8 +153,8 @@ class CloudContext:
 
 
 def _check_asked(name: str, answer: Iterable[object], asked: Collection[object]) -> None:
-    """An answer to what was not asked is a wrong one, and then what it lacks is not missing either."""
+    """An answer about other nodes is wrong, and then its gaps do not mean missing nodes."""
     if unasked := set(answer) - set(asked):
         raise ProviderFault(
-            f"{name}() answers about {len(unasked)} that were not asked about, such as {min(map(repr, unasked))}"
+            f"{name}() answers about {len(unasked)} that were not in the query, such as {min(map(repr, unasked))}"
         )

@@ -219,7 +219,7 @@ def _variables(platforms: Collection[str]) -> list[Json]:
             "expression": (
                 f"variables.providerID == '' && {claims} ? 'no cloud yet, for it has no providerID' : "
                 "variables.named.matches('^[!-~]{1,200}$') ? variables.named : "
-                "variables.named == '' ? 'nobody that it names' : 'a platform that cannot be read'"
+                "variables.named == '' ? 'no platform' : 'a platform that cannot be read'"
             ),
         },
     ]

@@ -1,12 +1,12 @@
 """What can go wrong between us and a cloud.
 
     CloudError
-    |-- CloudUnavailable      no answer that counts: an outage, a timeout, a throttled or empty answer; ask again later
+    |-- CloudUnavailable      no answer that counts: an outage, a timeout, a throttled or empty answer; retry later
     |   `-- ProviderFault     the provider itself failed: an exception of another kind, or an answer of the wrong type
     |-- CloudRefused          an answer that will not change by asking again soon: credentials, rights, a bad request
     |-- ForeignId             the id is not one that this provider could have given; nothing follows from it
     |-- ImplementedElsewhere  another controller does this part for the cloud
-    |-- NotReadyYet           it is being made; ask again after so many seconds
+    |-- NotReadyYet           it is being created; retry after so many seconds
     `-- ProviderError         the provider cannot be used as it is configured; found at the start
 
 Whatever is raised, nothing is deleted because of it.
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class CloudError(Exception):
-    """Raised when the cloud did not do or say what it was asked."""
+    """Raised when a call to the cloud failed."""
 
 
 class CloudUnavailable(CloudError):
@@ -43,14 +43,14 @@ class CloudRefused(CloudError):
 
 
 class ForeignId(CloudError):
-    """Raised when a provider is asked about an id that it could not have given."""
+    """Raised when a query has an id that is not of the provider's form."""
 
     def __init__(self, provider_id: str, why: str) -> None:
         super().__init__(f"providerID {provider_id[:200]!r} is not of this cloud: {why}")
 
 
 class ImplementedElsewhere(CloudError):
-    """Raised when this part of the cloud is looked after by another controller."""
+    """Raised when another controller handles this part of the cloud."""
 
 
 class NotReadyYet(CloudError):

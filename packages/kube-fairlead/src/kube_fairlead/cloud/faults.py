@@ -42,7 +42,7 @@ def faults_of(name: str) -> Iterator[None]:
 
 
 def _unusable(name: str, error: CloudError) -> ProviderFault | None:
-    """What is wrong with an error itself: it is put into words, and may say when to ask again."""
+    """What is wrong with an error itself: it needs a text, and may set a retry time."""
     try:
         str(error)
     except Exception:  # noqa: BLE001 - whatever a plug-in's error does when it is printed
@@ -50,7 +50,7 @@ def _unusable(name: str, error: CloudError) -> ProviderFault | None:
     if isinstance(error, NotReadyYet):
         after: object = error.retry_after_seconds
         if isinstance(after, bool) or not isinstance(after, int | float) or not 0 <= after < math.inf:
-            return ProviderFault(f"{name}() says to ask again after {after!r} seconds: {error}")
+            return ProviderFault(f"{name}() sets an invalid retry time of {after!r} seconds: {error}")
     return None
 
 

@@ -1,7 +1,6 @@
-"""Ending in order: asked to stop, a controller takes nothing new, finishes what it has in hand, and returns.
+"""Graceful stop: a controller takes no new key, finishes its current one, and returns.
 
-No call to the API server or the cloud is cut short by that, so nothing changes after the lease was given to somebody
-else.
+No call to the API server or the cloud is cancelled, so nothing changes after the lease was released.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _K = TypeVar("_K", bound=Hashable)
 
 
 async def pause(clock: Clock, seconds: float, stopping: asyncio.Event) -> bool:
-    """Wait, and no longer than until asked to stop; whether that was so."""
+    """Wait that long, or until the request to stop; whether there was one."""
     with contextlib.suppress(TimeoutError):
         async with clock.timeout(seconds):
             await stopping.wait()
@@ -30,7 +29,7 @@ async def pause(clock: Clock, seconds: float, stopping: asyncio.Event) -> bool:
 
 
 async def synced(stopping: asyncio.Event, *informers: Informer[Any]) -> bool:
-    """Wait until informers know everything, and no longer than until asked to stop; whether they do."""
+    """Wait until informers have synced, or until the request to stop; whether they have."""
     async with tasks.TaskScope("synced", on_exit=tasks.OnExit.CANCEL) as scope:
         waiting = [
             scope.start(_wait_synced(informers), name="informers"),
@@ -47,7 +46,7 @@ async def _wait_synced(informers: tuple[Informer[Any], ...]) -> None:
 
 @contextlib.asynccontextmanager
 async def shut_down_on(stopping: asyncio.Event, *queues: WorkQueue[_K]) -> AsyncIterator[None]:
-    """Shut queues down when asked to stop, as long as the block lasts."""
+    """Shut queues down at the request to stop, while the block lasts."""
     async with tasks.TaskScope("shut-down", on_exit=tasks.OnExit.CANCEL) as scope:
         scope.start(_shut_down(stopping, queues), name="wait")
         yield

@@ -33,7 +33,7 @@ def manager_identity(provider: str, platforms: Collection[str], *, own: Collecti
     wanted = provider if is_own else "-".join([provider, *named])
     if (is_own or len(named) == 1) and len(wanted) <= _LENGTH:
         return wanted
-    # Names may have dashes: what was joined is told apart by all of it.
+    # Names may have dashes: the hash of the whole list distinguishes joined names.
     exact = hashlib.sha256("\n".join([provider, *named]).encode()).hexdigest()[:_HASH_LENGTH]
     return f"{wanted[: _LENGTH - _HASH_LENGTH - 1].rstrip('-.')}-{exact}"
 

@@ -1,4 +1,4 @@
-"""How many nodes there are of which ownership and platform: for the metric, and for people who ask."""
+"""Counts nodes by ownership and platform, for the metric and for status."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def count_nodes(nodes: Iterable[Node], platforms: Collection[str]) -> Count:
 
 
 class NodeCounts:
-    """Keeps `fairlead_cloud_nodes{ownership,platform}` right while nodes come, change and go.
+    """Keeps `fairlead_cloud_nodes{ownership,platform}` up to date while nodes are added, changed and deleted.
 
-    It is a leader's to say: what it said is taken back when it no longer counts.
+    Only a leader publishes it: the series are removed when the term ends.
     """
 
     def __init__(self, metrics: Metrics, platforms: Collection[str]) -> None:
         self._platforms = platforms
         self._gauge = metrics.gauge(
             "fairlead_cloud_nodes",
-            "Nodes by whose they are to this cloud controller manager, and by the platform they name.",
+            "Nodes by ownership for this cloud controller manager, and by platform.",
             ("ownership", "platform"),
         )
         self._counted: Count = {}

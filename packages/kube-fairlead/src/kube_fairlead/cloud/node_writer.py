@@ -1,12 +1,12 @@
-"""Writing to nodes: the only door. Every write is bound to the state that was judged (invariant 8).
+"""Writes nodes; no other module does. Every write is bound to the state that was judged (invariant 8).
 
 Rules:
 1. A write carries the resource version of the node that the decision was about; a node that has changed since, and so
-   might be somebody else's by now, is not written.
-2. A node that is Foreign is refused here once more, whoever asks; one that is Unknown, or Owned by an annotation alone,
-   may only be initialised.
+   might have another owner by now, is not written.
+2. A node that is Foreign is rejected here once more, for every caller; one that is Unknown, or Owned by an annotation
+   alone, may only be initialised.
 
-A refusal, by the API server or by rule 2, concerns one node: controllers go on to the next (`NOT_WRITTEN`).
+A refusal, by the API server or by rule 2, concerns one node: controllers continue with the next (`NOT_WRITTEN`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _log = logs.get_logger(__name__)
 
 
 class InvariantBroken(RuntimeError):
-    """Raised when something asks for a write to a node that is not this manager's: a bug, found before the write."""
+    """Raised for a write to a node that is not this manager's: a bug, found before the write."""
 
 
 NOT_WRITTEN: Final = (api_errors.ApiError, client_errors.ClientError, InvariantBroken)
@@ -47,7 +47,7 @@ class NodeWriter:
         self._platforms = platforms
 
     async def read(self, name: str) -> Node:
-        """The node as it is now, to judge it anew."""
+        """The node as it is now, to judge it again."""
         return await self._api.get(name)
 
     async def initialise(self, node: Node, change: Initialise) -> Node:
@@ -94,10 +94,10 @@ class NodeWriter:
         subresource = "status" if "status" in parts else ""
         return await self._api.patch(node.name, patches.MergePatch(document), subresource=subresource)
 
-    def _check(self, node: Node, is_allowed: bool) -> None:  # noqa: FBT001 - the question is asked where it is passed
+    def _check(self, node: Node, is_allowed: bool) -> None:  # noqa: FBT001 - the caller names the condition
         if not is_allowed:
             whose = ownership(node, self._platforms)
             by = "" if node.spec.provider_id else ", without a providerID,"
             refusal = f"node {node.name}{by} is {whose} to platforms {sorted(self._platforms)}; not written"
-            _log.error("a write was asked for that must not be", node=node.name, refusal=refusal)
+            _log.error("write rejected: the node is not owned", node=node.name, refusal=refusal)
             raise InvariantBroken(refusal)

@@ -1,7 +1,7 @@
-"""Whose node is it? One pure answer for all controllers, for the metric and for people (invariant 8).
+"""The ownership of a node. One pure answer for all controllers, the metric and status (invariant 8).
 
-A cloud controller manager is told its platforms: names such as `aws`, which are the schemes of the providerIDs it
-answers for. A node says its platform by `spec.providerID`, whose scheme is compared whole, or, as long as it has none,
+A cloud controller manager is configured with its platforms: names such as `aws`, the schemes of the providerIDs that
+it handles. A node says its platform by `spec.providerID`, whose scheme is compared whole, or, as long as it has none,
 by an annotation.
 
 Invariants:
@@ -45,7 +45,7 @@ class Ownership(enum.StrEnum):
     """What a node is to one cloud controller manager."""
 
     OWNED = "Owned"  # manage it
-    FOREIGN = "Foreign"  # another's, or nobody's: leave it, its routes and its targets alone
+    FOREIGN = "Foreign"  # another manager's, or unmanaged: leave it, its routes and its targets alone
     UNKNOWN = "Unknown"  # it does not say: leave it alone, unless the cloud answers for it
 
 
@@ -54,7 +54,7 @@ class PlatformError(ValueError):
 
 
 def ownership(node: Node, platforms: Collection[str]) -> Ownership:
-    """Whose node it is, for a manager of these platforms."""
+    """The ownership of a node, for a manager of these platforms."""
     if not platforms:
         return Ownership.OWNED
     if node.spec.provider_id:
@@ -86,7 +86,7 @@ def platform_of_provider_id(provider_id: str) -> str:
 
 
 def parse_platforms(names: Iterable[str]) -> frozenset[str]:
-    """Platforms as somebody wrote them down, each checked.
+    """Platforms as a user configured them, each checked.
 
     Raises:
         PlatformError: one of them could never be the scheme of a providerID.

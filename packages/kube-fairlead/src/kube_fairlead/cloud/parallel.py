@@ -23,7 +23,7 @@ async def for_each(
 ) -> None:
     """Do the work for each item, so many at a time. The first failure ends it, and comes out as itself.
 
-    Asked to stop, no further item is begun.
+    After the request to stop, no further item is started.
     """
     remaining = list(items)
     shared = _until(iter(remaining), stopping)

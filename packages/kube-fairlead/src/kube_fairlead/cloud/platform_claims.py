@@ -1,4 +1,4 @@
-"""No platform is two managers': each names its platforms on its own Lease, and works only while no other live one does.
+"""No two managers share a platform: each names its own on its Lease, and works only while no other live one does.
 
 Invariants:
 1. A manager writes its claim first and looks at the others' afterwards. Of two that begin at once, the one that wrote
@@ -84,7 +84,7 @@ class PlatformClaim:
         self._problem = "not checked yet"
 
     async def run(self, work: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-        """Have the work done whenever the platforms are this manager's alone, until asked to stop."""
+        """Do the work whenever the platforms are this manager's alone, until the request to stop."""
         stopping = self._context.stopping
         with self._context.ready.during(CHECK, self._verdict):
             while await self._until_alone() and not await self._work(work):

@@ -51,7 +51,7 @@ class InstanceQuery:
     """Which instance is meant: by its id where a node has one, else by the node's name.
 
     `node` is the whole Node, for clouds that need its labels, annotations or addresses. Two queries are the same if
-    they name the same machine, so an answer may be given under a query that was made anew.
+    they name the same machine, so an answer may have an equal query as its key.
     """
 
     node_name: str
@@ -76,7 +76,7 @@ class Instances(Protocol):
     """The machines of a cloud."""
 
     def recognises(self, provider_id: str) -> bool:
-        """Whether the id has the form of this cloud's. Pure; a node whose id has not is never asked about."""
+        """Whether the id has the form of this cloud's. Pure; a node with another form is never queried."""
         ...
 
     async def describe(self, queries: Sequence[InstanceQuery]) -> Mapping[InstanceQuery, Instance]:
@@ -138,7 +138,7 @@ class Routes(Protocol):
     """The route table of a cloud's network."""
 
     async def list_routes(self, cluster_name: str, nodes: Sequence[Node]) -> Sequence[Route]:
-        """All routes that could be the cluster's. `nodes` are all nodes, so that targets can be told by name."""
+        """All routes that could be the cluster's. `nodes` are all nodes, so that targets can be matched by name."""
         ...
 
     async def create_route(self, cluster_name: str, name_hint: str, route: Route, node: Node) -> None:
@@ -183,7 +183,7 @@ class Provider(Protocol):
     """One cloud.
 
     One whose platforms come from its configuration, so that there may be several managers of it in a cluster, also has
-    the attribute `platforms_are_configured = True`: their Leases are then told apart by the platforms.
+    the attribute `platforms_are_configured = True`: the platforms then distinguish their Leases.
     """
 
     @property
@@ -237,7 +237,7 @@ class ProviderFactory(Protocol):
     """What an entry point names."""
 
     def __call__(self, settings: ProviderSettings) -> Provider:
-        """Make the provider; it talks to nobody yet.
+        """Create the provider; it makes no call yet.
 
         Raises:
             ProviderError: the configuration does not do.
@@ -246,5 +246,5 @@ class ProviderFactory(Protocol):
 
 
 def query_for(node: Node) -> InstanceQuery:
-    """How to ask a cloud about a node."""
+    """The cloud query for a node."""
     return InstanceQuery(node.name, node.spec.provider_id, node)

@@ -62,7 +62,7 @@ def platforms_of(provider: Provider, overrides: Collection[str] | None) -> froze
     all is to have a single cloud, without ownership.
 
     Raises:
-        ProviderError: a platform is asked for that the provider does not support.
+        ProviderError: the provider does not support a requested platform.
     """
     if overrides is None:
         return provider.supported_platforms()

@@ -1,12 +1,12 @@
-"""Leave to send the next request: what a provider asks before each one that goes out to the cloud.
+"""Rate limit of requests: a provider awaits it before each request to the cloud.
 
-One call of a controller may be many requests: pages, parts, steps. `CloudCalls` counts time per request, and looks once
-more before each whether the manager still leads and was not asked to stop. Which call a request belongs to is known by
+One call of a controller may be many requests: pages, parts, steps. `CloudCalls` counts time per request, and checks
+before each whether the manager still leads and is not stopping. Which call a request belongs to is known by
 the context that it runs in, so a provider only says:
 
     await requests.before_request()
 
-A provider that never asks is limited by its calls alone.
+A provider that never awaits it is limited by its calls alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ async def before_request() -> None:
     """Wait for one's turn.
 
     Raises:
-        CloudUnavailable: the manager is stopping; nothing more is asked.
+        CloudUnavailable: the manager is stopping; nothing more is sent.
         NotLeading: the request belongs to a change, and the lease cannot be relied on any more.
     """
     leave = _leave.get()

@@ -1,4 +1,4 @@
-"""Writing to Services: the finalizer, who looks after the load balancer, and where it is reached."""
+"""Writes Services: the finalizer, the managing provider, and the load balancer's address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ServiceWriter:
         self._claims = claims  # whether there may be other managers
 
     async def claim(self, service: Service) -> Service:
-        """Hold the Service until its load balancer is gone, and say whose it is."""
+        """Add the finalizer, which holds the Service until its load balancer is gone, and name the provider."""
         finalizers = service.metadata.finalizers
         annotations = {ANNOTATION_LOAD_BALANCER_PROVIDER: self._manager} if self._claims else {}
         if FINALIZER_LOAD_BALANCER in finalizers and annotations.items() <= service.metadata.annotations.items():

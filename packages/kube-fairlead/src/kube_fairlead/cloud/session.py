@@ -41,14 +41,14 @@ async def run_within(
     randomness: Randomness,
     stopping: asyncio.Event,
 ) -> None:
-    """Do the work in the provider's block; anew, after a pause, as often as the provider fails in it."""
+    """Do the work in the provider's block; again, after a pause, as often as the provider fails in it."""
     delays = _BACKOFF.delays(randomness)
     while not stopping.is_set():
         started = clock.monotonic()
         try:
             await _once(provider, work, cluster, clock)
         except _Ended as ended:
-            _log.error("cloud provider failed, its controllers start anew", provider=provider.name, error=str(ended))
+            _log.error("cloud provider failed, restarting its controllers", provider=provider.name, error=str(ended))
         else:
             return
         if clock.monotonic() - started > _BACKOFF.cap_seconds:

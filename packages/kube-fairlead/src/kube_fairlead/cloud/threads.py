@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 class Threads:
     """A few threads, for as long as the block lasts.
 
-    A call that was sent cannot be taken back. So who is cancelled while it is under way waits until it has ended, which
+    A sent call cannot be undone. So a caller that is cancelled while it is under way waits until it has ended, which
     the library's own timeouts bound: when a controller has stopped, nothing it began still changes the cloud.
     """
 
@@ -34,7 +34,7 @@ class Threads:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._executor is not None:
-            # Every call has ended, because everybody who made one has waited for it: the threads are idle and go.
+            # Every call has ended, because each caller has waited for its own: the threads are idle and end.
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = None
 
@@ -47,9 +47,9 @@ class Threads:
         try:
             return await asyncio.shield(ended)
         except asyncio.CancelledError:
-            # One that no thread has begun can still be taken back.
+            # One that no thread has started can still be cancelled.
             if not call.cancel():
                 await asyncio.wait([ended])
             if ended.done() and not ended.cancelled():
-                ended.exception()  # nobody will look at it, and asyncio would complain about that
+                ended.exception()  # it is not read anywhere, and asyncio would log that
             raise

@@ -1,11 +1,11 @@
-"""Which nodes were deleted lately although nobody had announced it: remembered where the next leader finds it.
+"""Recent deletions of nodes that were not announced, stored where the next leader reads them.
 
 How many may vanish within five minutes would be no limit if every term counted from zero. So it is kept in a ConfigMap
 beside the Lease: a key per node, its uid, with the time and the node's name.
 
 Invariants:
 1. A node is written down before it is deleted. A crash in between counts one too many, never one too few.
-2. What cannot be read or written is an error, and then nothing is deleted that nobody announced.
+2. What cannot be read or written is an error, and then no unannounced node is deleted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def record_name(lease: str) -> str:
 
 
 class UnannouncedDeletions:
-    """What is remembered, as one leader sees it: read once, and then only added to, for nobody else writes it."""
+    """The stored deletions, as one leader knows them: read once, then only added to, for it is the only writer."""
 
     def __init__(self, client: Client, *, namespace: str, name: str) -> None:
         self._api = client.of(ConfigMap)
@@ -88,4 +88,4 @@ def _moment(text: str, now: dt.datetime) -> dt.datetime:
     try:
         return parse_time(text.partition(" ")[0])
     except ValueError:
-        return now  # somebody wrote something: better one too many
+        return now  # not a time: better one too many

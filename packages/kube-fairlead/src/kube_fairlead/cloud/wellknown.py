@@ -50,9 +50,9 @@ LABEL_REGION_BETA: Final = "failure-domain.beta.kubernetes.io/region"
 LABEL_EXCLUDE_FROM_LOAD_BALANCERS: Final = "node.kubernetes.io/exclude-from-external-load-balancers"
 
 ANNOTATION_PROVIDED_NODE_IP: Final = "alpha.kubernetes.io/provided-node-ip"
-# An operator's word that a node whose machine has vanished may be deleted, however many vanished with it.
+# A user's confirmation that a node whose machine has vanished may be deleted, however many vanished with it.
 ANNOTATION_CONFIRM_DELETION: Final = "cloud.fairlead.dev/confirm-deletion"
-# Which of several cloud controller managers looks after a Service's load balancer.
+# Which of several cloud controller managers handles a Service's load balancer.
 ANNOTATION_LOAD_BALANCER_PROVIDER: Final = "cloud.fairlead.dev/load-balancer-provider"
 # On the Lease of a cloud controller manager: the platforms whose nodes are its own.
 ANNOTATION_PLATFORMS: Final = "cloud.fairlead.dev/platforms"
@@ -77,5 +77,5 @@ def ready_status(node: Node) -> str:
 
 
 def is_ready(node: Node) -> bool:
-    """Whether the node says, and is believed, that it can run pods."""
+    """Whether the node's Ready condition is True."""
     return ready_status(node) == "True"

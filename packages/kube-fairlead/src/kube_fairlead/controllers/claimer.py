@@ -2,8 +2,8 @@
 
 The proposal's Lifecycle Controllers: for machines that nothing of ours runs on, when an administrator allows it. It is
 the engine of the agents, once per node that has something for it, and under the same Lease: where an agent runs, the
-claimer stands by. Its drivers register in a folder of the manager's own machine; an event whose driver is not among
-them is not its business, and is left for whoever comes.
+claimer is passive. Its drivers register in a folder of the manager's own machine; an event whose driver is not among
+them is left to an agent.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ __all__ = ["CLAIMER", "ClaimerOptions", "claimer"]
 
 CLAIMER = "claimer"
 
-# Whichever replica it is: the next one goes on with the claims of the last. Leases are another matter: each process
+# The same for all replicas: the next one continues the claims of the last. Leases are another matter: each process
 # holds them under a name of its own, so that two that run at once (--leader-elect=false) never work on one node. Under
 # an election the name begins with the manager's Lease: who holds that one knows that the claimer before has ended, and
 # takes its nodes' Leases over at once. Were each change of leader to wait until they expire, a claim could stay past
@@ -82,7 +82,7 @@ class _Claimer:
         self._client = context.client
         self._identity = ""  # in Leases
         self._kin = f"{_CLAIMANT}_{context.lock.replace('/', '.')}" if context.lock else _CLAIMANT
-        # Whoever else may be able to carry an event out is not forestalled.
+        # Another claimant may be able to carry the event out.
         self._settings = dataclasses.replace(options.settings, leave_to_others=True)
         self._directory = options.directory or Directory()
         self._contact = Contact(
@@ -91,7 +91,7 @@ class _Claimer:
         self._reporter = Reporter(context.recorder, context.metrics)
         self._wake = asyncio.Event()
         self._holders: dict[str, asyncio.Task[None]] = {}  # by node
-        self._leaving: set[str] = set()  # those of them that were asked to end
+        self._leaving: set[str] = set()  # those of them that are stopping
         self._events = Informer(self._client.of(LifecycleEvent, keep=False))
         self._transitions = Informer(self._client.of(LifecycleTransition, keep=False))
         self._nodes = Informer(self._client.of(Node, keep=False))
@@ -110,7 +110,7 @@ class _Claimer:
             self._directory,
             self._publisher,
             options.channels,
-            node_name="",  # they are asked for what they offer on any node
+            node_name="",  # their offers for any node are read
             clock=self._client.clock,
             randomness=self._client.randomness,
             metrics=self._context.metrics,

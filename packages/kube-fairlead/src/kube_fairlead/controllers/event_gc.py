@@ -1,4 +1,4 @@
-"""Collects LifecycleEvents: fails those whose node is gone, and deletes finished ones that nobody else deletes."""
+"""Collects LifecycleEvents: fails those whose node is gone, and deletes finished ones that no claimant deletes."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class _EventCollector:
                 case other:
                     assert_never(other)
         except (api_errors.NotFound, api_errors.Conflict):
-            return None  # somebody else was there first, and the watch will tell of it
+            return None  # another client wrote first; the watch will report it
         self._collected.labels(action=type(decision).__name__).inc()
         _log.info("collected", lifecycle_event=event.name, action=type(decision).__name__)
         return None

@@ -1,4 +1,4 @@
-"""Shortens records of nodes: entries whose time is over go, and records without entries, and too many of gone nodes."""
+"""Collects records of nodes: expired entries, records without entries, and excess records of deleted nodes."""
 
 from __future__ import annotations
 

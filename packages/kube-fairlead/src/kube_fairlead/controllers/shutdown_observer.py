@@ -1,4 +1,4 @@
-"""Sees the end of shutdowns from elsewhere: whether the machine went down, and who was left behind."""
+"""Observes the end of shutdowns from outside the node: whether it went down, and which pods were left."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class _Observer:
         # The last sign of life of a node, and when it was first seen here: clocks elsewhere may be wrong.
         self._signs: dict[str, tuple[tuple[object, ...], dt.datetime]] = {}
         self._seen = context.metrics.counter(
-            "fairlead_shutdowns_observed_total", "Shutdowns whose end was seen from elsewhere.", ["status"]
+            "fairlead_shutdowns_observed_total", "Shutdowns whose end was observed from outside the node.", ["status"]
         )
 
     async def run(self) -> None:
@@ -101,7 +101,7 @@ class _Observer:
         sight = Sight(node=node, silent_since=silent_since)
         decision = shutdown_observing.observe(event, sight, self._silence, self._clock.now())
         if isinstance(decision, Finish):
-            # Only now is it worth asking which pods were left behind; their names are part of the message.
+            # Only now the remaining pods are listed; their names are part of the message.
             sight = Sight(node=node, silent_since=silent_since, pods=await self._pods(event.spec.binding_node))
             decision = shutdown_observing.observe(event, sight, self._silence, self._clock.now())
         if isinstance(decision, Finish):
@@ -112,7 +112,7 @@ class _Observer:
         try:
             await self._context.client.of(LifecycleEvent).update_status(wire.replace(event, status=decision.status))
         except (api_errors.NotFound, api_errors.Conflict):
-            return  # somebody else was there first, and the next look will tell
+            return  # another client wrote first; the next pass decides
         status = decision.status
         self._seen.labels(status=status.claim_status).inc()
         _log.info("saw the end of a shutdown", node=event.spec.binding_node, status=status.claim_status)
@@ -122,9 +122,9 @@ class _Observer:
         )
 
     async def _attend(self, name: str) -> float | None:
-        """A machine that is off: say so to whoever attaches volumes. One that is back: take that back.
+        """Taint a node that is shut down, so that its volumes are detached. Remove the taint when it is back.
 
-        The Node itself tells both. The event of the shutdown may be gone long since.
+        The Node itself shows both. The event of the shutdown may be deleted long since.
         """
         node = await self._node(name)
         wanted = None if node is None else shutdown_observing.out_of_service(node)

@@ -1,6 +1,6 @@
-"""Tells people what does not get on: events that have been pending, claimed or terminating for too long, and why.
+"""Reports stalled events: those that have been pending, claimed or terminating for too long, and why.
 
-It changes nothing. Each is told of by a Kubernetes Event on the LifecycleEvent, again every few minutes as long as it
+It changes nothing. Each is reported by a Kubernetes Event on the LifecycleEvent, again every few minutes as long as it
 lasts, and counted in a metric that an alert can watch.
 """
 
@@ -46,8 +46,8 @@ def stall(patience: Patience, *, workers: int = 1) -> Controller:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Told:
-    """What people were told about an event, and when they are told again."""
+class _Reported:
+    """The last report about an event, and when it is repeated."""
 
     stage: Stage
     again_at: float
@@ -64,10 +64,10 @@ class _StallReporter:
         self._events = Informer(
             context.client.of(LifecycleEvent, keep=False), indexes={_BY_NODE: lambda event: (event.spec.binding_node,)}
         )
-        self._told: dict[str, _Told] = {}
+        self._reported: dict[str, _Reported] = {}
         metrics = context.metrics
-        self._stuck = metrics.gauge("fairlead_stalled_events", "LifecycleEvents that do not get on.", ["stage"])
-        self._stalls = metrics.counter("fairlead_stalls_total", "How often LifecycleEvents did not get on.", ["stage"])
+        self._stuck = metrics.gauge("fairlead_stalled_events", "Stalled LifecycleEvents.", ["stage"])
+        self._stalls = metrics.counter("fairlead_stalls_total", "Stalls of LifecycleEvents.", ["stage"])
 
     async def run(self) -> None:
         self._events.add_handler(
@@ -85,7 +85,7 @@ class _StallReporter:
                     await self._context.reconcile(self._queue, self._handle)
         finally:
             # A follower does not know, and what the next leader finds must not be counted twice.
-            self._told.clear()
+            self._reported.clear()
             self._count()
 
     async def _handle(self, name: str) -> float | None:
@@ -94,26 +94,26 @@ class _StallReporter:
         found = None if event is None else overdue(event, self._patience, now)
         if event is not None and isinstance(found, Overdue):
             return await self._tell(event, found)
-        if self._told.pop(name, None) is not None:
+        if self._reported.pop(name, None) is not None:
             self._count()
         return max(0.0, (found.moment - now).total_seconds()) if isinstance(found, WaitUntil) else None
 
     async def _tell(self, event: LifecycleEvent, found: Overdue) -> float:
-        told = self._told.get(event.name)
-        if told is not None and told.stage is found.stage and self._clock.monotonic() < told.again_at:
-            return told.again_at - self._clock.monotonic()  # every step of its progress is no news
+        reported = self._reported.get(event.name)
+        if reported is not None and reported.stage is found.stage and self._clock.monotonic() < reported.again_at:
+            return reported.again_at - self._clock.monotonic()  # progress alone is not reported
         around = await self._look_around(event)
         note = explain(event, found, around, self._clock.now())
         self._context.recorder.event(event, type="Warning", reason="Stalled", note=note, related=around.node)
-        if told is None or told.stage is not found.stage:
+        if reported is None or reported.stage is not found.stage:
             self._stalls.labels(stage=found.stage).inc()
-            _log.warning("an event does not get on", lifecycle_event=event.name, why=note)
-        self._told[event.name] = _Told(found.stage, self._clock.monotonic() + _REPEAT_SECONDS)
+            _log.warning("event stalled", lifecycle_event=event.name, why=note)
+        self._reported[event.name] = _Reported(found.stage, self._clock.monotonic() + _REPEAT_SECONDS)
         self._count()
         return _REPEAT_SECONDS
 
     async def _look_around(self, event: LifecycleEvent) -> Surroundings:
-        """Asked of the server when it is needed: this is rare, and following every node's Lease is not."""
+        """Read when needed: this is rare, and a watch of every node's Lease is expensive."""
         client, node = self._context.client, event.spec.binding_node
         others = self._events.store.by_index(_BY_NODE, node)
         return Surroundings(
@@ -124,7 +124,7 @@ class _StallReporter:
         )
 
     def _count(self) -> None:
-        now = Counter(told.stage for told in self._told.values())
+        now = Counter(reported.stage for reported in self._reported.values())
         for stage in Stage:
             self._stuck.labels(stage=stage).set(now[stage])
 

@@ -1,4 +1,4 @@
-"""Reads the facts from an API server. What cannot be read is noted, and nothing is written."""
+"""Reads the facts from an API server. A failed read is recorded as a fact, and nothing is written."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def collect(client: Client, url: str, group: str = "") -> Facts:
     """Read everything that the checks look at.
 
     Args:
-        client: asks the API server.
+        client: of the API server.
         url: how the report names the API server.
         group: the only group of the lifecycle kinds to look at; empty: all that are served.
     """

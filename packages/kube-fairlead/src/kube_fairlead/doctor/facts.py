@@ -80,7 +80,7 @@ class Read(Generic[_T]):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Hook:
-    """One webhook of a ValidatingWebhookConfiguration, and what stands behind it."""
+    """One webhook of a ValidatingWebhookConfiguration, and its Service and certificates."""
 
     registration: str
     failure_policy: str

@@ -1,7 +1,7 @@
-"""One candidate for one Lease: follows it, claims it, keeps it and gives it back. Decides nothing: `lease` does.
+"""One candidate for one Lease: watches, acquires, renews and releases it. Decides nothing: `lease` does.
 
 Followers watch the Lease instead of asking every few seconds, so a release or an expiry is acted on at once; a little
-chance keeps many followers apart. Where watching is not possible, the candidate asks as client-go does.
+chance keeps many followers apart. Where watching is not possible, the candidate polls as client-go does.
 
 Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/leaderelection.go
 """
@@ -25,11 +25,11 @@ __all__ = ["Candidate"]
 
 # Followers that see a lease come free wait up to this long, so that one claim is stored and few are refused.
 _STAMPEDE_SECONDS = 0.01
-# client-go's followers ask again after one to 2.2 retry periods.
+# client-go's followers poll after one to 2.2 retry periods.
 _POLL_JITTER = 1.2
 # Renewals come up to this fraction early: many leaders that began together do not stay together.
 _RENEWAL_JITTER = 0.1
-# Whoever may not watch today may be allowed to tomorrow.
+# A candidate that may not watch now may be allowed to later.
 _FORBIDDEN_SECONDS = 60.0
 # A process that ends does not wait longer for an API server that is away: the lease expires by itself.
 _RELEASE_SECONDS = 3.0
@@ -140,7 +140,7 @@ class Candidate:
                     if not self.candidacy.news or refused > 1:
                         await self._happens_within(next(delays))
                 case step:
-                    raise AssertionError(f"a follower was told to {step}")
+                    raise AssertionError(f"a follower cannot {step}")
 
     async def keep(self, asked_to_yield: Callable[[str], object]) -> str:
         """Renew until the lease is lost; why it is. A request in the Lease to yield is handed on, once."""
@@ -155,7 +155,7 @@ class Candidate:
                 case lease.Renew(record, _):
                     unanswered = self.candidacy.unanswered(self.clock.monotonic())
                     if unanswered:
-                        self._log.warning("preferred holder does not answer: goes on leading", preferred=unanswered)
+                        self._log.warning("preferred holder does not answer, continuing to lead", preferred=unanswered)
                     if await self._write(record):
                         refused = 0
                     elif self.candidacy.news:
@@ -169,16 +169,16 @@ class Candidate:
                 case lease.Lost(why):
                     return why
                 case step:
-                    raise AssertionError(f"a leader was told to {step}")
+                    raise AssertionError(f"a leader cannot {step}")
 
     def asked_to_step_down(self) -> None:
-        """Go on renewing, but no longer than the work needs to end."""
+        """Renew while the work ends, but no longer."""
         self.candidacy = self.candidacy.asked_to_step_down()
 
     async def release(self, *, hold_off: bool, read_first: bool = False) -> bool:
         """Give the lease back, so that another may lead at once. The term is over, whether this succeeds or not.
 
-        Only our own lease is given back: the write carries the version of our last renewal, and when that is not
+        Only our own lease is released: the write carries the version of our last renewal, and when that is not
         the current one any more, the Lease is read and its present holder keeps it.
 
         Args:
@@ -186,7 +186,7 @@ class Candidate:
             read_first: whether the lease is ours is not known; the read is part of the time that a release may take.
 
         Returns:
-            Whether it was given back.
+            Whether it was released.
         """
         delays = self._delays()
         released: Lease | None = None
@@ -224,7 +224,7 @@ class Candidate:
             return False
         if self.is_valid:
             return True
-        # The process was asleep while the answer waited for it: nobody may rely on a lease that old.
+        # The process was suspended while the answer waited: a lease that old is not reliable.
         self.end(hold_off=False)
         return False
 
@@ -311,7 +311,7 @@ class Candidate:
             try:
                 await self._watch_once()
             except api_errors.Forbidden as error:
-                self._log.warning("may not watch the lease and asks for it instead", error=str(error))
+                self._log.warning("cannot watch the lease, polling it instead", error=str(error))
                 wait = _FORBIDDEN_SECONDS
             except lease_client.FAILURES as error:
                 self._log.debug("the watch of the lease ended", error=str(error) or "silence")
@@ -332,7 +332,7 @@ class Candidate:
                 self._watching = True
                 self._silent_since = None
                 known = self.candidacy.sighting
-                # Our own writes are known before the watch tells of them, and of older ones it tells too late.
+                # Our own writes are known before the watch reports them, and older ones are reported too late.
                 if known is None or lease.is_newer(version, known.resource_version):
                     self._observe(found, version)
 
@@ -354,7 +354,7 @@ class Candidate:
         if holder == self._reported:
             return
         self._reported = holder
-        self._log.info("new leader" if holder else "nobody leads", leader=holder)
+        self._log.info("new leader" if holder else "no leader", leader=holder)
         if self._on_new_leader is not None:
             self._on_new_leader(holder)
 

@@ -1,4 +1,4 @@
-"""What a Lease says, as plain data, and how long its promises last. Fields and defaults are client-go's.
+"""The election's fields of a Lease as plain data, and the durations. Fields and defaults are client-go's.
 
 Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/resourcelock/interface.go,
     k8s.io/client-go@v0.36.4/tools/leaderelection/resourcelock/leaselock.go,
@@ -77,7 +77,7 @@ class Timing:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderElectionRecord:
-    """The election's part of a Lease. Times are for people to read: nobody decides by another machine's clock.
+    """The election's part of a Lease. Times are informational: no candidate decides by another machine's clock.
 
     A preferred holder is written into the field of that name where the Lease has a strategy, without which servers
     refuse it, and else into an annotation: a server without CoordinatedLeaderElection drops both fields. `ready` is who
@@ -110,7 +110,7 @@ class LeaderElectionRecord:
 
     @property
     def write(self) -> tuple[object, ...]:
-        """What tells one write of a candidate from every other; preferences are not candidates' alone to write."""
+        """What distinguishes the writes of candidates; other clients may write preferences."""
         return self.holder, self.acquire_time, self.renew_time, self.transitions, self.lease_duration_seconds
 
     def onto(self, lease: Lease) -> Lease:
@@ -149,7 +149,7 @@ class LeaderElectionRecord:
         return dataclasses.replace(self, lease_duration_seconds=timing.written_seconds, renew_time=now)
 
     def released(self, now: dt.datetime) -> LeaderElectionRecord:
-        """Nobody's any more."""
+        """The record without a holder."""
         return dataclasses.replace(
             self, holder="", lease_duration_seconds=_RELEASED_SECONDS, acquire_time=now, renew_time=now
         )

@@ -1,8 +1,8 @@
-"""What can go wrong with leading.
+"""Errors of leader election.
 
 ElectionError
 ├── NotLeading        a write was about to be sent that only a leader may send
-├── LeadershipLost    the lease is gone, and the process was told to end with it
+├── LeadershipLost    the lease is lost, and by the rules the process ends too
 └── TermOverrun       work did not end when its term did: the process must, at once
 """
 
@@ -22,7 +22,7 @@ class NotLeading(ElectionError):
 
 
 class LeadershipLost(ElectionError):
-    """The term ended without being asked to, and the rules say that the process ends too."""
+    """The term ended without a request, and by the rules the process ends too."""
 
 
 class TermOverrun(ElectionError):

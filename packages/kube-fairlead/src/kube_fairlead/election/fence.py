@@ -1,8 +1,8 @@
-"""The second wall: a policy with which the API server itself refuses the writes of a manager that does not lead.
+"""The fence: a policy with which the API server itself rejects the writes of a manager that does not lead.
 
 A process checks its lease before it writes (`guard`), but it can be frozen between check and write, and wake up when
 another leads. The policy has the Lease as its parameter and compares its holder with the pod whose token is used. It
-sees the Lease through a watch and cannot tell the time, so it stops an ex-leader once a successor holds the Lease, or
+reads the Lease through a watch and has no clock, so it stops an ex-leader once a successor holds the Lease, or
 the Lease was released; not one whose lease has merely expired. One Lease, one service account: a pod that holds one of
 two Leases may write whatever the account may.
 """
@@ -21,7 +21,7 @@ __all__ = ["FenceMode", "anchor_manifests", "fence_manifests"]
 _API_VERSION = "admissionregistration.k8s.io/v1"
 _LEASES = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
 _ANCHOR = "follow-leases.fairlead.dev"
-_NOWHERE = "fairlead.invalid"  # a group that nobody serves
+_NOWHERE = "fairlead.invalid"  # a group that no server serves
 _POD_NAME = "authentication.kubernetes.io/pod-name"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 
@@ -59,11 +59,11 @@ def fence_manifests(
                 "matchPolicy": "Equivalent",
                 "resourceRules": [_rule(["*"], ["*/*"])],
                 "excludeResourceRules": [
-                    # Whoever may not touch the Lease can never become its holder.
+                    # An account that may not write the Lease can never become its holder.
                     {**_rule(["coordination.k8s.io"], ["leases"]), "resourceNames": [lock.name]},
-                    # Followers tell what they do too, and an Event changes nothing.
+                    # Followers write Events too, and an Event changes nothing.
                     _rule(["", "events.k8s.io"], ["events"]),
-                    # Followers ask who calls them; a review is stored nowhere.
+                    # Followers authenticate callers; a review is not stored.
                     _rule(["authentication.k8s.io"], ["tokenreviews"]),
                     _rule(["authorization.k8s.io"], ["subjectaccessreviews"]),
                 ],
@@ -107,7 +107,7 @@ def fence_manifests(
 
 
 def anchor_manifests() -> list[dict[str, Any]]:
-    """A policy and its binding that concern nobody, but have Leases as parameters as fences do.
+    """A policy and its binding that match no request, but have Leases as parameters as fences do.
 
     kube-apiserver (seen with 1.36.4) stops to follow a kind for good when the last bound policy with parameters of that
     kind goes, until it is restarted: a fence put back after that would see no Lease, and let every write through. So

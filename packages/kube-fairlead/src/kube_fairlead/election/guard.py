@@ -36,7 +36,7 @@ def guarded(client: Client, term: Term) -> Client:
 
 
 class GuardedTransport:
-    """Asks before each write, then hands on."""
+    """Checks before each write, then sends it."""
 
     def __init__(self, inner: Transport, check: Callable[[], None], *, client: Client) -> None:
         self._inner = inner

@@ -1,7 +1,7 @@
 """A kopf operator as the work of a term, whose handlers and writes are refused once the lease cannot be relied on.
 
 kopf queues events. In a process that was stopped past its lease (SIGSTOP, a paused machine) its queued handlers would
-run before anything can tell it that another leads. So every handler asks the term before it begins, and so does every
+run before it can notice that another leads. So every handler checks the term before it starts, and so does every
 write that kopf itself sends. A handler that is in the middle is cancelled with the rest of the work; one that does not
 end in time, such as a synchronous one, ends the process, as all work does.
 
@@ -49,7 +49,7 @@ async def operate(term: Term, *, registry: kopf.OperatorRegistry | None = None, 
 
 
 def _guarded(registry: kopf.OperatorRegistry, term: Term) -> kopf.OperatorRegistry:
-    """The same handlers, each of which asks the term first. The program's own registry stays as it is."""
+    """The same handlers, each of which checks the term first. The program's own registry stays as it is."""
     made = copy.copy(registry)
     for name in (*_GUARDED, _ACTIVITIES):
         part = getattr(registry, name, None)
@@ -64,7 +64,7 @@ def _guarded(registry: kopf.OperatorRegistry, term: Term) -> kopf.OperatorRegist
 
 
 def _checked(handler: Any, term: Term) -> Any:
-    """The handler, after the term was asked. A synchronous one asks in its own thread, when it really begins."""
+    """The handler, after a check of the term. A synchronous one checks in its own thread, when it starts."""
     function = handler.fn
     if inspect.iscoroutinefunction(inspect.unwrap(function)):
 

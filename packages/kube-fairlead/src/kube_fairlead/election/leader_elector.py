@@ -1,4 +1,4 @@
-"""Leading in one call, for whoever needs no more than that.
+"""Leader election in one call.
 
 Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/leaderelection.go
 """
@@ -54,7 +54,7 @@ async def lead(
 ) -> None:
     """Do the work whenever, and only while, this process holds the lease. Returns when the work returns by itself.
 
-    Cancel it to stop: the work is asked to end, then the lease is released, then the cancellation goes on.
+    Cancel it to stop: the work is asked to end, then the lease is released, then the cancellation is raised.
 
     Args:
         client: for the Lease. The work may use it too, best through `guarded`.
@@ -79,8 +79,8 @@ async def lead(
 def new_identity(client: Client, *, host: str = "", pod_uid: str = "") -> str:
     """A name that no other process has, made as upstream's components do: the host's name and a UUID.
 
-    For a pod both its name and its uid are in it, for the fence to compare, and the end tells a restarted container
-    from the one before.
+    For a pod both its name and its uid are in it, for the fence to compare, and the suffix distinguishes a restarted
+    container from the one before.
     """
     ids = RandomIds(client.randomness)
     host = host or socket.gethostname()

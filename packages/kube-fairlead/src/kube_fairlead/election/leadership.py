@@ -1,8 +1,8 @@
-"""Term after term: win, do the work, end it in order, follow again.
+"""Terms: acquire the lease, do the work, end it in order, follow again.
 
 A requested end is gentle: the work is asked to stop, the lease is renewed until the work has returned, then it is
 released. A lost lease is not: the work is cancelled at once and must be gone before the lease can have expired for
-anybody else. Work that is not gone then is named, and the process ends, because a second loop is worse than none.
+another candidate. Work that still runs then is named, and the process ends: two loops are worse than none.
 
 Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/leaderelection.go
 """
@@ -33,7 +33,7 @@ _log = logs.get_logger(__name__)
 
 
 class TermObserver(Protocol):
-    """Whom to tell about terms. Calls are quick and never fail."""
+    """Is notified about terms. Calls are quick and never fail."""
 
     def term_started(self, term: Term) -> None:
         """The lease is ours; the work has not begun."""
@@ -46,7 +46,7 @@ class TermObserver(Protocol):
 
 def end_process(overrun: TermOverrun) -> NoReturn:
     """Exit with code 1, now. Nothing gentler is safe: whatever did not end might still write."""
-    # In the message itself: whoever uses this package alone may show no other part of a log record.
+    # In the message itself: a program that uses this package alone may print no other part of a log record.
     _log.error(f"the process ends at once: {overrun}")
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
@@ -166,7 +166,7 @@ class Leadership:
             await self._see_it_through(term, work, keeping)
             await self._see_it_gone(work, self.candidate.clock.monotonic() + self._rules.shutdown_timeout_seconds)
         finally:
-            # Both have ended, unless something here failed: then neither may go on unwatched.
+            # Both have ended, unless something here failed: then neither may continue unobserved.
             work.cancel()
             keeping.cancel()
         if not work.cancelled() and (failure := work.exception()) is not None and not _is_loss(failure):
@@ -186,7 +186,7 @@ class Leadership:
             self.candidate.end(hold_off=False)
 
     def _asked_to_yield(self, preferred: str) -> None:
-        self._log.info("the lease asks for another holder", preferred=preferred)
+        self._log.info("the lease names a preferred holder", preferred=preferred)
         self.step_down(StopReason.PREFERRED)
 
     async def _do_work(self, term: Term) -> None:
@@ -222,7 +222,7 @@ class Leadership:
             if keeping.done():
                 return False
             if now >= give_up_at:
-                self._overrun(f"work did not end within {rules.shutdown_timeout_seconds:g} s of being asked to")
+                self._overrun(f"work did not end within {rules.shutdown_timeout_seconds:g} s of the request to stop")
             if self._hurry or (cancel_at is not None and now >= cancel_at):
                 work.cancel()
                 cancel_at, self._hurry = None, False
@@ -230,14 +230,14 @@ class Leadership:
         return True
 
     async def _abandon(self, term: Term, work: asyncio.Task[None]) -> None:
-        """Cancel the work and see it gone before the lease can be somebody else's."""
+        """Cancel the work and wait for its end before another candidate can hold the lease."""
         clock = self.candidate.clock
         if not term.is_tidying:
             work.cancel()
         exit_by = max(self.candidate.candidacy.exit_by, clock.monotonic() + _LATE_SECONDS)
         while not work.done() and not term.is_tidying:
             if clock.monotonic() >= exit_by:
-                self._overrun("the lease is lost and work goes on")
+                self._overrun("the lease is lost and work still runs")
             await self._wait_until(exit_by)
 
     async def _see_it_gone(self, work: asyncio.Task[None], moment: float) -> None:
@@ -272,7 +272,7 @@ class Leadership:
 
 
 def _is_loss(failure: BaseException) -> bool:
-    """Whether work ended because it noticed, perhaps before anybody else, that the lease is lost."""
+    """Whether work ended because it noticed, perhaps first, that the lease is lost."""
     if isinstance(failure, BaseExceptionGroup):
         return failure.split(NotLeading)[1] is None
     return isinstance(failure, NotLeading)

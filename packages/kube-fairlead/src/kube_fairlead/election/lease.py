@@ -1,6 +1,6 @@
 """The election's rules, pure: what is known of the Lease, and what follows from it now.
 
-A candidate tells what it sees (`seen`), what it did (`sent`, `stored`) and asks what to do (`next_step`). Time is
+A candidate reports what it reads (`seen`), what it did (`sent`, `stored`), and calls `next_step`. Time is
 always the candidate's own monotonic clock: a moment in a Lease, written by another machine, decides nothing.
 
 Rules, and why never two lead at once (invariant 7):
@@ -9,8 +9,8 @@ Rules, and why never two lead at once (invariant 7):
 2. A claim carries the resource version whose expiry was watched: any renewal meanwhile, seen here or not, defeats it.
 3. A leader counts from the moment at which its last successful renewal was *sent*. The server stored it later, others
    saw it later still, so others' count never ends before the leader's own.
-4. A leader gives up at the renew deadline, before its lease ends for anybody.
-5. A Lease that vanished while another held it is not created anew before it would have expired.
+4. A leader gives up at the renew deadline, before any candidate sees it expire.
+5. A Lease that vanished while another held it is not created again before it would have expired.
 6. A lease under our own name that this candidate did not write is another's: two processes were given one name. It is
    claimed as another's is, and a leader that finds one has lost. Only `succeeds` says that the writer has ended.
 7. A leader yields to a preferred holder that has answered; one that does not answer costs no time without a leader.
@@ -41,7 +41,7 @@ __all__ = [
     "is_newer",
 ]
 
-# A domain in front means somebody's own strategy; without one it is Kubernetes', whose API server picks the holder.
+# A domain in front means a user's own strategy; without one it is Kubernetes', whose API server picks the holder.
 _DOMAIN_SEPARATOR = "/"
 # Between what the candidates of one kind have in common and what each has for itself.
 _KIN_SEPARATOR = "_"
@@ -65,7 +65,7 @@ class Sighting:
     record: LeaderElectionRecord | None
     resource_version: str
     since: float
-    free_from: float  # when this candidate may claim it, if it goes on to look so
+    free_from: float  # when this candidate may claim it, if it does not change
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class YieldTo:
-    """Somebody asked, in the Lease, that another should lead."""
+    """The Lease names another preferred holder."""
 
     preferred_holder: str
 
@@ -182,7 +182,7 @@ class Candidacy:
 
     @property
     def holder(self) -> str:
-        """Who holds the lease, as far as known; empty for nobody."""
+        """The holder of the lease, as far as known; empty for none."""
         return self.sighting.record.holder if self.sighting and self.sighting.record else ""
 
     @property
@@ -192,7 +192,7 @@ class Candidacy:
         return record is not None and record.holder == self.identity and not self._is_anothers(record)
 
     def seen(self, record: LeaderElectionRecord | None, resource_version: str, now: float) -> Candidacy:
-        """The Lease was looked at. Only a record that differs starts its time anew: a label is no renewal."""
+        """The Lease was looked at. Only a record that differs restarts its time: a label is no renewal."""
         before = self.sighting
         if before is not None and before.record == record:
             sighting = dataclasses.replace(before, resource_version=resource_version)
@@ -204,7 +204,7 @@ class Candidacy:
         free_from = self._free_from(record, since, has_rival=has_rival)
         sighting = Sighting(record, resource_version, since, free_from)
         taken_over = record is not None and record.holder not in {"", self.identity}
-        # Somebody else leads: what was left to others has been taken.
+        # Another candidate leads: what was left to others has been acquired.
         hold_off = float("-inf") if taken_over else self.hold_off
         preferred = record.preferred_holder if record is not None else ""
         is_known = last is not None and last.preferred_holder == preferred
@@ -230,7 +230,7 @@ class Candidacy:
         return dataclasses.replace(self, doubtful=True, news=True)
 
     def doubted(self) -> Candidacy:
-        """An attempt to claim ended without an answer. If the Lease still looks the same, its time goes on."""
+        """An attempt to claim ended without an answer. If the Lease is unchanged, its time continues."""
         return dataclasses.replace(self, doubtful=True)
 
     def sent(self, now: float, *, jitter: float = 0.0, record: LeaderElectionRecord | None = None) -> Candidacy:
@@ -243,7 +243,7 @@ class Candidacy:
         """The server stored a claim or renewal that was sent then."""
         known = self.sighting
         if known is not None and _is_later(known.resource_version, resource_version):
-            # Its answer was overtaken by what somebody did to the Lease afterwards.
+            # Its answer was overtaken by a later write to the Lease.
             return dataclasses.replace(self, renewed=sent)
         sighting = Sighting(record, resource_version, sent, sent)
         return dataclasses.replace(
@@ -266,13 +266,13 @@ class Candidacy:
         return any(write.content == record.write for write in self.written)
 
     def asked_to_step_down(self) -> Candidacy:
-        """The term will end when its work has; until then the lease is renewed, whoever is preferred."""
+        """The term will end when its work has; until then the lease is renewed, whatever holder is preferred."""
         return dataclasses.replace(self, stepping_down=True)
 
     def ended(self, now: float, *, hold_off: bool) -> Candidacy:
         """The term is over. With `hold_off` others get the first chance at the next one.
 
-        A lease that was not given back is theirs only when it has run out.
+        A lease that was not released is theirs only when it has expired.
         """
         theirs_from = now
         if self.renewed is not None and self.holds:

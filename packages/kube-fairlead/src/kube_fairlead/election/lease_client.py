@@ -19,7 +19,7 @@ from kube_fairlead.election.lease import Lock
 __all__ = ["FAILURES", "REFUTATIONS", "LeaseClient"]
 
 REFUTATIONS = (api_errors.Conflict, api_errors.NotFound, api_errors.AlreadyExists)
-"""The server's word that the Lease is not what the writer thought."""
+"""Errors that mean: the Lease is not what the writer read."""
 
 FAILURES = (api_errors.ApiError, errors.ClientError, TimeoutError)
 """Everything that a call can end with but success."""
@@ -62,7 +62,7 @@ class LeaseClient:
         """What the Lease is now and becomes, with the resource version that says so; None: there is none.
 
         Ends when the server ends the watch, and raises TimeoutError when it has been silent for so long that it may
-        be gone: a Lease that somebody holds changes all the time.
+        be gone: a held Lease is renewed all the time.
         """
         name_only = f"metadata.name={self._lock.name}"
         async with self._clock.timeout(timeout_seconds):

@@ -1,4 +1,4 @@
-"""A term of office: from winning the lease until the last of its work has ended."""
+"""A term: from acquiring the lease until the last of its work has ended."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class StopReason(enum.StrEnum):
     """Why a term ends."""
 
     EXIT = "exit"  # the process was asked to stop
-    YIELD = "yield"  # it was asked to let others lead, and stays
-    PREFERRED = "preferred-holder"  # the Lease asks for another holder
+    YIELD = "yield"  # it was asked to step down, and stays
+    PREFERRED = "preferred-holder"  # the Lease names another preferred holder
     FINISHED = "finished"  # the work returned by itself
     FAILED = "failed"  # the work raised
     LOST = "lost"  # the lease is gone or cannot be renewed
@@ -31,9 +31,9 @@ class Rules:
     """How a term ends.
 
     `shutdown_timeout_seconds`: how long a step-down may take until the process gives up and ends.
-    `drain_seconds`: how long work may go on after it was asked to stop before it is cancelled; None: it never is.
+    `drain_seconds`: how long work may run after the request to stop before it is cancelled; None: it never is.
     `release`: a lease that was given up on request is released, not left to expire.
-    `stay`: the process goes on as a follower when a term ends; otherwise it ends too.
+    `stay`: the process continues as a follower when a term ends; otherwise it ends too.
     """
 
     shutdown_timeout_seconds: float = 10.0
@@ -90,7 +90,7 @@ class Term:
         return self.stop_reason is not StopReason.LOST and self._is_reliable()
 
     async def pause(self, seconds: float) -> bool:
-        """Wait that long, but not beyond the request to stop; whether the work should go on.
+        """Wait that long, but not beyond the request to stop; whether the work should continue.
 
         Raises:
             NotLeading: the lease cannot be relied on any more. A process that was stopped for a while, or whose machine
@@ -118,6 +118,6 @@ class Term:
         self.stopping.set()
 
     def tidy_up(self) -> None:
-        """Nothing of this work acts any more; what follows only gives back what it held."""
+        """Nothing of this work acts any more; what follows only releases what it held."""
         self.is_tidying = True
         self.on_tidying()

@@ -1,7 +1,7 @@
 """For controllers that honour a deletion grace period.
 
 Here belongs what a controller with a finalizer needs to know about an object that is being deleted: how much time was
-granted, how much is left, whether it was told to hurry, and how to wait for the end of it. It reads what an API server
+granted, how much is left, whether it was forced, and how to wait for the end of it. It reads what an API server
 keeps in ``metadata``, on our server and, through the annotations of `fairlead webhook`, on stock Kubernetes.
 It never deletes anything, removes no finalizer and decides nothing about an object that its controller should decide.
 Before: `client`. After: every controller, ours and yours.

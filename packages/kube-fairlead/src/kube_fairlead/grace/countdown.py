@@ -1,4 +1,4 @@
-"""Waiting for a deadline that others may move."""
+"""Waits for a deadline that other clients may move."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class DeadlinePassed(Exception):
 class Countdown:
     """The time that is left for one object.
 
-    Feed it every newer state of the object (`update`), or let `follow` do so. Whoever waits is woken when the deadline
+    Feed it every newer state of the object (`update`), or let `follow` do so. Waiters are woken when the deadline
     comes, also when it comes earlier than it was when the wait began.
 
-    Invariant: what has expired stays expired. An API server never grants time that it has taken back, so a later
+    Invariant: what has expired stays expired. An API server never extends a deadline that it shortened, so a later
     deadline after an expired one is an old state that arrived late.
     """
 
@@ -42,7 +42,7 @@ class Countdown:
         self._default_seconds = default_seconds
         self._changed = asyncio.Event()
         self._expired = False
-        self.is_gone = False  # the object was removed: nobody waits for its clean-up any more
+        self.is_gone = False  # the object was removed: its clean-up is no longer needed
         self.grace = grace_period.read(item, native=native)
 
     @property
@@ -60,7 +60,7 @@ class Countdown:
 
     @property
     def is_forced(self) -> bool | None:
-        """Whether somebody asked for no grace at all; None when that cannot be known."""
+        """Whether the deletion was forced (no grace at all); None when that is unknown."""
         return False if self.grace is None else self.grace.forced
 
     def update(self, item: grace_period.Object) -> None:

@@ -1,4 +1,4 @@
-"""A countdown that hears of every later delete by itself."""
+"""A countdown that watches its object for later deletes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def follow(
         api: the verbs of the object's resource.
         item: the object as the controller saw it.
         native: the API server is known to honour grace periods (`is_native`).
-        default_seconds: what applies when nobody named a deadline; None means no deadline.
+        default_seconds: applies when no request set a deadline; None means no deadline.
     """
     countdown = Countdown(api.client.clock, item, native=native, default_seconds=default_seconds)
 

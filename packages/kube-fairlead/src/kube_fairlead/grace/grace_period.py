@@ -1,14 +1,14 @@
-"""What an object says about its own deletion. Pure: the time is an argument.
+"""The grace period of an object's deletion. Pure: the time is an argument.
 
 Two kinds of API server keep a grace period in two ways:
 
 - One that honours it (ours) keeps the deadline in ``deletionTimestamp`` and the seconds that were granted in
-  ``deletionGracePeriodSeconds``. A plain delete leaves the seconds absent; 0 means that somebody forced it.
-- Stock Kubernetes stores 0 for every delete of a custom resource, whatever was asked for. What was asked for is in the
+  ``deletionGracePeriodSeconds``. A plain delete leaves the seconds absent; 0 means a forced deletion.
+- Stock Kubernetes stores 0 for every delete of a custom resource, whatever was requested. The request is in the
   annotations of `fairlead webhook`, where that runs. Without them nothing is known: least of all that it was forced.
-  A note that an earlier delete request left behind counts as none.
+  A note of an earlier delete request is ignored.
 
-Most states can be told apart by themselves: seconds above 0, or none at all, occur on ours only. A bare 0 cannot, and
+Most states are unambiguous: seconds above 0, or none at all, occur on ours only. A bare 0 cannot, and
 there ``native`` decides, which `is_native` finds out once per server.
 """
 
@@ -33,12 +33,12 @@ class Grace:
     """What is known about the deletion of one object.
 
     Invariants:
-    1. ``forced`` is True only when somebody is known to have asked for no grace at all; None means "cannot be known".
-    2. ``deadline`` is None when nobody named one (a plain delete) and when it cannot be known: the controller's own
+    1. ``forced`` is True only when a request is known to have set no grace at all; None means unknown.
+    2. ``deadline`` is None when no request set one (a plain delete) and when it is unknown: the controller's own
        default applies.
     """
 
-    asked_at: dt.datetime  # when the deletion was asked for, as well as it can be known
+    asked_at: dt.datetime  # when the deletion was requested, as far as known
     deadline: dt.datetime | None = None
     requested: int | None = None  # seconds, of the request that set the deadline
     forced: bool | None = None
@@ -51,7 +51,7 @@ class Grace:
 
 
 def read(item: Object, *, native: bool = False) -> Grace | None:
-    """Everything that is known about an object's deletion; None while nobody has asked for it.
+    """Everything that is known about an object's deletion; None before any delete request.
 
     Args:
         item: the object, typed or as a mapping.
@@ -90,7 +90,7 @@ def remaining(
 
 
 def is_forced(item: Object, *, native: bool = False) -> bool | None:
-    """Whether somebody asked for no grace at all. None: it cannot be known, so do not hurry because of it."""
+    """Whether the deletion was forced (no grace at all). None: unknown, so treat it as not forced."""
     grace = read(item, native=native)
     return False if grace is None else grace.forced
 

@@ -1,4 +1,4 @@
-"""The note that `fairlead webhook` leaves on an object: what a delete request asked for, and when. Pure.
+"""The note that `fairlead webhook` leaves on an object: what a delete request set, and when. Pure.
 
 A delete request can be rejected after its note was written, by another webhook for instance. The note stays, and a
 later delete request may not be able to erase it: it has a resourceVersion precondition, or the webhook is away. So a
@@ -30,7 +30,7 @@ ANNOTATIONS = (
 )
 
 # How long before the deletion a note of the same request can have been written: the API server stamps the deletion
-# after all admission has answered, and ten seconds are the default timeout of a webhook. "Forced" is believed for as
+# after all admission has answered, and ten seconds are the default timeout of a webhook. "Forced" counts for as
 # long as our own webhook takes at most: a grace period that is not known costs less than a forced end that no user
 # asked for, and a user can force again, which is then noted while the deletion runs.
 _ATTRIBUTION_SECONDS = 10.0
@@ -39,7 +39,7 @@ _FORCED_ATTRIBUTION_SECONDS = 2.0
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Note:
-    """What one delete request asked for. None is what cannot be read."""
+    """What one delete request set. None is what cannot be read."""
 
     deadline: dt.datetime | None
     requested: int | None

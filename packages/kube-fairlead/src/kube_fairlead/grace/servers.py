@@ -1,4 +1,4 @@
-"""Does this API server honour the grace period of custom resources by itself?"""
+"""Whether an API server honours the grace period of custom resources by itself."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def is_native_version(git_version: str) -> bool:
 
 
 async def is_native(client: Client) -> bool:
-    """Ask once, at the start of a controller, and pass the answer on as ``native``.
+    """Call it once, at the start of a controller, and pass the result on as ``native``.
 
     Raises:
-        ApiError, ClientError: the server did not say.
+        ApiError, ClientError: the server did not answer.
     """
     response = await client.request("GET", "/version")
     try:

@@ -1,4 +1,4 @@
-"""What a controller is to the manager: a name, when it runs, and a coroutine that ends when it is asked to."""
+"""What a controller is to the manager: a name, when it runs, and a coroutine that ends on request."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Controller:
     """One controller.
 
     `run` is called once per term, and again when `present` says that what it works on is there again. It returns soon
-    after `stopping` is set, and leaves nothing behind: the manager looks.
+    after `stopping` is set, and leaves no task running: the manager checks.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Controllers in a term: started together, ended together, each looked after until nothing of it is left."""
+"""Controllers in a term: started together, stopped together, and checked for leaks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _log = logs.get_logger(__name__)
 
 
 class ControllersLeaked(ElectionError):
-    """Controllers returned and left tasks or threads behind: a second control loop in waiting."""
+    """Controllers returned and left tasks or threads behind: these could act in a second control loop."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,22 +59,22 @@ class Runner:
     ) -> None:
         self._controllers = [one for one in controllers if not one.gate or settings.gates.enabled(one.gate)]
         for off in sorted({one.name for one in controllers} - {one.name for one in self._controllers}):
-            _log.warning("controller is off: so is its feature gate", controller=off)
+            _log.warning("controller disabled by its feature gate", controller=off)
         self._connect = connect
         self._settings = settings
         self._clock = clock
         self._ready: Client | None = None
         metrics = settings.metrics
-        self._running = metrics.gauge("fairlead_running_controllers", "Controllers that run now.", ["controller"])
-        self._leaked = metrics.counter("fairlead_leaks_total", "What ended terms left behind.", ["kind"])
+        self._running = metrics.gauge("fairlead_running_controllers", "Running controllers.", ["controller"])
+        self._leaked = metrics.counter("fairlead_leaks_total", "Tasks, threads and files that terms leaked.", ["kind"])
 
     def prepare(self) -> None:
-        """Have a client ready for the next term, without a connection: reading its configuration takes a while."""
-        with contextlib.suppress(errors.ConfigError, OSError):  # the term itself will tell, if it is still so then
+        """Create a client for the next term, without a connection: reading its configuration takes a while."""
+        with contextlib.suppress(errors.ConfigError, OSError):  # the term raises it, if it persists
             self._ready = self._ready or self._connect()
 
     async def close(self) -> None:
-        """Give back what was prepared."""
+        """Close the prepared client."""
         ready, self._ready = self._ready, None
         if ready is not None:
             await ready.close()
@@ -103,7 +103,7 @@ class Runner:
             for controller in self._controllers:
                 context = self._context(controller, client, recorder, term)
                 scope.start(self._run(controller, context, whole, term), name=controller.name)
-        # Controllers may end by themselves; leading without one is still leading.
+        # Controllers may return by themselves; the term continues.
         await term.stopping.wait()
 
     @contextlib.asynccontextmanager
@@ -155,7 +155,7 @@ class Runner:
             stopping.set()
             ended_by_itself = not gone.done() and not ended.done()
             if gone.done():
-                _log.info("what the controller works on is gone", controller=controller.name)
+                _log.info("controller stops: its resource is gone", controller=controller.name)
             await self._see_it_end(run, controller)
         return ended_by_itself
 
@@ -165,7 +165,7 @@ class Runner:
             async with self._clock.timeout(seconds):
                 await asyncio.wait([run])
         if not run.done():
-            _log.error("controller did not stop in time and is cancelled", controller=controller.name, seconds=seconds)
+            _log.error("controller did not stop in time, cancelling", controller=controller.name, seconds=seconds)
 
     async def _run_once(self, controller: Controller, context: Context, whole: leaks.Ledger, term: Term) -> None:
         log = _log.bind(controller=controller.name, lock=str(term.lock), term=term.number)
@@ -175,15 +175,15 @@ class Runner:
             leaks.ledger(controller.name, whole=whole) as own,
             contextlib.ExitStack() as stack,
         ):
-            log.info("controller starts")
+            log.info("controller started")
             gauge.inc()
             stack.callback(gauge.dec)
             await controller.run(context)
-            log.info("controller ended")
+            log.info("controller stopped")
             await self._judge(await leaks.settled(own.still_running, self._clock), own, term)
 
     async def _judge(self, left: Sequence[leaks.Leak], ledger: leaks.Ledger, term: Term) -> None:
-        """Nothing may be left that could still act. What is left is stopped, and the process told to end."""
+        """Nothing may be left that could still act. What is left is stopped, and the process ends."""
         if not left:
             return
         for leak in left:

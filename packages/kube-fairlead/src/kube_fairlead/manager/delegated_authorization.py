@@ -1,6 +1,6 @@
-"""Who may ask a component for more than its health: the API server is asked, as kube-controller-manager asks it.
+"""Who may read more than a component's health: the API server decides, as for kube-controller-manager.
 
-A bearer token is shown to the API server (TokenReview), and whether its user may `get` the path is asked there too
+The API server authenticates a bearer token (TokenReview) and authorizes its user to `get` the path
 (SubjectAccessReview), so that rights are given by RBAC: a ClusterRole with `nonResourceURLs: [/metrics]`.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/authentication/authenticatorfactory/delegating.go,
@@ -28,7 +28,7 @@ from kube_fairlead.client.client import Client
 __all__ = ["ALWAYS_ALLOWED", "DelegatedAuthorizer", "Refusal", "is_always_allowed"]
 
 ALWAYS_ALLOWED: Final = ("/healthz", "/readyz", "/livez")
-"""What probes may ask without a token, as in kube-controller-manager."""
+"""Paths for probes that need no token, as in kube-controller-manager."""
 
 _ACCESS_REVIEWS: Final = GroupVersionResource("authorization.k8s.io", "v1", "subjectaccessreviews")
 # As upstream caches both answers. A token is remembered by its digest.
@@ -43,7 +43,7 @@ _log = logs.get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a request is not answered."""
+    """Why a request is rejected."""
 
     status: HTTPStatus
     text: str
@@ -55,7 +55,7 @@ def is_always_allowed(path: str, patterns: Sequence[str]) -> bool:
 
 
 class DelegatedAuthorizer:
-    """Asks the API server who calls and what they may. What cannot be asked is refused."""
+    """Authenticates and authorizes callers by the API server. Without its answer the request is rejected."""
 
     def __init__(self, connect: Callable[[], Client], *, always_allow: Sequence[str] = ALWAYS_ALLOWED) -> None:
         self._connect = connect
@@ -66,7 +66,7 @@ class DelegatedAuthorizer:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Self]:
-        """Have a way to the API server as long as the block lasts."""
+        """Connect to the API server while the block lasts."""
         async with self._connect() as client:
             self._client = client
             try:
@@ -75,7 +75,7 @@ class DelegatedAuthorizer:
                 self._client = None
 
     async def check(self, path: str, authorization: str) -> Refusal | None:
-        """Why a GET of a path is refused to the caller; None when it is not.
+        """Why a GET of a path is rejected; None when it is allowed.
 
         Args:
             path: without its query.
@@ -86,9 +86,9 @@ class DelegatedAuthorizer:
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            return Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized: show a bearer token of the cluster\n")
+            return Refusal(HTTPStatus.UNAUTHORIZED, "Unauthorized: send a bearer token of the cluster\n")
         if self._client is None:
-            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "not ready to ask the API server who you are\n")
+            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "not ready to authenticate requests\n")
         key = (hashlib.sha256(token.encode()).hexdigest(), path)
         now = self._client.clock.monotonic()
         known = self._remembered.get(key)
@@ -98,8 +98,10 @@ class DelegatedAuthorizer:
             async with self._client.clock.timeout(_ASK_SECONDS), self._asking:
                 refusal = await _ask(self._client, token, path)
         except (api_errors.ApiError, errors.ClientError, TimeoutError) as error:
-            _log.warning("the API server cannot be asked who calls", path=path, error=str(error) or "no answer in time")
-            return Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the API server cannot be asked who you are\n")
+            _log.warning("cannot authenticate a request", path=path, error=str(error) or "no answer in time")
+            return Refusal(
+                HTTPStatus.SERVICE_UNAVAILABLE, "cannot authenticate the request: no answer of the API server\n"
+            )
         self._remember(key, now + _REMEMBERED_SECONDS, refusal)
         return refusal
 

@@ -24,7 +24,7 @@ class GroupDiscovery:
     def __init__(self, group: str = "") -> None:
         self._late = LateScheme()
         self._named = group
-        self._problem = "the API server has not been asked yet"
+        self._problem = "discovery has not started"
 
     @property
     def scheme(self) -> Scheme:
@@ -37,7 +37,7 @@ class GroupDiscovery:
         return Verdict(is_ok=True, note=group) if group else Verdict(is_ok=False, note=self._problem)
 
     async def settle(self, client: Client) -> None:
-        """Wait until the group is known. A server that is away, and CRDs that are still to come, are waited for."""
+        """Wait until the group is known. It waits for an unreachable server and for missing CRDs."""
         if not self._named:
             await wait_settled(client, self._late, self._waits)
             _log.info("lifecycle API group discovered", group=self._late.group)

@@ -1,4 +1,4 @@
-"""One lock and its controllers in this process: campaigns, leads, and tells about it.
+"""One lock and its controllers in this process: elects, leads, and reports it.
 
 Upstream: k8s.io/client-go@v0.36.4/tools/leaderelection/healthzadaptor.go,
     k8s.io/client-go@v0.36.4/tools/leaderelection/leaderelection.go
@@ -23,8 +23,8 @@ from kube_fairlead.manager.health import Verdict
 
 __all__ = ["Group", "GroupPlan"]
 
-# As upstream's check: a leader that has not renewed for this long after its lease ended is not well.
-_UNWELL_SECONDS = 20.0
+# As upstream's check: a leader that has not renewed for this long after its lease ended is unhealthy.
+_UNHEALTHY_SECONDS = 20.0
 
 _log = logs.get_logger(__name__)
 
@@ -89,15 +89,15 @@ class Group:
             await self.runner.close()
 
     def health(self) -> Verdict:
-        """A follower is healthy, and says whom it follows."""
+        """A follower is healthy, and names the leader."""
         candidacy, term = self.candidate.candidacy, self.leadership.term
         if term is None and candidacy.has_rival:
             return Verdict(is_ok=True, note=f"another process uses the identity {candidacy.identity}")
         outage = self.candidate.outage
         if term is None:
-            known = f"follows {candidacy.holder}" if candidacy.holder else "there is no leader"
+            known = f"follows {candidacy.holder}" if candidacy.holder else "no leader"
             return Verdict(is_ok=True, note=f"{outage}; last known: {known}" if outage else known)
-        limit = (candidacy.renewed or 0.0) + candidacy.timing.written_seconds + _UNWELL_SECONDS
+        limit = (candidacy.renewed or 0.0) + candidacy.timing.written_seconds + _UNHEALTHY_SECONDS
         if self._clock.monotonic() > limit:
             return Verdict(is_ok=False, note=f"failed election to renew leadership on lease {self.lock.name}")
         state = "steps down" if term.stopping.is_set() else "leads" if term.is_valid else "cannot rely on its lease"
@@ -106,10 +106,10 @@ class Group:
     def readiness(self) -> Verdict:
         """Ready as soon as the Lease, or that there is none, was seen once."""
         known = self.candidate.candidacy.sighting is not None
-        return Verdict(is_ok=known, note="" if known else "the lease was not seen yet")
+        return Verdict(is_ok=known, note="" if known else "the lease has not been read")
 
     async def request_lease(self) -> None:
-        """Ask whoever leads to let this replica lead."""
+        """Request the Lease from the leader, as its preferred holder."""
         lease = self.candidate.lease
         if lease is None:
             return
@@ -119,15 +119,15 @@ class Group:
         try:
             await self._client.of(Lease).update(record.onto(lease))
         except (api_errors.ApiError, errors.ClientError) as error:
-            _log.debug("could not ask for the lease now", lock=str(self.lock), error=str(error))
+            _log.debug("cannot request the lease", lock=str(self.lock), error=str(error))
         else:
-            _log.info("asked for the lease, for balance", lock=str(self.lock), holder=record.holder)
+            _log.info("requested the lease for balance", lock=str(self.lock), holder=record.holder)
 
     def term_started(self, term: Term) -> None:
         """Called by the leadership."""
         self._counted = self._clock.monotonic()
         self._metrics.started()
-        self._tell(f"{term.identity} became leader")
+        self._record_event(f"{term.identity} became leader")
 
     def term_ended(self, term: Term) -> None:
         """Called by the leadership."""
@@ -135,7 +135,7 @@ class Group:
         self._count()
         self._counted = None
         self._metrics.ended(str(term.stop_reason))
-        self._tell(f"{term.identity} stopped leading")
+        self._record_event(f"{term.identity} stopped leading")
 
     def _count(self) -> None:
         """Called with every renewal, so that the seconds grow while the term lasts."""
@@ -145,9 +145,10 @@ class Group:
             self._counted = now
 
     def _report_rival(self) -> None:
-        self._tell(f"another process uses the identity {self.candidate.identity}: give each candidate one of its own")
+        identity = self.candidate.identity
+        self._record_event(f"another process uses the identity {identity}: give each candidate one of its own")
 
-    def _tell(self, note: str) -> None:
+    def _record_event(self, note: str) -> None:
         if self.candidate.lease is not None:
             self._recorder.event(self.candidate.lease, reason="LeaderElection", note=note)
 

@@ -1,4 +1,4 @@
-"""Health checks that come and go, and the pages that tell of them, worded as Kubernetes' own.
+"""Health checks that are added and removed, and their pages, worded as Kubernetes' own.
 
 Upstream: k8s.io/apiserver@v0.36.4/pkg/server/healthz/healthz.go
 """
@@ -26,7 +26,7 @@ Check = Callable[[], Verdict]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """The answer to somebody who asks for the health of this process."""
+    """The response to a health request."""
 
     status: int
     text: str

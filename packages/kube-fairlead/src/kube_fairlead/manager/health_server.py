@@ -1,7 +1,7 @@
 """The small HTTP server of every long-running component: /healthz, /livez, /readyz and /metrics, nothing else.
 
-It answers one request per connection and closes it, so that nobody who probes leaves anything behind. Without a
-certificate it makes one, or speaks plain HTTP where that was asked for. A authorizer judges who sees more than health.
+It answers one request per connection and closes it, so that probes leave no connections open. Without a certificate
+it creates one, or serves plain HTTP if configured. An authorizer decides who may read more than health.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class HealthServer:
         except asyncio.LimitOverrunError:
             writer.write(_encode(_Answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, b"")))
         except (asyncio.IncompleteReadError, ConnectionError, TimeoutError, ssl.SSLError):
-            pass  # whoever asked has gone, or never asked
+            pass  # the client disconnected
         finally:
             writer.close()
             with contextlib.suppress(ConnectionError, TimeoutError, ssl.SSLError):

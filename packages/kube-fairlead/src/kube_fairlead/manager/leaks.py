@@ -1,8 +1,8 @@
-"""What a run left behind: tasks, threads, sockets and open files, each with the place where it was made.
+"""What a run leaked: tasks, threads, sockets and open files, each with the place where it was created.
 
 A term must end with nothing of it left: a leaked task is a second control loop, a leaked socket or file is memory that
 a restart used to hide. Whatever is made while a ledger is open is entered in it, by the context that made it; so
-several terms in one process are told apart, and what other parts of the process make is nobody's leak.
+several terms in one process are distinguished, and what other parts of the process create is no leak.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _NAMELESS = ("pipe:", "anon_inode:")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Leak:
-    """One thing left behind, and where it was made (innermost frame first), as far as known."""
+    """One leak, and where it was created (innermost frame first), as far as known."""
 
     kind: str  # task, informer, thread, socket, file, descriptor
     name: str
@@ -56,8 +56,8 @@ class Ledger:
     """What was made under it and still exists. What belongs to a part belongs to the whole too.
 
     Sockets and files belong to the whole only: connections are shared, and outlive the part that happened to open
-    them. Pipes and the like tell nobody when they are made, so they are counted before and after; in a process that has
-    several terms at once nobody can say whose they are, and they are left out.
+    them. Pipes and the like raise no audit event, so they are counted before and after; in a process that has several
+    terms at once their owner is not known, and they are left out.
     """
 
     def __init__(self, name: str, *, whole: Ledger | None = None) -> None:
@@ -97,7 +97,7 @@ class Ledger:
             self._files[path] = made_at
 
     def running_tasks(self) -> list[asyncio.Task[Any]]:
-        """Tasks made here that have not ended, without the one that asks."""
+        """Tasks made here that have not ended, without the current one."""
         me = asyncio.current_task()
         return [task for task in list(self._tasks) if task is not me and not task.done()]
 
@@ -214,7 +214,7 @@ def _entered_threads() -> Iterator[None]:
 
 @functools.cache
 def _listen() -> None:
-    # Python tells its auditors of every socket that is made and every file that is opened. An auditor stays for good,
+    # Python calls audit hooks for every new socket and every opened file. An auditor stays for good,
     # so there is one, and it does nothing where no ledger is open.
     sys.addaudithook(_audit)
 
@@ -224,7 +224,7 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
         return
     if event == "open":
         path = arguments[0]
-        if isinstance(path, str | bytes):  # else it is a descriptor that somebody opened before
+        if isinstance(path, str | bytes):  # else it is a descriptor that was opened before
             opened.enter_file(os.fsdecode(path), _stack())
     elif isinstance(arguments[0], socket.socket):
         opened.enter_socket(arguments[0], _stack())
@@ -249,7 +249,7 @@ def _describe(made: socket.socket) -> str:
 
 
 def _descriptors() -> frozenset[tuple[str, str]]:
-    """Every open descriptor of the process, and what it is; none where the system does not tell."""
+    """Every open descriptor of the process, and what it is; none where the system does not list them."""
     found = set()
     with contextlib.suppress(OSError):
         for entry in _OPEN_FILES.iterdir():

@@ -1,8 +1,8 @@
-"""Several locks, several replicas: who should ask whom for which lock. Pure; `group` and `manager` act on it.
+"""Several locks, several replicas: which replica should request which lock. Pure; `group` and `manager` act on it.
 
-No replica knows how many there are. One that holds two locks fewer than another asks for one of the other's, in the
+No replica knows how many there are. One that holds two locks fewer than another requests one of the other's, in the
 Lease itself (its preferred holder); the other then steps down in order. Each such move makes the difference smaller,
-so it comes to an end, and a replica that is not well asks for nothing.
+so it ends, and an unhealthy replica requests nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["lock_to_request"]
 
 
 def lock_to_request(locks: Mapping[str, LeaderElectionRecord], identity: str) -> str | None:
-    """The lock that this replica should ask for now; None when all is fair, or being made so.
+    """The lock that this replica should request now; None when all is balanced, or a move is under way.
 
     Args:
         locks: what each lock's Lease says.
@@ -25,7 +25,7 @@ def lock_to_request(locks: Mapping[str, LeaderElectionRecord], identity: str) ->
     if any(record.preferred_holder for record in locks.values()):
         return None  # one move at a time: the next is judged by what this one leads to
     if not all(record.holder for record in locks.values()):
-        return None  # what nobody holds is taken, not asked for
+        return None  # a free lock is acquired, not requested
     held = Counter(record.holder for record in locks.values())
     mine = held[identity]
     most = max(held.values())

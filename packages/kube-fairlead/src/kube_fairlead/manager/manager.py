@@ -57,7 +57,7 @@ class ManagerOptions:
     watchdog: bool = True
 
     def rules(self) -> Rules:
-        """How terms end, by the gates. Controllers are asked, never cut short, while the lease holds."""
+        """How terms end, by the gates. Controllers are stopped on request, never cancelled, while the lease holds."""
         return Rules(
             shutdown_timeout_seconds=self.shutdown_timeout_seconds,
             drain_seconds=None,
@@ -160,7 +160,7 @@ class Manager:
                     scope.start(self._balance(), name="balance")
 
     async def _balance(self) -> None:
-        """Ask for a lock when another replica has two more than this one."""
+        """Request a lock when another replica has two more than this one."""
         while True:
             await self._clock.sleep(_BALANCE_SECONDS * self._randomness.uniform(0.5, 1.5))
             records = {str(group.lock): group.record for group in self.groups}

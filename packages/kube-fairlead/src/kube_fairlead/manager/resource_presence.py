@@ -1,4 +1,4 @@
-"""Controllers that come and go with the cluster: a controller runs while what it works on exists."""
+"""Controllers that run only while the resource that they work on is served."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Presence", "ServedDefinition", "Switch"]
 
 
 class Switch:
-    """A yes or no that somebody waits for."""
+    """A boolean that can be waited for."""
 
     def __init__(self, *, is_on: bool = False) -> None:
         self._is_on = is_on
@@ -28,13 +28,13 @@ class Switch:
         return self._is_on
 
     def set(self, *, is_on: bool) -> None:
-        """Make it so."""
+        """Set it."""
         if is_on is not self._is_on:
             self._is_on = is_on
             self._changed.set()
 
     async def wait(self, *, is_on: bool) -> None:
-        """Wait until it is so."""
+        """Wait until it has this value."""
         while self._is_on is not is_on:
             self._changed.clear()
             await self._changed.wait()
@@ -44,7 +44,7 @@ class Presence(Protocol):
     """Knows whether a controller has anything to work on."""
 
     def watched(self, client: Client) -> contextlib.AbstractAsyncContextManager[Switch]:
-        """A switch that is kept right as long as the block lasts."""
+        """A switch that is kept up to date while the block lasts."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Controllers without an election: one term that begins at once and ends when the process is asked to stop."""
+"""Controllers without an election: one term that starts at once and ends when the process stops."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def run_unelected(
     shutdown_timeout_seconds: float,
     on_overrun: Callable[[TermOverrun], None],
 ) -> None:
-    """Do the work as if this process led. Cancelling is the request to stop: the work ends in its own time.
+    """Do the work as a leader would. Cancelling is the request to stop: the work ends in its own time.
 
     Raises:
         TermOverrun: it did not, and `on_overrun` returned.
@@ -40,7 +40,7 @@ async def run_unelected(
                 await asyncio.wait([running])
         if not running.done():
             still = [f"{task.owner}/{task.name}" for task in tasks.live_tasks(term.owner)]
-            why = f"work did not end within {shutdown_timeout_seconds:g} s of being asked to"
+            why = f"work did not end within {shutdown_timeout_seconds:g} s of the request to stop"
             overrun = TermOverrun(str(lock), [*still, *term.stragglers], why)
             on_overrun(overrun)
             raise overrun from None

@@ -1,6 +1,6 @@
-"""The last net under a leader: a thread that ends the process when the event loop itself is stuck.
+"""The leader's watchdog: a thread that ends the process when the event loop is blocked.
 
-Everything that makes a leader let go runs on the event loop. If something blocks it, nothing there can notice that the
+Everything that makes a leader stop runs on the event loop. If something blocks it, nothing there can notice that the
 lease has run out; a thread can. It only ever acts long after the loop should have.
 """
 
@@ -53,5 +53,5 @@ def _is_late(leadership: Leadership, clock: Clock) -> bool:
     # Both are read once: the event loop changes them meanwhile.
     term, candidacy = leadership.term, leadership.candidate.candidacy
     if term is None or term.is_tidying or not candidacy.leads:
-        return False  # nobody acts for the lock here any more, and its Lease may be released already
+        return False  # no work of the lock runs here any more, and its Lease may be released already
     return clock.monotonic() > candidacy.exit_by

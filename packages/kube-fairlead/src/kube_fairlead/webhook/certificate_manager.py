@@ -37,18 +37,18 @@ _log = logs.get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CertificateSettings:
-    """What is kept where."""
+    """Where certificates are stored, and for which names."""
 
     namespace: str
     secret: str
-    names: tuple[str, ...]  # under which the webhook is called
-    registrations: tuple[str, ...]  # ValidatingWebhookConfigurations; those that are not there are left out
+    names: tuple[str, ...]  # DNS names of the webhook
+    registrations: tuple[str, ...]  # ValidatingWebhookConfigurations; missing ones are skipped
     folder: pathlib.Path  # for `tls.crt` and `tls.key`
     lifetimes: certificate_rotation.Lifetimes = dataclasses.field(default_factory=certificate_rotation.Lifetimes)
 
     @property
     def look_seconds(self) -> float:
-        """How often to look: several times in the third of a certificate's life that is left to renew it."""
+        """Seconds between two passes: several in the last third of a certificate's life."""
         shortest = min(self.lifetimes.leaf, self.lifetimes.spread).total_seconds()
         return min(_LOOK_SECONDS, shortest / 20)
 
@@ -64,7 +64,7 @@ class CertificateSettings:
 
 
 class CertificateManager:
-    """Keeps certificates valid, API servers trusting them, and the files of this replica up to date."""
+    """Renews certificates, and updates the registrations and the files of this replica."""
 
     def __init__(self, client: Client, settings: CertificateSettings) -> None:
         self._client = client
@@ -72,13 +72,13 @@ class CertificateManager:
         self._written: Pair | None = None
 
     async def begin(self) -> None:
-        """Have a certificate to serve with, however long the API server is out of reach."""
+        """Return when there is a certificate to serve with; retry while the API server is unreachable."""
         delays = _RETRY.delays(self._client.randomness)
         while True:
             try:
                 await self.look()
             except (api_errors.ApiError, errors.ClientError) as error:
-                _log.warning("the webhook's certificate cannot be kept", error=str(error))
+                _log.warning("cannot renew the webhook certificate", error=str(error))
                 if self._written is not None:
                     return
                 await self._client.clock.sleep(next(delays))
@@ -92,12 +92,12 @@ class CertificateManager:
             try:
                 await self.look()
             except (api_errors.ApiError, errors.ClientError) as error:
-                _log.warning("the webhook's certificate cannot be kept", error=str(error))
+                _log.warning("cannot renew the webhook certificate", error=str(error))
 
     async def look(self) -> None:
-        """Make anew what is due, and bring registrations and files to what is stored."""
+        """Renew what is due, and update registrations and files."""
         stored = await self._stored()
-        # First those who must trust it, then what they must trust.
+        # First the trust, then the certificate that needs it.
         for name in self._settings.registrations:
             await self._register(name, stored.bundle)
         if stored.leaf != self._written:
@@ -128,10 +128,10 @@ class CertificateManager:
                     version = {"resourceVersion": found["metadata"]["resourceVersion"]}
                     await secrets.update(self._secret(new, version), namespace=settings.namespace)
             except (api_errors.AlreadyExists, api_errors.Conflict):
-                # Another replica was faster; what it stored is as good, once it can be read.
+                # Another replica wrote first; what it stored is used, once it can be read.
                 await self._client.clock.sleep(next(delays))
                 continue
-            _log.info("certificate made", change=change.name.lower(), names=list(settings.names))
+            _log.info("certificate created", change=change.name.lower(), names=list(settings.names))
             return new
 
     def _secret(self, stored: certificate_rotation.Stored, version: Json | None = None) -> Json:
@@ -151,7 +151,7 @@ class CertificateManager:
             version = {"resourceVersion": found["metadata"]["resourceVersion"]}
             await api.patch(name, StrategicMergePatch({"metadata": version, "webhooks": hooks}))
         except (api_errors.NotFound, api_errors.Conflict):
-            return  # it is not there, or another replica writes the same; the next look tells
+            return  # it does not exist, or another replica writes the same; the next pass decides
 
 
 def _written(stored: certificate_rotation.Stored) -> dict[str, bytes]:

@@ -1,4 +1,4 @@
-"""When the webhook's own certificates are made anew. Pure.
+"""When the webhook's own certificates are renewed. Pure.
 
 API servers trust the webhook by a bundle of authorities in its registration. What they see is always signed by one
 that has been in the bundle for a while:
@@ -6,7 +6,7 @@ that has been in the bundle for a while:
     leaf at 2/3 of its life         a new leaf, by the same authority
     authority at 2/3 of its life    the next authority joins the bundle; leaves are still signed by the one before
     next one long enough there      it takes over, with a leaf of its own; the one before stays in the bundle
-    nothing there, or not usable    both anew
+    nothing there, or not usable    both renewed
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _AUTHORITY_NAME: Final = "fairlead-webhook-ca"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetimes:
-    """How long each certificate is valid, and how long all API servers get to hear of a new authority."""
+    """How long each certificate is valid, and how long a new authority takes to reach all API servers."""
 
     leaf: dt.timedelta = dt.timedelta(days=30)
     authority: dt.timedelta = dt.timedelta(days=365)
@@ -51,7 +51,7 @@ class Stored:
 
 
 class Change(enum.Enum):
-    """What is to be made anew."""
+    """What is to be renewed."""
 
     NOTHING = enum.auto()
     ALL = enum.auto()
@@ -61,7 +61,7 @@ class Change(enum.Enum):
 
 
 def decide(stored: Stored | None, names: Sequence[str], now: dt.datetime, lifetimes: Lifetimes) -> Change:
-    """What is to be made anew now."""
+    """What is to be renewed now."""
     authority = None if stored is None else certificates.inspect(stored.authority)
     if stored is None or authority is None or now >= authority.until:
         return Change.ALL

@@ -6,7 +6,7 @@ to rest as well, because of two notes the earlier deadline stays (invariant 9).
 
 A review does not say to which request it belongs: kube-apiserver gives every call a uid of its own. A note that asks
 for the same seconds is taken for the request's own; one that asks for others is that of a request at the same moment,
-or of an earlier one that was rejected, which its age tells.
+or of an earlier one that was rejected; its age decides.
 """
 
 from __future__ import annotations

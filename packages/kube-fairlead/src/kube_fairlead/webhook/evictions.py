@@ -1,7 +1,7 @@
 """Whether an eviction comes from the node that the pod is on.
 
 A policy in the API server can compare the node in a token with the node of what is written, and does so for deletes and
-patches. An eviction carries no pod, only its name, and an EvictionRequest no more than that, so here it is looked up. A
+patches. An eviction carries no pod, only its name, and an EvictionRequest no more than that, so it is read here. A
 token of a drain driver that was stolen from one node is then worth nothing on the others.
 """
 
@@ -22,9 +22,9 @@ from kube_fairlead.webhook.reviews import Malformed
 __all__ = ["NODE_CLAIM", "EvictionValidator", "problem"]
 
 NODE_CLAIM = "authentication.kubernetes.io/node-name"
-"""Where the API server says on which node the pod runs that a token was made for."""
+"""The claim with the node of the pod that a token was issued for."""
 
-# Less than the webhook's own timeout in the manifests: the reason for a refusal should reach the user.
+# Less than the webhook's timeout in the manifests: the reason for a rejection should reach the user.
 _PATIENCE_SECONDS = 8.0
 
 _log = logs.get_logger(__name__)
@@ -33,7 +33,7 @@ _log = logs.get_logger(__name__)
 def problem(token_node: str, pod: Pod) -> str:
     """Why a token of this node may not evict a pod; empty when it may."""
     if not token_node:
-        return "the token does not say on which node it belongs, so it may not evict pods"
+        return "the token names no node, so it may not evict pods"
     if pod.spec.node_name != token_node:
         where = f"node {pod.spec.node_name}" if pod.spec.node_name else "no node"
         return f"pod {pod.key} is on {where}; a token of node {token_node} evicts pods of that node only"
@@ -41,7 +41,7 @@ def problem(token_node: str, pod: Pod) -> str:
 
 
 class EvictionValidator:
-    """Answers AdmissionRequests about evictions. What cannot be judged is refused: here a wrong yes does the harm."""
+    """Answers AdmissionRequests about evictions. It rejects what it cannot check: a wrong approval does the harm."""
 
     def __init__(self, client: Client, metrics: Metrics) -> None:
         self._client = client
@@ -50,17 +50,17 @@ class EvictionValidator:
         )
 
     async def answer(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Look the pod up and compare."""
+        """Read the pod and compare."""
         try:
             async with self._client.clock.timeout(_PATIENCE_SECONDS):
                 why, code = await self._judge(request)
         except (api_errors.ApiError, errors.ClientError, TimeoutError) as error:
-            why = f"the pod cannot be looked up: {str(error) or 'no answer in time'}"
-            code = 503  # for now: whoever drains asks again
+            why = f"cannot read the pod: {str(error) or 'no answer in time'}"
+            code = 503  # temporary: the client retries
         self._results.labels(result="refused" if why else "allowed").inc()
         if not why:
             return AdmissionResponse(uid=request.uid, allowed=True)
-        _log.warning("eviction refused", pod=f"{request.namespace}/{request.name}", user=request.user_info.username)
+        _log.warning("eviction rejected", pod=f"{request.namespace}/{request.name}", user=request.user_info.username)
         return AdmissionResponse(
             uid=request.uid, allowed=False, status=Status(status="Failure", message=why, code=code)
         )
@@ -69,7 +69,7 @@ class EvictionValidator:
         """Why not, if not, and with which status: 403 is final, 409 is not."""
         target = _target(request)
         if target is None:
-            return "this webhook judges evictions only", 403
+            return "this webhook validates evictions only", 403
         if not target.name or not request.namespace:
             raise Malformed("request.name and request.namespace: an eviction names a pod and its namespace")
         claims = request.user_info.extra.get(NODE_CLAIM, ())
@@ -79,8 +79,8 @@ class EvictionValidator:
             return "", 404  # as the API server will say itself
         why = problem(claims[0] if claims else "", pod)
         if why and target.uid not in {"", pod.uid}:
-            # The pod that was meant has gone, and another has its name: what the API server would say, had it been
-            # asked. It is not, because it may take the eviction off that other pod's budget first.
+            # The pod is gone, and another has its name: the API server would answer the same. It is not called, because
+            # it may charge the eviction to that other pod's budget first.
             return f"{why}; the pod that was meant has gone", 409
         return why, 403
 

@@ -1,4 +1,4 @@
-"""Carries decisions out: asked about a delete, it writes the note and always says yes."""
+"""Carries decisions out: for each delete it writes the note, and it always allows the delete."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class GraceRecorder:
         )
 
     async def _record(self, request: AdmissionRequest) -> tuple[str, str, str]:
-        """What became of it, the deadline that was written, and what the user should be told."""
+        """The result, the deadline that was written, and the warning for the user."""
         if request.operation != "DELETE" or request.sub_resource or request.old_object is None:
             return "unneeded", "", ""
         shown = reviews.deletion_of(request)

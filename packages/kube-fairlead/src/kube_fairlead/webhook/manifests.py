@@ -1,4 +1,4 @@
-"""What a cluster must be told to use the webhook: exactly the rights it needs, and when to call it."""
+"""The webhook's manifests: exactly the rights that it needs, and when the API server calls it."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def own_secret_name(name: str = NAME) -> str:
 
 
 def access_manifests(resources: Sequence[GroupResource], *, namespace: str, name: str = NAME) -> list[Json]:
-    """The service account and its rights: to read and annotate these custom resources, and to ask who calls."""
+    """The service account and its rights: to read and annotate these custom resources, and to authenticate callers."""
     role = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRole",
@@ -272,7 +272,7 @@ def registration(
         "matchConditions": [{"name": "grace-or-note", "expression": _CONDITION}],
         "admissionReviewVersions": ["v1"],
         "sideEffects": "NoneOnDryRun",
-        # Advice that cannot be recorded must not keep anybody from deleting.
+        # A note that cannot be recorded must not block a delete.
         "failurePolicy": "Ignore",
         "timeoutSeconds": _TIMEOUT_SECONDS,
     }
@@ -306,14 +306,14 @@ def eviction_manifests(
         where["caBundle"] = base64.b64encode(authority).decode("ascii")
     users = ", ".join(f"'system:serviceaccount:{space}:{name}'" for space, name in accounts)
     evictions = {"apiGroups": [""], "operations": ["CREATE"], "resources": ["pods/eviction"]}
-    # Kubernetes' own kind (1.37, alpha), with which an eviction can be asked for too.
+    # Kubernetes' own kind (1.37, alpha), which requests an eviction too.
     asked = {"apiGroups": ["lifecycle.k8s.io"], "operations": ["CREATE", "DELETE"], "resources": ["evictionrequests"]}
     judged = (evictions, asked) if requests else (evictions,)
     hook = {
         "name": _EVICTION_HOOK,
         "clientConfig": where,
         "rules": [{**rule, "apiVersions": ["*"], "scope": "Namespaced"} for rule in judged],
-        # Nobody else's evictions depend on this webhook.
+        # Evictions of other accounts do not depend on this webhook.
         "matchConditions": [{"name": "drivers", "expression": f"request.userInfo.username in [{users}]"}],
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",

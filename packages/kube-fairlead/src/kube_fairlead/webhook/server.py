@@ -1,4 +1,4 @@
-"""The webhook over HTTPS: /delete and /evict for the API server, and what an operator wants to ask."""
+"""The webhook over HTTPS: /delete and /evict for the API server, health and metrics for operators."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Settings:
     client_ca: pathlib.Path | None = None  # when set, only reviews from callers with its certificates are answered
     client_names: frozenset[str] = frozenset()  # and only from these common names, where any are given
     look_seconds: float = 10.0  # how often the certificate's files are looked at
-    authorizer: DelegatedAuthorizer | None = None  # who may see metrics; None: everybody
+    authorizer: DelegatedAuthorizer | None = None  # who may read metrics; None: every client
 
 
 async def serve(
@@ -65,7 +65,7 @@ async def serve(
         client: how objects are annotated.
         metrics: what /metrics shows.
         settings: where to listen, and with which certificate.
-        on_listening: told the port once requests are answered.
+        on_listening: called with the port once requests are served.
     """
     context = _tls(settings)
     ready = asyncio.Event()

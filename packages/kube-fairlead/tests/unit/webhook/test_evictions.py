@@ -26,8 +26,8 @@ POD = Pod(metadata=ObjectMeta(name="web", namespace="shop"), spec=PodSpec(node_n
         ("here", "here", ""),
         ("there", "here", "pod shop/web is on node here; a token of node there evicts pods of that node only"),
         ("here", "", "pod shop/web is on no node; a token of node here evicts pods of that node only"),
-        ("", "here", "the token does not say on which node it belongs, so it may not evict pods"),
-        ("", "", "the token does not say on which node it belongs, so it may not evict pods"),
+        ("", "here", "the token names no node, so it may not evict pods"),
+        ("", "", "the token names no node, so it may not evict pods"),
     ],
 )
 def test_only_from_the_pods_own_node(token_node: str, node: str, said: str) -> None:

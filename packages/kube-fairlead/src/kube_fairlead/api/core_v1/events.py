@@ -1,4 +1,4 @@
-"""Events: what components tell people about objects.
+"""Events: what components report about objects.
 
 Upstream: k8s.io/api@v0.36.4/core/v1/types.go
 """

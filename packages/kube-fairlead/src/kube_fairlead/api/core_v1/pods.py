@@ -143,7 +143,7 @@ class Lifecycle(Part):
 
 
 class Probe(Part):
-    """A question asked of a container again and again; how it is asked is kept, not named."""
+    """A periodic check of a container. Its handler is kept, not typed."""
 
     initial_delay_seconds: int = 0
     period_seconds: int = 0

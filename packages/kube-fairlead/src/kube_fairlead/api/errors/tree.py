@@ -48,7 +48,7 @@ class ApiError(Exception):
         list_metadata: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
-        # ListMeta of the Status: an expired page says here how to go on.
+        # ListMeta of the Status: an expired page holds its continue token here.
         self.list_metadata: Mapping[str, Any] = list_metadata or {}
         self.message = message
         self.details: dict[str, Any] | None = None if details is None else dict(details)
@@ -67,7 +67,7 @@ class ApiError(Exception):
 
     @property
     def retry_after_seconds(self) -> int:
-        """How long the server asks to wait; 0 when it does not say."""
+        """Seconds to wait before a retry; 0 when the server sets none."""
         return (self.details or {}).get("retryAfterSeconds") or 0
 
     def has_cause(self, reason: str) -> bool:
@@ -243,7 +243,7 @@ def by_code(code: int) -> type[ApiError] | None:
 
 
 def from_status(status: Mapping[str, Any]) -> ApiError:
-    """The error that a Status object tells of."""
+    """The error that a Status object describes."""
     reason = status.get("reason") or ""
     code = status.get("code") or 0
     cls = _BY_REASON.get(reason) or _BY_CODE.get(code) or ApiError

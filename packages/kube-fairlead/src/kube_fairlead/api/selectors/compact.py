@@ -73,7 +73,7 @@ class CompactLabels:
         self._required = required
         pool: dict[str, str] = {}
         self._excluded = {key: _smallest(values, pool) for key, values in excluded.items()}
-        self.keys = len(required) + len(excluded)  # how many labels it asks about
+        self.keys = len(required) + len(excluded)  # how many labels it reads
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected."""

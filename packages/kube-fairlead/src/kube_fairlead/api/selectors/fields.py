@@ -43,7 +43,7 @@ class FieldMatcher(msgspec.Struct, frozen=True):
 
     @property
     def keys(self) -> int:
-        """How many fields of an object it asks about, at most."""
+        """How many fields of an object it reads, at most."""
         return len(self.requirements)
 
     def matches(self, fields: Mapping[str, str]) -> bool:
@@ -102,7 +102,7 @@ def parse_field_selector(text: str) -> FieldMatcher:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
         operator = Operator.NOT_EQUALS if match.group() == "!=" else Operator.EQUALS
         value = _unescape(term[match.end() :])
-        if match.start() or value:  # a bare `=` asks for nothing
+        if match.start() or value:  # a bare `=` selects nothing
             requirements[FieldRequirement(term[: match.start()], operator, value)] = None
     return FieldMatcher(tuple(requirements))
 

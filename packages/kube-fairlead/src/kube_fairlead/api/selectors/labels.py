@@ -152,7 +152,7 @@ class LabelMatcher(msgspec.Struct, frozen=True):
 
     @property
     def keys(self) -> int:
-        """How many labels of an object it asks about, at most."""
+        """How many labels of an object it reads, at most."""
         return len(self.requirements)
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:

@@ -203,7 +203,7 @@ def _reserved(transition: LifecycleTransition) -> list[FieldError]:
 
 
 def reserved_states_detail(one: Transition) -> str:
-    """What is told to whoever gives a reserved name to something else."""
+    """The error for a reserved name that is used for something else."""
     return f"the transition {one.name} is reserved: it goes from {one.start} to {one.end}"
 
 

@@ -40,7 +40,7 @@ _Pairs = list[tuple[Any, Any, int]]
 class YamlError(ValueError):
     """What is wrong with the text. ``where`` is the place, empty when it is unknown.
 
-    ``what`` may quote a word of the text: it is not for texts with secrets in them.
+    ``what`` may quote the text: do not use it for texts with secrets.
     """
 
     def __init__(self, what: str, line: int = 0, column: int = 0) -> None:
@@ -93,7 +93,7 @@ class _Anchored:
 class _Source:
     """The text, handed to the parser a little at a time.
 
-    The parser in C takes a whole scalar at once, however long it is. Only here, where it asks for more, can another
+    The parser in C takes a whole scalar at once, however long it is. Only here, where it reads more, can another
     thread have its turn.
     """
 

@@ -31,7 +31,7 @@ from kube_fairlead.cloud.provider import Instance, Zones
 
 __all__ = ["NodeController"]
 
-# A node that the cloud does not know yet is asked about again soon: many nodes are one question.
+# A node that the cloud does not know yet is queried again soon: many nodes are one query.
 _RETRY = Backoff(initial_seconds=0.5, factor=2.0, cap_seconds=60.0, jitter=0.2)
 _BATCH = 5000
 _ATTEMPTS = 5
@@ -78,7 +78,7 @@ class NodeController:
         )
 
     async def run(self) -> None:
-        """Initialise and update until asked to stop."""
+        """Initialise and update until the request to stop."""
         self._context.nodes.add_handler(
             Handler(on_add=self._enqueue, on_update=lambda _, node: self._enqueue(node), on_delete=self._forget)
         )
@@ -160,7 +160,7 @@ class NodeController:
             self._context.confirmations.confirm(node)
             age = self._age_seconds(node)
             self._taint_removal.observe(age)
-            # At once, so that nobody has to wait for the next round to see addresses.
+            # At once, so that addresses do not wait for the next round.
             await self._write_addresses(node, instance)
         except (CannotInitialise, AddressMismatch, CloudError) as error:
             _log.warning("node cannot be initialised", node=node.name, error=str(error))
@@ -184,7 +184,7 @@ class NodeController:
         if isinstance(error, api_errors.NotFound):
             self._queue.forget(node.name)
             return
-        # A conflict is the guard at work: the node has changed, and is judged anew.
+        # A conflict is the guard at work: the node has changed, and is judged again.
         if not isinstance(error, api_errors.Conflict):
             _log.warning("node cannot be written", node=node.name, error=str(error))
         self._queue.add_rate_limited(node.name)
@@ -209,14 +209,14 @@ class NodeController:
             return
         for node in nodes:
             if node.name not in found:
-                self._report_unknown(node, "Its addresses are not kept right.")
+                self._report_unknown(node, "Its addresses are not updated.")
         known = [(node, found[node.name]) for node in nodes if node.name in found]
         await self._each(known, lambda one: self._update_status(*one), self._status_updates)
 
     def _report_unknown(self, node: Node, consequence: str) -> None:
         # The same words every time, so that they are one Event with a count.
         how = f"id {node.spec.provider_id[:200]}" if node.spec.provider_id else "its name"
-        asked = f"Cloud provider {self._context.provider.name} was asked by {how} and knows no machine of this node."
+        asked = f"Cloud provider {self._context.provider.name} was queried by {how} and knows no machine of this node."
         self._recorder.event(
             node,
             type="Warning",

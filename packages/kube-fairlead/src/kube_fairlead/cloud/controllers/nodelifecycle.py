@@ -28,7 +28,7 @@ _log = logs.get_logger(__name__)
 
 
 class NodeLifecycleController:
-    """Looks at all nodes every few seconds; asks the cloud once for all that are not Ready."""
+    """Checks all nodes every few seconds; one query to the cloud for all that are not Ready."""
 
     name = "cloud-node-lifecycle-controller"
 
@@ -54,7 +54,7 @@ class NodeLifecycleController:
         )
 
     async def run(self) -> None:
-        """Look, act, wait, until asked to stop."""
+        """Check, act, wait, until the request to stop."""
         if not await synced(self._context.stopping, self._context.nodes):
             return
         async with self._recorder.running():
@@ -78,7 +78,7 @@ class NodeLifecycleController:
         try:
             answers = await self._context.describe(look.ask)
         except CloudError as error:
-            _log.warning("cloud does not answer about nodes that are not ready", nodes=len(look.ask), error=str(error))
+            _log.warning("no answer of the cloud about nodes that are not ready", nodes=len(look.ask), error=str(error))
             return
         missing = missing_nodes(look, answers)
         recently = await self._recently_vanished(missing)
@@ -153,7 +153,7 @@ class NodeLifecycleController:
         try:
             await self._context.writer.delete(node)
         except (api_errors.NotFound, api_errors.Conflict) as error:
-            # Somebody else was quicker, or the node has changed and is judged anew.
+            # Another client deleted it, or the node has changed and is judged again.
             _log.info("node has changed meanwhile", node=node.name, error=str(error))
             return
         except NOT_WRITTEN as error:

@@ -88,7 +88,7 @@ class RouteController:
         )
 
     async def run(self) -> None:
-        """Reconcile, wait, until asked to stop."""
+        """Reconcile, wait, until the request to stop."""
         if not await synced(self._context.stopping, self._context.nodes):
             return
         async with self._recorder.running():
@@ -136,7 +136,7 @@ class RouteController:
         async def remove(route: Route) -> None:
             await self._tried(route, lambda: self._remove(route))
 
-        # Removing comes first: a route that is made anew has the range of the one that goes.
+        # Removing comes first: a route that is replaced has the range of the removed one.
         await self._each(plan.remove, remove)
         await self._each(plan.make, make)
         for node in plan.report:

@@ -41,7 +41,7 @@ _NODE_RESYNC_SECONDS = 100.0
 _NODES_TO_NAME = 20
 # A deletion that the cloud has accepted and not carried out yet.
 _DELETION_POLL_SECONDS = 5.0
-# What a Service says, by its note, of one that this manager is not to look after.
+# The step for a Service whose annotation names another manager.
 _NOT_OURS = frozenset({ServiceStep.LEAVE_ALONE, ServiceStep.ASK_CLOUD})
 
 _log = logs.get_logger(__name__)
@@ -51,7 +51,7 @@ _log = logs.get_logger(__name__)
 class _Balanced:
     """A Service that has a load balancer here, or parts of one."""
 
-    service: Service  # as the cloud was last told
+    service: Service  # as last sent to the cloud
     targets: list[Node] | None = None  # where it leads for certain; None: it is not known to be in line
 
     def needs_ensuring(self, service: Service) -> bool:
@@ -86,7 +86,7 @@ class ServiceController:
         self._elsewhere: dict[Key, str] = {}
 
     async def run(self) -> None:
-        """Ensure, update and remove until asked to stop."""
+        """Ensure, update and remove until the request to stop."""
         self._services.add_handler(Handler(on_add=self._added, on_update=self._updated, on_delete=self._deleted))
         self._context.nodes.add_handler(
             Handler(on_add=self._node_changed, on_update=self._node_updated, on_delete=self._node_changed)
@@ -111,7 +111,7 @@ class ServiceController:
             self._queue.add(key_of(service))
 
     def _updated(self, old: Service, new: Service) -> None:
-        # The step changes when another manager lets go of it.
+        # The step changes when another manager releases it.
         if needs_update(old, new) or needs_cleanup(new) or self._step(old) is not self._step(new):
             self._queue.add(key_of(new))
 
@@ -150,7 +150,7 @@ class ServiceController:
             self._queue.forget(key)
 
     async def _resync(self) -> None:
-        # A clean-up that was left half done must not wait for somebody to touch the Service.
+        # An incomplete clean-up must not wait for a change of the Service.
         while not await pause(self._clock, _RESYNC_SECONDS, self._context.stopping):
             for service in self._services.store:
                 if needs_cleanup(service):
@@ -174,7 +174,7 @@ class ServiceController:
             if is_looked_after_by_another(service, self._context.identity):
                 await self._delete_orphan(known.service)
                 return
-            step = ServiceStep.REMOVE  # somebody took our finalizer or our note off
+            step = ServiceStep.REMOVE  # a user removed our finalizer or our annotation
         elif step is ServiceStep.ASK_CLOUD:
             step = await self._ask(service)
         if step is ServiceStep.ENSURE and known is not None and not known.needs_ensuring(service):
@@ -191,7 +191,7 @@ class ServiceController:
             raise
 
     async def _ask(self, service: Service) -> ServiceStep:
-        """Whether a Service that must be let go, and does not say by whom, has its load balancer in this cloud."""
+        """Whether a Service to be released, without a manager's annotation, has its load balancer in this cloud."""
         key = key_of(service)
         if self._elsewhere.get(key) == service.uid:
             return ServiceStep.LEAVE_ALONE
@@ -269,7 +269,7 @@ class ServiceController:
             lambda: self._balancers.ensure_load_balancer_deleted(context.cluster_name, service),
             changes=True,
         )
-        # The Service is all that leads back to it: it is let go when the cloud says so, not when it was asked to.
+        # The Service is all that leads back to it: it is released when the cloud confirms, not when asked.
         if await self._exists(service):
             what = f"load balancer {self._name_of(service)} is still there"
             raise NotReadyYet(what, retry_after_seconds=_DELETION_POLL_SECONDS)
@@ -296,7 +296,7 @@ class ServiceController:
         try:
             await self._confirm_nodes()
         except CloudError as error:
-            # Each load balancer asks again, with a pause of its own, and says on its Service why it must wait.
+            # Each load balancer is retried with its own pause, and an Event on its Service gives the reason.
             _log.warning("cloud does not say which nodes are its own", error=str(error))
             for key in self._known:
                 self._queue.add(key)
@@ -346,7 +346,7 @@ class ServiceController:
         return balanced_nodes(self._context.nodes.store, self._context.platforms, self._context.confirmations.has)
 
     async def _confirm_nodes(self) -> None:
-        """Have the cloud asked about those of which it has not said it: no answer must not look like a node less."""
+        """Query the cloud about unconfirmed nodes: no answer must not look like a removed node."""
         await self._context.confirm(self._candidates())
 
     def _candidates(self) -> list[Node]:

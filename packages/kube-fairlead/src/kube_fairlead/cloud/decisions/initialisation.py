@@ -60,7 +60,7 @@ class Initialise:
 
 
 def first_step(node: Node, platforms: Collection[str]) -> LeaveAlone | AskCloud | Relabel:
-    """What a node needs, before anybody is asked."""
+    """What a node needs, before the cloud is queried."""
     whose = ownership(node, platforms)
     if whose is Ownership.FOREIGN:
         return LeaveAlone("it belongs to another platform")
@@ -84,7 +84,7 @@ def initialise(node: Node, instance: Instance, platforms: Collection[str]) -> In
 
     Raises:
         CannotInitialise: the answer lacks an id, or has one of a platform that is not ours.
-        AddressMismatch: the kubelet was told an address that the cloud does not know.
+        AddressMismatch: the kubelet was given an address that the cloud does not know.
     """
     provider_id = node.spec.provider_id or instance.provider_id
     if not provider_id:
@@ -120,7 +120,7 @@ def _instance_labels(node: Node, instance: Instance) -> dict[str, str]:
 
 
 def _platform_label(node: Node, platform: str, platforms: Collection[str]) -> dict[str, str]:
-    # Without platforms nothing is new: a single cloud's nodes need not be told apart.
+    # Without platforms nothing is new: a single cloud's nodes need no distinction.
     if not platforms or not platform or node.metadata.labels.get(wellknown.LABEL_PLATFORM) == platform:
         return {}
     return {wellknown.LABEL_PLATFORM: platform}

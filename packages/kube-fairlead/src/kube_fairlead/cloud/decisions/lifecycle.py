@@ -1,7 +1,7 @@
 """What the node lifecycle controller does in one pass over all nodes. Pure.
 
 Invariants:
-1. Only Owned nodes are asked about, tainted or deleted; with platforms, only those that say so by their providerID.
+1. Only Owned nodes are queried, tainted or deleted; with platforms, only those that say so by their providerID.
 2. A node is deleted only with a providerID, when it is not Ready, was missing from the cloud's answer, and then the
    cloud said of that very id that it is gone.
 3. When more nodes are missing than may vanish unannounced, none of these is deleted unless an operator confirmed it.
@@ -33,13 +33,13 @@ class Limits:
 
     # The share of this cloud's nodes that may vanish at once; one node always may, unless it is 0 or the last.
     vanishing_share: float = 0.1
-    # A node that waits for the node controller is not asked about for so long: one of the two asks, not both.
+    # A node that waits for the node controller is not queried for so long: one of the two queries, not both.
     initialisation_wait_seconds: float = 120.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FirstLook:
-    """What is to be done before the cloud is asked, and about which nodes to ask it."""
+    """What to do before the cloud is queried, and which nodes to query."""
 
     untaint: tuple[Node, ...]  # Ready again, and still tainted as shut down
     ask: tuple[Node, ...]
@@ -60,7 +60,7 @@ class FirstLook:
 class Stop:
     """More nodes are missing than may vanish at once: people must look."""
 
-    missing: tuple[Node, ...]  # those that nobody announced or confirmed; if all are missing, that nobody confirmed
+    missing: tuple[Node, ...]  # those not announced or confirmed; if all are missing, those not confirmed
     of: int  # with those that went lately
     allowed: int | None  # None: all of them are missing, and not all were announced
     platform: str = ""  # of which all are missing
@@ -128,7 +128,7 @@ def first_look(
 
 
 def judge(look: FirstLook, answers: Mapping[str, Instance], limits: Limits, *, recently_vanished: int = 0) -> Judgement:
-    """What to do about the nodes that the cloud was asked about.
+    """What to do about the queried nodes.
 
     Args:
         look: the nodes.
@@ -180,7 +180,7 @@ def _emptied(
 
 
 def missing_nodes(look: FirstLook, answers: Mapping[str, Instance]) -> list[Node]:
-    """The nodes that the cloud's answer lacks, as far as they have an id by which it can be asked again."""
+    """The nodes that the cloud's answer lacks, as far as they have an id for another query."""
     return [node for node in look.ask if node.spec.provider_id and node.name not in answers]
 
 
@@ -197,7 +197,7 @@ def _waits_for_initialisation(node: Node, now: dt.datetime, limits: Limits) -> b
     if not wellknown.has_taint(node, wellknown.TAINT_UNINITIALIZED):
         return False
     created = node.metadata.creation_timestamp
-    # Without an id there is nothing to ask about until the node controller has found one.
+    # Without an id there is no query until the node controller has found one.
     return (
         not node.spec.provider_id
         or created is None

@@ -7,7 +7,7 @@ removed only if it is known to be ours.
 Invariants, with platforms:
 1. A route that leads to a node that is not Owned, or whose range touches the pod range of one, is left as it is.
 2. A route is removed only if its range was given to an Owned node before (`ours`), and to no other's since. A dead end
-   (a blackhole) is no exception: it does not tell whose traffic its machine took.
+   (a blackhole) is no exception: the owner of its traffic is not known.
 3. Routes are made, and the condition is written, for Owned nodes only.
 
 Owned means here, too, that the cloud has confirmed the node's providerID (`confirmation`). A node that only claims to
@@ -120,7 +120,7 @@ def forget(
     platforms: Collection[str],
     is_confirmed: IsConfirmed,
 ) -> set[str]:
-    """Drop ranges that no Owned node has and no route leads to any more: they may be given to anybody."""
+    """Drop ranges that no Owned node has and no route leads to any more: they may be reused."""
     in_use = {cidr for node in nodes if _is_own(node, platforms, is_confirmed) for cidr in node.spec.pod_cidrs}
     in_use |= {route.destination_cidr for route in routes}
     return set(ours) & in_use
@@ -149,7 +149,7 @@ class _OwnRoutes:
         self._names = {node.name for node in others}
         self._ranges = [network for node in others for network in _networks(node)]
         self._ours = set(ours)
-        # The addresses of a node changed: its own route is made anew.
+        # The addresses of a node changed: its own route is replaced.
         self._stale = {(new.node.name, new.route.destination_cidr) for new in make}
 
     def contains(self, route: Route) -> bool:
@@ -163,7 +163,7 @@ class _OwnRoutes:
 
 
 def _serves(route: Route, node: Node) -> bool:
-    # Clouds that route to addresses must be told when those change.
+    # Clouds that route to addresses need an update when those change.
     same = route.target_node_addresses is None or set(route.target_node_addresses) == set(node.status.addresses)
     return same and not route.blackhole
 

@@ -44,7 +44,7 @@ def service_step(service: Service, *, manager: str, platforms: Collection[str]) 
     """What to do about a Service.
 
     With platforms there may be other managers, which hold a Service by the same finalizer, and not all of them note
-    themselves on it. So only one that bears this manager's own note is let go; one without may have a load balancer in
+    themselves on it. So only one with this manager's annotation is released; one without may have a load balancer in
     another cloud, and which cloud it is only the cloud can say.
     """
     if platforms and is_looked_after_by_another(service, manager):
@@ -56,7 +56,7 @@ def service_step(service: Service, *, manager: str, platforms: Collection[str]) 
 
 
 def wants_load_balancer(service: Service) -> bool:
-    """A class of its own says that somebody else looks after it."""
+    """A loadBalancerClass means that another controller handles it."""
     return service.spec.type == "LoadBalancer" and service.spec.load_balancer_class is None
 
 

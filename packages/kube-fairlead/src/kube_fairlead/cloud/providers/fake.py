@@ -1,4 +1,4 @@
-"""A cloud in memory, for tests: it does what it is told, fails when it should, and remembers every call."""
+"""A cloud in memory, for tests: its state and its failures are set by the test, and it records every call."""
 
 from __future__ import annotations
 

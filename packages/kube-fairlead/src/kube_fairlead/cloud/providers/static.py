@@ -14,7 +14,7 @@
 
 A machine that is taken out of the file is gone. A file that cannot be read, or is not wholly right, is an outage: no
 machine is gone because of it. Half a file can be right too, so a new one should take the place of the old one by a
-rename. One that was written over in place is believed only if it ends as YAML lets a document end, with `...`; and one
+rename. One that was written over in place counts only if it ends as YAML lets a document end, with `...`; and one
 that once ended so always must.
 """
 
@@ -145,7 +145,7 @@ class StaticProvider:
         del cluster
         async with self._threads:
             try:
-                # From here on it is noticed when somebody writes over it.
+                # From here on a write in place is noticed.
                 with contextlib.suppress(CloudUnavailable):
                     await self._threads.run(self._read)
                 yield

@@ -59,7 +59,7 @@ def _silent(node: Node, facts: Facts) -> Finding:
     elif holder is None or holder.renewed is None:
         said = "its agent has given up its Lease, and no other holds it"
     else:
-        said = f"its Lease has expired: {holder.holder} was last heard of at {api_time.format_time(holder.renewed)}"
+        said = f"its Lease has expired: {holder.holder} last renewed it at {api_time.format_time(holder.renewed)}"
     condition = node.condition("Ready")
     if condition is None or condition.status != "True":
         return Finding(

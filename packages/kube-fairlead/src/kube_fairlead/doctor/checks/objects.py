@@ -1,4 +1,4 @@
-"""Are there lifecycle objects that no component looks after?"""
+"""Lifecycle objects that no component handles."""
 
 from __future__ import annotations
 

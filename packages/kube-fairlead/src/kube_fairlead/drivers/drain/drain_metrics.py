@@ -1,4 +1,4 @@
-"""What the drains of a process come to, in numbers."""
+"""Metrics of all drains of a process."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["BlockedPods", "DrainMetrics"]
 
 
 class BlockedPods:
-    """Those of one drain."""
+    """The blocked pods of one drain."""
 
     def __init__(self, metrics: DrainMetrics) -> None:
         self._metrics = metrics
         self.counts: Mapping[Blocker, int] = {}
 
     def are(self, counts: Mapping[Blocker, int]) -> None:
-        """From now on it is so many, by what blocks them."""
+        """Set the numbers of blocked pods by cause."""
         self._metrics.count()
         self.counts = counts
         self._metrics.show()
@@ -30,23 +30,21 @@ class BlockedPods:
 class DrainMetrics:
     """Counts evictions, blocked pods and the time that they were blocked, over all drains of the process.
 
-    The time grows while a pod is blocked, and not only when it goes: an alert is for those that do not go.
+    The time grows while a pod is blocked, and not only when it is evicted: alerts are for pods that stay blocked.
     """
 
     def __init__(self, metrics: Metrics, clock: Clock) -> None:
         self._clock = clock
         self._drains: set[BlockedPods] = set()
-        self._counted = clock.monotonic()  # until when the time is counted
-        self._answers = metrics.counter(
-            "fairlead_drain_evictions_total", "Evictions that were asked for, by result.", ["result"]
-        )
+        self._counted = clock.monotonic()  # the time is counted until here
+        self._answers = metrics.counter("fairlead_drain_evictions_total", "Requested evictions, by result.", ["result"])
         self._pods = metrics.gauge(
-            "fairlead_drain_blocked_pods", "Pods that something keeps on a node that is drained, by cause.", ["cause"]
+            "fairlead_drain_blocked_pods", "Pods whose eviction is blocked during a drain, by cause.", ["cause"]
         )
         self._seconds = metrics.counter(
             "fairlead_drain_blocked_seconds_total", "Seconds that pods were blocked, by cause.", ["cause"]
         )
-        # What has not happened yet is 0 and not missing, so that the first time shows as an increase.
+        # Series start at 0 instead of missing, so that the first occurrence shows as an increase.
         for result in Cause:
             if result is not Cause.SENT:
                 self._answers.labels(result=result.value)
@@ -56,12 +54,12 @@ class DrainMetrics:
         metrics.before_exposition(self.count)
 
     def answered(self, result: Cause) -> None:
-        """An eviction was asked for, and this came of it."""
+        """Count one requested eviction by its result."""
         self._answers.labels(result=result.value).inc()
 
     @contextlib.contextmanager
     def drain(self) -> Iterator[BlockedPods]:
-        """A drain goes on as long as the block lasts; none of its pods is blocked afterwards."""
+        """Count one drain while the block lasts; none of its pods is blocked afterwards."""
         blocked = BlockedPods(self)
         self._drains.add(blocked)
         try:
@@ -79,6 +77,6 @@ class DrainMetrics:
                 self._seconds.labels(cause=cause.value).inc(pods * seconds)
 
     def show(self) -> None:
-        """How many are blocked now."""
+        """Publish how many pods are blocked now."""
         for cause in Blocker:
             self._pods.labels(cause=cause.value).set(sum(drain.counts.get(cause, 0) for drain in self._drains))

@@ -18,7 +18,7 @@ __all__ = ["Preview", "preview"]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preview:
-    """The pods that would go, what to warn of, and why the drain would be refused, if it would."""
+    """The pods that would be evicted, warnings, and why the drain would be rejected, if it would."""
 
     lines: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Preview:
 async def preview(
     client: Client, node_name: str, options: DrainOptions, *, on_server: bool, chunk_size: int = 500
 ) -> Preview:
-    """Judge the pods of a node; with `on_server`, ask the server too whether each may go."""
+    """Judge the pods of a node; with `on_server`, also dry-run each eviction on the server."""
     pods = await node_watch.list_pods(client, node_name, options, chunk_size=chunk_size)
     judged = await node_watch.judge_all(pods, options, node_watch.DaemonSets(client), client)
     if problem := filters.refusals(judged):
@@ -42,7 +42,7 @@ async def preview(
         run = "server dry run" if on_server else "dry run"
         lines.append(f"{'deleting' if options.disable_eviction else 'evicting'} pod {one.pod.key} ({run})")
         if on_server and (blocked := await _blocked(client, one.pod, options)):
-            warnings.append(f"pod {one.pod.key} could not go now: {blocked}")
+            warnings.append(f"pod {one.pod.key} cannot be evicted now: {blocked}")
     return Preview(tuple(lines), tuple(warnings))
 
 

@@ -1,4 +1,4 @@
-"""The driver itself: what DrainStarted, DrainComplete, Uncordoning and MaintenanceComplete take."""
+"""The driver: what it does for DrainStarted, DrainComplete, Uncordoning and MaintenanceComplete."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _log = logs.get_logger(__name__)
 class DrainDriver(Driver):
     """Server-side drain.
 
-    The start of a drain is quick: it refuses what kubectl would refuse, before anything is touched, and cordons. The
-    end takes as long as the pods do. A driver that is told its node refuses all others. Which of the two transitions
-    is meant is told by their states, so that other transitions, such as one with an SLA, may use them too.
+    The start of a drain is quick: it rejects what kubectl would reject, before it changes anything, and cordons. The
+    end takes as long as the pods do. A driver with a node name rejects all other nodes. The states decide which of
+    the two transitions is meant, so that other transitions, such as one with an SLA, may use them too.
     """
 
     name = DRIVER_DRAIN
@@ -57,13 +57,13 @@ class DrainDriver(Driver):
         self._cleanup = tasks.TaskSet("drain", on_failure=_log_failure)
 
     async def start(self, work: Work) -> None:
-        """Refuse, or cordon. An uncordon only makes sure that it may."""
-        with _trouble_passes():
+        """Reject, or cordon. For an uncordon, only check that it is allowed."""
+        with _retryable():
             await self._start(work)
 
     async def end(self, work: Work, report: Report) -> None:
         """Drain, or uncordon."""
-        with _trouble_passes():
+        with _retryable():
             await self._end(work, report)
 
     async def _start(self, work: Work) -> None:
@@ -81,7 +81,7 @@ class DrainDriver(Driver):
         if refusals := filters.refusals(judged):
             raise Refused(refusals)
         if warned := filters.warnings(judged):
-            _log.warning("drain", event=work.event_name, node=work.node_name, warning=warned)
+            _log.warning("drain skips pods", event=work.event_name, node=work.node_name, warning=warned)
         await node_cordon.cordon(self._client, work.node_name, work.node_uid, work.event_name)
 
     async def _end(self, work: Work, report: Report) -> None:
@@ -117,12 +117,12 @@ class DrainDriver(Driver):
 
 
 def _log_failure(error: BaseException) -> None:
-    _log.error("what was left to do after a drain failed", error=str(error))
+    _log.error("cleanup after a drain failed", error=str(error))
 
 
 @contextlib.contextmanager
-def _trouble_passes() -> Iterator[None]:
-    """An API server that is away, busy or broken is no reason to fail an event: the agent is to call again."""
+def _retryable() -> Iterator[None]:
+    """An unreachable, busy or broken API server does not fail an event: the agent calls again."""
     try:
         yield
     except client_errors.ClientError as error:

@@ -1,9 +1,8 @@
-"""Evictions as requests (Kubernetes 1.37, alpha): a pod's own responders get their say before it is evicted.
+"""Evictions as requests (Kubernetes 1.37, alpha): a pod's own responders act before it is evicted.
 
-Where the API server serves EvictionRequest, a pod is asked to go by one, so that whoever feels responsible for it can
-move a virtual machine or a shard first. Kubernetes 1.37 has the kind behind a gate, but nobody in it acts on one. So a
-request that nobody has looked at after a while is worth nothing, and the pod is evicted as ever; so is one whose
-responders failed.
+Where the API server serves EvictionRequest, the driver creates one per pod, so that its responders can first move a
+virtual machine or a shard. Kubernetes 1.37 has the kind behind a feature gate, but no controller that acts on it. The
+driver evicts a pod as usual when no controller observes its request in time, or when the responders fail.
 
 Upstream: k8s.io/api@v0.37.1/lifecycle/v1alpha1/types.go
 """
@@ -28,9 +27,9 @@ from kube_fairlead.client.client import Client
 __all__ = ["EvictionRequests", "RequestState"]
 
 _GVR: Final = GroupVersionResource(LIFECYCLE_GROUP, LIFECYCLE_VERSION, "evictionrequests")
-# How long a controller may take to look at a request before it counts as absent.
+# How long a controller may take to observe a request before it counts as absent.
 _LOOK: Final = dt.timedelta(seconds=10)
-# How often a request that somebody acts on is looked at.
+# How often a request that a responder acts on is read.
 _UNDER_WAY: Final = dt.timedelta(seconds=30)
 
 _log = logs.get_logger(__name__)
@@ -38,16 +37,16 @@ _log = logs.get_logger(__name__)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RequestState:
-    """Since when there is a request for a pod, and when to see what became of it."""
+    """Since when there is a request for a pod, and when to read its status."""
 
     since: dt.datetime
     look_at: dt.datetime
 
 
 class EvictionRequests:
-    """The requests of one drain. Each is named after its pod's uid and goes with its pod, so a later life finds them.
+    """The requests of one drain. Each has its pod's uid in its name and is owned by it, so a restarted driver finds it.
 
-    What is kept here is only which of them came to nothing; a later life sees that too.
+    Only the requests without effect are kept here; a restarted driver finds them again.
     """
 
     def __init__(self, client: Client) -> None:
@@ -55,34 +54,34 @@ class EvictionRequests:
         self._clock = client.clock
         self._api = client.of(_GVR)
         self._served = False
-        self._unanswered = False  # nobody here acts on requests: what is true of one is true of all
-        self._failed: set[str] = set()  # by pod uid: those that cannot be made, or whose responders failed
+        self._unanswered = False  # no controller acts on requests: true of one means true of all
+        self._failed: set[str] = set()  # by pod uid: those that cannot be created, or whose responders failed
 
     async def discover(self) -> None:
-        """See whether the server has them."""
+        """Discover whether the server serves them."""
         with contextlib.suppress(api_errors.ApiError, client_errors.AnswerInvalid):
             self._served = _GVR.resource in await lifecyclegroup.served_kinds(self._client, _GVR.group)
 
     def applies_to(self, pod: Pod) -> bool:
-        """Whether this pod is asked to go by request, and not, or not any more, by an eviction."""
+        """Whether this pod gets a request instead of an eviction."""
         return self._served and not self._unanswered and pod.uid not in self._failed
 
     async def request(self, pod: Pod) -> RequestState:
-        """Make the request for a pod, or see what became of it. If it came to nothing, it does not `concern` it now."""
+        """Create the request for a pod, or read its status. If it has no effect, `applies_to` is false afterwards."""
         now = self._clock.now()
         try:
             await self._api.create(_body(pod), namespace=pod.namespace)
         except api_errors.AlreadyExists:
             return await self._look(pod)
         except (api_errors.Forbidden, api_errors.NotFound, api_errors.Invalid, api_errors.BadRequest) as error:
-            # No right to, switched off meanwhile, or a pod that cannot be asked this way.
-            _log.info("no eviction request, so the pod is evicted", pod=pod.key, error=str(error))
+            # Forbidden, disabled meanwhile, or a pod that cannot be a target.
+            _log.info("eviction request rejected, evicting instead", pod=pod.key, error=str(error))
             self._failed.add(pod.uid)
             return RequestState(now, now)
         return RequestState(now, now + _LOOK)
 
     async def withdraw(self, pod: Pod) -> None:
-        """The pod may stay after all; whether an earlier life asked, or this one, and whatever came of it."""
+        """Delete the request for a pod, also one that an earlier process created."""
         if not self._served:
             return
         try:
@@ -97,11 +96,11 @@ class EvictionRequests:
         try:
             request = await self._api.get(_name(pod), namespace=pod.namespace)
         except api_errors.NotFound:
-            return RequestState(now, now + _UNDER_WAY)  # it goes with its pod
+            return RequestState(now, now + _UNDER_WAY)  # it is deleted with its pod
         status: dict[str, Any] = request.get("status") or {}
         made = api_time.parse_time(request["metadata"]["creationTimestamp"])
         if not status.get("observedGeneration"):
-            # An earlier life may have made it a moment ago; whoever answers has as much time as ever.
+            # An earlier process may have created it a moment ago; its responders get the full time.
             self._unanswered = now >= made + _LOOK
             return RequestState(made, max(now, made + _LOOK))
         if any(one["type"] == "Failed" and one["status"] == "True" for one in status.get("conditions") or ()):

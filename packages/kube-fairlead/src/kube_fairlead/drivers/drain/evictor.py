@@ -1,4 +1,4 @@
-"""Asking one pod to go: always the pod of this uid, never another that has its name by now (invariant 6).
+"""Evicts one pod: always the pod of this uid, never another of the same name (invariant 6).
 
 Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/drain.go
 """
@@ -21,13 +21,13 @@ from kube_fairlead.lifecycle.drain.options import DrainOptions
 
 __all__ = ["Evictor"]
 
-# A server or a webhook may accept an eviction and delete the pod later. After this it is asked again.
+# A server or a webhook may accept an eviction and delete the pod later. After this time it is evicted again.
 _ACCEPTED_SECONDS: Final = 30.0
 _BLOCKED: Final = frozenset({Cause.BUDGET, Cause.NAMESPACE, Cause.TROUBLE})
 
 
 class Evictor:
-    """Sends evictions, or requests for them, or deletions where the options say so, and reads the answers."""
+    """Sends evictions, eviction requests, or deletions where the options say so, and reads the answers."""
 
     def __init__(self, client: Client, options: DrainOptions) -> None:
         self._client = client
@@ -35,14 +35,14 @@ class Evictor:
         self.requests = EvictionRequests(client)
 
     async def discover(self) -> None:
-        """See how pods can be asked here. A request cannot carry a grace period."""
+        """Discover whether EvictionRequests are served. A request cannot carry a grace period."""
         if not self._options.disable_eviction and self._options.grace_seconds is None:
             await self.requests.discover()
 
     async def evict(
         self, pod: Pod, cover: Cover, previous: Attempt | None, number: int, *, by_request: bool = False
     ) -> Attempt:
-        """Ask a pod to go, for the `number`th time in a row; what came of it."""
+        """Evict a pod, for the `number`th time in a row, and return the result."""
         now = self._client.clock.now()
         try:
             if by_request:
@@ -50,7 +50,7 @@ class Evictor:
                 return Attempt(cause=Cause.REQUESTED, since=state.since, number=0, retry_at=state.look_at)
             await self._send(pod)
         except api_errors.NotFound:
-            pass  # it is gone, as the watch will tell
+            pass  # the pod is gone; the watch will report it
         except (api_errors.ApiError, client_errors.ClientError) as error:
             return self._refused(error, cover, previous, number)
         until = now + dt.timedelta(seconds=_ACCEPTED_SECONDS)

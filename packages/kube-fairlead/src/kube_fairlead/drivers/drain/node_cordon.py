@@ -1,4 +1,4 @@
-"""Writing a cordon: read, decide, write, and read again if somebody else wrote meanwhile.
+"""Writes a cordon: read, decide, write, and retry after a conflict.
 
 Upstream: k8s.io/kubectl@v0.36.4/pkg/drain/cordon.go
 """
@@ -26,10 +26,10 @@ _log = logs.get_logger(__name__)
 
 
 async def read_node(client: Client, name: str, uid: str) -> Node:
-    """The node, if it is the one that is meant.
+    """The node, if it has this uid.
 
     Raises:
-        Refused: it is gone, or another machine has its name now.
+        Refused: it is gone, or another node has its name now.
     """
     try:
         node = await client.of(Node).get(name)
@@ -49,7 +49,7 @@ async def uncordon(client: Client, name: str, uid: str, *, force: bool) -> None:
     """Undo our own cordon.
 
     Raises:
-        Refused: somebody else cordoned the node, and it was not said that theirs may be undone.
+        Refused: another user cordoned the node, and `force` is not set.
     """
 
     def patch(node: Node) -> dict[str, Any] | None:
@@ -61,11 +61,11 @@ async def uncordon(client: Client, name: str, uid: str, *, force: bool) -> None:
 
 
 async def forget(client: Client, name: str, uid: str) -> None:
-    """Remove our mark from a node that somebody uncordoned. Left behind it does no harm, so trouble is only told."""
+    """Remove our annotation from a node that a user uncordoned. It does no harm, so a failure is only logged."""
     try:
         await _write(client, name, uid, cordons.forget)
     except (Refused, api_errors.ApiError, client_errors.ClientError) as error:
-        _log.info("the mark of a cordon stays on the node", node=name, error=str(error))
+        _log.info("cordon annotation not removed", node=name, error=str(error))
 
 
 async def _write(client: Client, name: str, uid: str, decide: Callable[[Node], dict[str, Any] | None]) -> None:

@@ -1,4 +1,4 @@
-"""The loop of one drain: look at the node, plan, ask pods to go, tell how far it is, wait for a change."""
+"""The loop of one drain: read the node, plan, evict pods, report progress, wait for a change."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from kube_fairlead.lifecycle.drain.planning import Plan
 
 __all__ = ["Drain"]
 
-# Requests under way at once, so that one node's drain does not crowd out everybody else's requests.
+# Requests under way at once, so that one node's drain does not crowd out other requests.
 _PARALLEL: Final = 30
 _LATE_SECONDS: Final = 0.005
-# Changes come in swarms when pods go; looking once for all of a swarm costs a fraction of looking at each.
-_SWARM_SECONDS: Final = 0.02
+# Changes come in bursts when pods terminate; planning once per burst costs a fraction of planning for each.
+_BURST_SECONDS: Final = 0.02
 
 _NO_COVER: Final = Cover(())
-# A deadline counts as the reason of a cancellation that comes this early: clocks and timers are never quite alike.
+# A deadline counts as the reason of a cancellation that comes this early: clocks and timers differ slightly.
 _LATE: Final = dt.timedelta(seconds=1)
 _WITHDRAW_SECONDS: Final = 10.0
 
@@ -48,7 +48,7 @@ _log = logs.get_logger(__name__)
 class Drain:
     """Empties one node for one event. `run` returns when it is empty, and raises `Refused` when it cannot be.
 
-    What is kept here is only what a later life can do without: which answers came, and since when a pod is blocked.
+    Only what a restarted driver can do without is kept here: results, and since when a pod is blocked.
     """
 
     def __init__(
@@ -69,17 +69,17 @@ class Drain:
         self._report = report
         self._metrics = metrics
         self._notices = Notices(work, recorder, client.clock)
-        self._cleanup = cleanup  # what a call that was cancelled still has to do
+        self._cleanup = cleanup  # what a cancelled call still has to do
         self._wake = asyncio.Event()
         self._watch = node_watch.NodeWatch(client, work.node_name, options, self._wake.set)
         self._daemonsets = node_watch.DaemonSets(client)
         self._evictor = Evictor(client, options)
         self._slots = asyncio.Semaphore(_PARALLEL)
         self._attempts: dict[str, Attempt] = {}
-        self._counted: dict[str, None] = {}  # the pods that had to go, by uid: an ordered set
-        self._done_before = 0  # by an earlier life
-        self._pods: dict[str, PodOutcome] = {}  # what was said of each last, by uid
-        self._asked: dict[str, int] = {}  # how often each was asked to go, by uid
+        self._counted: dict[str, None] = {}  # the pods to evict, by uid: an ordered set
+        self._done_before = 0  # by an earlier process
+        self._pods: dict[str, PodOutcome] = {}  # the last reported outcome of each, by uid
+        self._asked: dict[str, int] = {}  # how often each was evicted, by uid
         self._reported: Progress | None = None
         self._since = client.clock.now()
 
@@ -117,7 +117,7 @@ class Drain:
 
     @contextlib.asynccontextmanager
     async def _withdrawing(self) -> AsyncIterator[None]:
-        """A drain that fails or is too late takes its requests back; one that is only interrupted does not."""
+        """A drain that fails or is too late deletes its requests; one that is only interrupted does not."""
         try:
             yield
         except Refused:
@@ -125,7 +125,7 @@ class Drain:
             raise
         except asyncio.CancelledError:
             if self._work.deadline is not None and self._clock.now() >= self._work.deadline - _LATE:
-                # The agent, which follows the same deadline, may cancel too: that ends our wait, not the withdrawal.
+                # The agent has the same deadline and may cancel too: that ends this wait, not the cleanup.
                 await asyncio.wait([self._cleanup.start(self._withdraw(), name="withdraw")])
             raise
 
@@ -155,8 +155,8 @@ class Drain:
         if self._work.node_uid and node.uid != self._work.node_uid:
             raise Refused(f"node {name} was replaced by another of the same name while it was drained")
         if not node.spec.unschedulable:
-            # Cordoning it again would be a fight that nobody wins, and going on would empty a node that fills up again.
-            raise Refused(f"somebody uncordoned node {name} while it was drained, so the drain stopped")
+            # Cordoning it again would conflict with the user, and evicting on would empty a node that fills up again.
+            raise Refused(f"node {name} was uncordoned during the drain, so the drain stopped")
 
     def _check_time(self, plan: Plan) -> None:
         end = self._end
@@ -178,15 +178,15 @@ class Drain:
             retry_at=now + dt.timedelta(seconds=seconds),
             token=held.cover.token,
         )
-        self._wake.set()  # there is a new moment to look at
+        self._wake.set()  # the next wake-up has changed
 
     def _ask(self, pod: Pod, scope: tasks.TaskScope) -> None:
         by_request = self._evictor.requests.applies_to(pod)
-        heedless = self._options.disable_eviction or by_request
-        cover = _NO_COVER if heedless else self._watch.budgets.covering(pod)
+        ignores_budgets = self._options.disable_eviction or by_request
+        cover = _NO_COVER if ignores_budgets else self._watch.budgets.covering(pod)
         previous = self._attempts.get(pod.uid)
         number = self._number(cover, previous)
-        is_new = not by_request or previous is None  # to look at a request again is not to ask again
+        is_new = not by_request or previous is None  # reading a request again is not a new eviction
         if is_new:
             self._asked[pod.uid] = self._asked.get(pod.uid, 0) + 1
         since = previous.since if previous is not None else self._clock.now()
@@ -212,9 +212,9 @@ class Drain:
         if is_new or attempt.cause is not Cause.REQUESTED:
             self._metrics.answered(attempt.cause)
         if attempt.cause is Cause.ACCEPTED:
-            _log.info("pod goes", pod=pod.key, uid=pod.uid, event=self._work.event_name)
+            _log.info("pod evicted", pod=pod.key, uid=pod.uid, event=self._work.event_name)
         elif attempt.cause is Cause.REQUESTED:
-            _log.debug("pod is asked for", pod=pod.key, uid=pod.uid, event=self._work.event_name)
+            _log.debug("eviction requested", pod=pod.key, uid=pod.uid, event=self._work.event_name)
         self._wake.set()
 
     def _describe(self, plan: Plan) -> str:
@@ -240,11 +240,11 @@ class Drain:
             self._report(progress)
 
     async def _resume(self) -> int:
-        """What an earlier life of this driver told the event: how many pods there were in all, and since when."""
+        """Read the progress that an earlier process reported; return its total number of pods."""
         try:
             event = await self._event()
         except (api_errors.ApiError, client_errors.ClientError) as error:
-            _log.info("the event cannot be read, so progress starts anew", error=str(error))
+            _log.info("event not readable, progress starts at zero", error=str(error))
             return 0
         if event is None:
             return 0
@@ -254,7 +254,7 @@ class Drain:
         return event.status.progress.total if event.status.progress is not None else 0
 
     async def _event(self) -> LifecycleEvent | None:
-        """The event of this drain. Its uid tells in which of the groups that the server serves it is."""
+        """The event of this drain. Its uid decides in which of the served groups it is."""
         for client in await lifecyclegroup.candidates(self._client):
             # The rights of an installed driver are for one group.
             with contextlib.suppress(api_errors.NotFound, api_errors.Forbidden):
@@ -272,7 +272,7 @@ class Drain:
             async with self._clock.timeout(seconds):
                 await self._wake.wait()
             if plan.remaining:
-                await self._clock.sleep(_SWARM_SECONDS)
+                await self._clock.sleep(_BURST_SECONDS)
 
 
 def _report(pod: PodOutcome) -> PodReport:

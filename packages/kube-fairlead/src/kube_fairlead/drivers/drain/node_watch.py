@@ -1,4 +1,4 @@
-"""What a drain looks at: the node, its pods, the disruption budgets, and the DaemonSets that pods name."""
+"""What a drain reads: the node, its pods, the disruption budgets, and the DaemonSets of the pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kube_fairlead.lifecycle.drain.options import DrainOptions
 
 __all__ = ["DaemonSets", "NodeWatch", "judge_all", "list_pods"]
 
-# Budgets are a help, not a need: a driver that may not read them asks the server pod by pod.
+# Budgets are optional: a driver that may not read them sends an eviction for each pod.
 _BUDGETS_SECONDS: Final = 5.0
 
 _log = logs.get_logger(__name__)
@@ -42,14 +42,14 @@ class DaemonSets:
         self._known: dict[tuple[str, str], filters.Lookup] = {}
 
     async def look_up(self, pods: Iterable[Pod]) -> None:
-        """Find out about those that are not known yet."""
+        """Read those that are not known yet."""
         for pod in pods:
             name = filters.daemonset_of(pod)
             if name and (pod.namespace, name) not in self._known:
                 self._known[pod.namespace, name] = await self._get(pod.namespace, name)
 
     def of(self, pod: Pod) -> filters.Lookup:
-        """What is known about a pod's."""
+        """What is known about a pod's DaemonSet."""
         return self._known.get((pod.namespace, filters.daemonset_of(pod)), filters.PRESENT)
 
     async def _get(self, namespace: str, name: str) -> filters.Lookup:
@@ -63,7 +63,7 @@ class DaemonSets:
 
 
 async def judge_all(pods: Iterable[Pod], options: DrainOptions, daemonsets: DaemonSets, client: Client) -> list[Judged]:
-    """What becomes of each pod."""
+    """The verdict for each pod."""
     pods = list(pods)
     await daemonsets.look_up(pods)
     now = client.clock.now()
@@ -105,7 +105,7 @@ class NodeWatch:
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Look for as long as the block lasts. It begins when everything was seen once."""
+        """Watch while the block lasts. The block starts after the first sync."""
         self._pods.add_handler(_on_any_change(self._on_change))
         self._nodes.add_handler(_on_any_change(self._on_change))
         self._budgets.add_handler(_on_any_change(self._budgets_changed))
@@ -116,7 +116,7 @@ class NodeWatch:
                 async with self._clock.timeout(_BUDGETS_SECONDS):
                     await self._budgets.wait_synced()
             except TimeoutError:
-                _log.warning("disruption budgets cannot be watched", error=str(self._budgets.last_error or "too slow"))
+                _log.warning("cannot watch disruption budgets", error=str(self._budgets.last_error or "too slow"))
             yield
 
     def _budgets_changed(self) -> None:

@@ -1,4 +1,4 @@
-"""What is said about pods that cannot go: a line in the log, and a Kubernetes Event about the pod."""
+"""Reports blocked pods: a log line, and a Kubernetes Event about the pod."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kube_fairlead.lifecycle.drain.planning import Plan
 
 __all__ = ["Notices"]
 
-# As long as a pod is blocked its Event is repeated, which the recorder counts in the Event's series. A series ends when
-# nothing was heard for six minutes.
+# While a pod is blocked its Event is repeated, which the recorder counts in the Event's series. A series ends after six
+# minutes without a repetition.
 _AGAIN_SECONDS: Final = 60.0
 _BLOCKED: Final = frozenset({Cause.BUDGET, Cause.NAMESPACE, Cause.TROUBLE, Cause.DENIED})
 
@@ -24,16 +24,16 @@ _log = logs.get_logger(__name__)
 
 
 class Notices:
-    """Those of one drain."""
+    """The notices of one drain."""
 
     def __init__(self, work: Work, recorder: EventRecorder | None, clock: Clock) -> None:
         self._work = work
         self._recorder = recorder
         self._clock = clock
-        self._said: dict[str, tuple[str, float]] = {}  # by pod uid: what was said last, and when
+        self._said: dict[str, tuple[str, float]] = {}  # by pod uid: the last report, and when
 
     def publish(self, plan: Plan, attempts: Mapping[str, Attempt]) -> None:
-        """Say which pods cannot go, and why: once, and from time to time as long as it lasts."""
+        """Report which pods are blocked, and why: once, and again every minute while it lasts."""
         pods = {pod.uid: pod for pod in (*plan.remaining, *(one.pod for one in plan.stranded))}
         for uid in [uid for uid in self._said if uid not in pods]:
             del self._said[uid]
@@ -50,7 +50,7 @@ class Notices:
         self._said[pod.uid] = why, now
         event = self._work.event_name
         if message != why:
-            _log.info("pod cannot go", pod=pod.key, uid=pod.uid, event=event, why=why)
+            _log.info("eviction blocked", pod=pod.key, uid=pod.uid, event=event, why=why)
         if self._recorder is not None:
             note = f"Cannot leave node {self._work.node_name}, which is drained ({event}): {why}"
             self._recorder.event(pod, reason="DrainBlocked", note=note, type="Warning", action="Evicting")

@@ -11,7 +11,7 @@ from kube_fairlead.driverapi.messages import OfferedTransition, Progress, Work
 __all__ = ["Driver", "Refused", "Report"]
 
 Report = Callable[[Progress], None]
-"""Tell how far the work has come. Returns at once."""
+"""Report the progress of the work. Returns at once."""
 
 Refused = DriverRefused
 """Raise it to end the event as Failed with these words."""
@@ -47,5 +47,5 @@ class Driver(abc.ABC):
 
     @property
     def healthy(self) -> bool:
-        """Whether the driver can do its work; asked whenever somebody asks for its health."""
+        """Whether the driver can do its work; called for each health check."""
         return True

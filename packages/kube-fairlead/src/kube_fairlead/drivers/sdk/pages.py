@@ -23,7 +23,7 @@ from kube_fairlead.manager import (
 
 __all__ = ["Registered", "pages", "serving_pages"]
 
-# Opens every page, so that no API server has to be asked.
+# Opens every page, so that no API server is needed.
 _ALL = "*"
 
 
@@ -45,9 +45,9 @@ def pages(
         certificate_file: serve with this certificate; one is made unless it is given.
         key_file: its key.
         folder: where a certificate that is made is kept; in memory unless given.
-        always_allow: paths that need no token; `*` opens all of them, and then no API server is asked.
-        connect: a way to the API server that is asked who calls; as kubectl finds it unless given. Its user must be
-            allowed to create TokenReviews and SubjectAccessReviews.
+        always_allow: paths that need no token; `*` opens all of them, and then no API server is needed.
+        connect: a client of the API server that authenticates callers; as kubectl finds it unless given. Its user
+            must be allowed to create TokenReviews and SubjectAccessReviews.
     """
     asks = (
         None if _ALL in always_allow else DelegatedAuthorizer(connect or api_client.connect, always_allow=always_allow)

@@ -65,8 +65,10 @@ def _parser(driver: Driver) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=f"Lifecycle driver {driver.name}.")
     parser.add_argument("--registry-dir", type=Path, default=sockets.DEFAULT_REGISTRY, help="the agent's folder")
     parser.add_argument("--plugin-dir", type=Path, help="where to serve; beside the registry by default")
-    parser.add_argument("--instance", default="", help="tells processes of one driver apart, such as a pod's uid")
-    parser.add_argument("--grace-seconds", type=float, default=10.0, help="for calls under way when asked to stop")
+    parser.add_argument("--instance", default="", help="distinguishes processes of one driver, such as a pod's uid")
+    parser.add_argument(
+        "--grace-seconds", type=float, default=10.0, help="time for calls under way at the end; default: 10"
+    )
     parser.add_argument("--logging-format", choices=["text", "json"], default="text")
     served = parser.add_argument_group("probes and metrics")
     served.add_argument("--bind-address", default="127.0.0.1", help="where they are served")
@@ -78,9 +80,11 @@ def _parser(driver: Driver) -> argparse.ArgumentParser:
         "--authorization-always-allow-paths",
         type=_paths,
         default=",".join(ALWAYS_ALLOWED),
-        help="paths that need no token, with commas between them; *: all, and no API server is asked",
+        help="paths that need no token, with commas between them; *: all, and no API server is needed",
     )
-    served.add_argument("--kubeconfig", type=Path, help="the API server that is asked who calls; default: as kubectl")
+    served.add_argument(
+        "--kubeconfig", type=Path, help="the API server that authenticates callers; default: as kubectl"
+    )
     return parser
 
 

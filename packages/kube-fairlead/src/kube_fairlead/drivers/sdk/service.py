@@ -15,7 +15,7 @@ from kube_fairlead.drivers.sdk.driver import Driver
 
 __all__ = ["Service"]
 
-# An agent asks again for what is done only shortly after: more than the events of a busy day is plenty.
+# An agent repeats a finished call only shortly after: more than the events of a busy day is enough.
 _REMEMBERED: Final = 1000
 
 
@@ -82,7 +82,7 @@ class Service:
             async with self._clock.timeout(seconds):
                 yield
         except TimeoutError as error:
-            # A timeout of the driver's own, before the deadline, is its answer; the deadline is the agent's to tell of.
+            # A timeout of the driver's own, before the deadline, is its answer; the agent reports the deadline.
             if self._clock.now() < work.deadline:
                 raise
             raise DriverGone("the deadline has come") from error
@@ -108,7 +108,7 @@ class _CallMetrics:
 
     @contextlib.contextmanager
     def call(self, step: str) -> Iterator[None]:
-        """A call goes on as long as the block lasts."""
+        """Count one call while the block lasts."""
         running = self._running.labels(driver=self._driver, step=step)
         running.inc()
         result = "interrupted"

@@ -40,7 +40,7 @@ def _stem(driver: str, instance: str) -> str:
 
 
 def _fitting(folder: Path, stem: str, suffix: str) -> Path:
-    # Absolute, because the agent that is told of it runs in another folder.
+    # Absolute, because the agent runs in another folder.
     path = folder.absolute() / f"{stem}{suffix}"
     if len(bytes(path)) <= addresses.PATH_BYTES_MAX:
         return path

@@ -100,7 +100,7 @@ class Agent:
         self._tasks = tasks.TaskSet("driver test")
 
     async def open(self) -> None:
-        """Ask the driver what it offers, as at its registration."""
+        """Read the driver's offer, as at its registration."""
         offered = await self._channel.get_transitions(self._node_name)
         self._offers = {offer.name: offer for offer in offered}
 
@@ -120,7 +120,7 @@ class Agent:
 
         Args:
             transition: its name.
-            options: what the event asks for, as in `work.options`.
+            options: the event's options, as in `work.options`.
             sla_seconds: until the deadline; the transition's own SLA unless given.
             uid: the same as an earlier event's to show that the driver does nothing twice.
 

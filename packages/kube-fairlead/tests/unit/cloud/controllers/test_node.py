@@ -222,10 +222,10 @@ async def test_a_node_that_no_cloud_knows_is_told_about(world: World) -> None:
     assert set(events) == {"stray", "lost", "stale"}
     assert all(event["type"] == "Warning" for event in events.values())
     assert (
-        "was asked by its name and knows no machine of this node. It waits to be initialised."
+        "was queried by its name and knows no machine of this node. It waits to be initialised."
         in events["stray"]["note"]
     )
-    assert "was asked by id aws://lost and knows no machine" in events["lost"]["note"]
+    assert "was queried by id aws://lost and knows no machine" in events["lost"]["note"]
     assert not any("mine" in path or "foreign" in path for path in world.written)
 
 

@@ -94,7 +94,7 @@ async def test_instances(cloud: ExternalCloud, external: ExternalProvider) -> No
         ("n2", "nimbus://2", {}),
     ]
     cloud.answers["DescribeInstances"] = lambda _: message("DescribeInstancesResponse")(instances={"n9": instance})
-    with pytest.raises(ProviderFault, match="'n9', which was not asked about"):
+    with pytest.raises(ProviderFault, match="'n9', which was not in the query"):
         await external.instances.describe(queries)
 
 

@@ -265,7 +265,7 @@ def test_the_namespace_of_the_leases() -> None:
 def test_agents_that_are_silent_or_missing() -> None:
     finding = only(leases=Read({"node-1": lease("node-1", age=HOUR)}))
     assert (finding.object, finding.severity) == ("Node/node-1", Severity.ERROR)
-    assert "agent-a was last heard of at 2026-03-01T11:00:00Z" in finding.problem
+    assert "agent-a last renewed it at 2026-03-01T11:00:00Z" in finding.problem
     assert "given up its Lease" in only(leases=Read({"node-1": lease("node-1", age=HOUR, holder="")})).problem
     assert "no agent has ever held" in only(leases=Read({})).problem
     # Without a DaemonSet only nodes that had an agent must have one.

@@ -368,7 +368,7 @@ class TestCordons:
         life = await here.drain(seconds=3)
         await here.cordon(unschedulable=False)
         await here.clock.advance(1)
-        assert life.outcome == f"somebody uncordoned node {NODE} while it was drained, so the drain stopped"
+        assert life.outcome == f"node {NODE} was uncordoned during the drain, so the drain stopped"
         assert ANNOTATION_CORDONED_BY not in (await here.nodes.get(NODE)).metadata.annotations
 
     async def test_a_mark_that_outlived_its_cordon_does_not_make_the_next_one_ours(self, here: World) -> None:

@@ -55,7 +55,7 @@ class AwsClient:
         """One request, one attempt, when it is its turn.
 
         Raises:
-            CloudUnavailable: no answer, or one that asks to come back later.
+            CloudUnavailable: no answer, or a throttled one.
             AwsError: Amazon would not.
         """
         await before_request()
@@ -76,7 +76,7 @@ class AwsClient:
                 return items
 
     def close(self) -> None:
-        """Give back connections. The next call makes new ones."""
+        """Close connections. The next call opens new ones."""
         for service in self._services.values():
             service.close()
         self._services.clear()

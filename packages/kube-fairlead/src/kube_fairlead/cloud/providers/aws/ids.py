@@ -9,7 +9,7 @@ from kube_fairlead.cloud.errors import ForeignId
 
 __all__ = ["instance_id", "instance_id_of_name", "instance_id_of_node", "is_instance", "provider_id"]
 
-# Zone and account are optional in what kubelets were told; the instance is what counts.
+# Zone and account are optional in kubelets' --provider-id; the instance is what counts.
 _PROVIDER_ID = re.compile(r"aws://(?:/?[a-z0-9-]+)?/(?P<instance>i-[0-9a-f]{8,17})")
 _INSTANCE_NAME = re.compile(r"(?P<instance>i-[0-9a-f]{8,17})(?:\..*)?")
 

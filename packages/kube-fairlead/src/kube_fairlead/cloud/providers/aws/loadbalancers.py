@@ -2,7 +2,7 @@
 
 What is made is named after the Service's uid, so that everything can be found again, and removed, knowing only that.
 Security groups are the administrator's: node ports must be open to the load balancer's subnets. A Service that limits
-its sources is refused rather than served to everybody; one that begins to is closed.
+its sources is rejected rather than served to all sources; one that begins to is closed.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class AwsLoadBalancers:
     ) -> LoadBalancerStatus:
         """The load balancer, then what each port needs, then away with what no port needs any more."""
         if refusal := _refusal_of_sources(service):
-            # Its wish came later: what would serve everybody must not stay open until somebody reads the Event.
+            # The restriction came later: an open load balancer must not wait until a user reads the Event.
             await self._close(service)
             raise CloudRefused(refusal)
         _check(service)
@@ -234,8 +234,8 @@ class AwsLoadBalancers:
     async def _delete_groups(self, service: Service, *, but: Collection[str] = ()) -> None:
         """Delete what groups there are of a Service.
 
-        A group that no listener leads to any more belongs to no load balancer. So they are told by their names, and,
-        because names can be anybody's, by their tags.
+        A group that no listener leads to any more belongs to no load balancer. So they are found by their names, and,
+        because any user may choose these names, by their tags.
         """
         named = {
             str(one["TargetGroupArn"])

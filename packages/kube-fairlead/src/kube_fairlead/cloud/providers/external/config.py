@@ -9,7 +9,7 @@
       keyFile: client.key
       serverName: cloud.example      # in the server's certificate [default: the host of the address]
 
-File names are relative to this file. Certificates are read anew when they change.
+File names are relative to this file. Certificates are read again when they change.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class TlsFiles:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalConfig:
-    """Where the cloud is, and what this manager is to ask of it."""
+    """The address of the cloud's server, and which parts of it this manager uses."""
 
     socket: str = ""  # the path of a unix socket; else:
     host: str = ""

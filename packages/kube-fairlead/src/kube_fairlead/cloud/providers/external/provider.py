@@ -49,7 +49,7 @@ class ExternalProvider:
 
     @contextlib.asynccontextmanager
     async def running(self, cluster: Cluster) -> AsyncIterator[None]:
-        """Asks the server first what it is: one of another cloud must not be asked about these machines."""
+        """Reads the server's name first: a server of another cloud must not get queries about these machines."""
         del cluster
         info = await self._channel.call("GetInfo", message("GetInfoRequest")(cluster_name=self._cluster_name))
         where = self._config.address
@@ -79,7 +79,7 @@ class _Instances:
             request = message("DescribeInstancesRequest")(nodes=batch)
             answer = await self._channel.call("DescribeInstances", request)
             if unasked := sorted(set(answer.instances) - {node.name for node in batch}):
-                raise ProviderFault(f"DescribeInstances answers about {unasked[0]!r}, which was not asked about")
+                raise ProviderFault(f"DescribeInstances answers about {unasked[0]!r}, which was not in the query")
             found |= {by_name[name]: codec.decode_instance(one) for name, one in answer.instances.items()}
         return found
 
@@ -146,7 +146,7 @@ class _LoadBalancers:
             case "retry_after_seconds":
                 raise NotReadyYet("the load balancer is being made", retry_after_seconds=answer.retry_after_seconds)
             case "implemented_elsewhere":
-                raise ImplementedElsewhere("another controller looks after load balancers of this cloud")
+                raise ImplementedElsewhere("another controller handles load balancers of this cloud")
             case _:
                 raise ProviderFault("EnsureLoadBalancer was answered without an outcome")
 

@@ -1,7 +1,7 @@
-"""What a Service asks of a load balancer of Hetzner's. Pure: annotations and ports in, what to ask the cloud for out.
+"""The load balancer that a Service requests of Hetzner's cloud. Pure: from annotations and ports to API fields.
 
 The annotations are those of Hetzner's own manager, as far as they are supported. One that is not is refused by name: a
-Service that asks for HTTPS must not be served as plain TCP.
+Service that requests HTTPS must not be served as plain TCP.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LoadBalancerSpec:
 
 
 def load_balancer_name(service: Service) -> str:
-    """As asked for, else as upstream names load balancers."""
+    """The requested name, else the name that upstream gives load balancers."""
     return service.metadata.annotations.get(f"{_PREFIX}name") or f"a{service.uid.replace('-', '')}"[:32]
 
 
@@ -86,10 +86,10 @@ def shows_ipv6(service: Service) -> bool:
 
 
 def spec_of(service: Service, config: HetznerConfig) -> LoadBalancerSpec:
-    """What a Service asks for.
+    """What a Service requests.
 
     Raises:
-        CloudRefused: it asks for something that load balancers here do not do.
+        CloudRefused: it requests something that load balancers here do not support.
     """
     notes = _notes(service)
     _check_spec(service)

@@ -23,7 +23,7 @@ class HetznerRoutes:
         self._client = client
 
     async def list_routes(self, cluster_name: str, nodes: Sequence[Node]) -> Sequence[Route]:
-        """All routes of the network. A gateway is told by the internal address of the cloud's own nodes."""
+        """All routes of the network. A gateway is identified by the internal address of the cloud's own nodes."""
         del cluster_name
         names = {
             address.address: node.name
@@ -59,7 +59,7 @@ class HetznerRoutes:
         await self._act("add_route", wanted)
 
     async def delete_route(self, cluster_name: str, route: Route) -> None:
-        """By range and gateway, so that one that was made anew meanwhile stays."""
+        """By range and gateway, so that a route that was replaced meanwhile stays."""
         del cluster_name
         with contextlib.suppress(NotThere):
             await self._act("delete_route", {"destination": route.destination_cidr, "gateway": route.name})

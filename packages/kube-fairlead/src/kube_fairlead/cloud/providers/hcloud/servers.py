@@ -26,7 +26,7 @@ class HetznerServers:
         self._client = client
 
     async def describe(self, queries: Sequence[InstanceQuery]) -> Mapping[InstanceQuery, Instance]:
-        """Few are asked for one by one, many by listing the project."""
+        """Few are read one by one, many by listing the project."""
         network = await self._client.network_id()
         if len(queries) <= _ASK_ONE_BY_ONE:
             servers = [server for query in queries for server in await self._one(query)]
@@ -46,7 +46,7 @@ class HetznerServers:
         return _PROVIDER_ID.fullmatch(provider_id) is not None
 
     async def exists(self, provider_id: str, node: Node) -> bool:
-        """Ask for this very server."""
+        """Read this very server."""
         del node
         return await self._client.find(f"/servers/{server_number(provider_id)}", "server") is not None
 
