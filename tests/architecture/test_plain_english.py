@@ -56,20 +56,13 @@ PAGES_LEFT_OUT: frozenset[str] = frozenset()
 CODE_LEFT_OUT: frozenset[str] = frozenset(
     {
         "kube_fairlead.agent",
-        "kube_fairlead.api",
         "kube_fairlead.base",
         "kube_fairlead.claimant",
         "kube_fairlead.cli",
-        "kube_fairlead.client",
-        "kube_fairlead.cloud",
-        "kube_fairlead.controllers",
         "kube_fairlead.driverapi",
         "kube_fairlead.drivers",
-        "kube_fairlead.election",
-        "kube_fairlead.grace",
         "kube_fairlead.lifecycle",
         "kube_fairlead.manager",
-        "kube_fairlead.webhook",
         "kube_fairlead_apiserver.registry",
     }
 )
