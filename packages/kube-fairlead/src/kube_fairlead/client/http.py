@@ -17,7 +17,7 @@ import yarl
 from kube_fairlead import __version__
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.client import errors, httperrors, proxies, sockets, tls
+from kube_fairlead.client import errors, httperrors, keepalive_socket, proxies, tls
 from kube_fairlead.client.credentials import Certificate, Credential
 from kube_fairlead.client.server_access import Access, Impersonation
 from kube_fairlead.client.transport import Request, Response
@@ -90,7 +90,7 @@ class HttpTransport:
         await self._hang_up()
 
     def _open_socket(self, address: tuple[Any, ...]) -> socket.socket:
-        opened = sockets.open_socket(address)
+        opened = keepalive_socket.open_socket(address)
         self._sockets.add(opened)
         return opened
 
