@@ -1,7 +1,8 @@
 """Records Kubernetes Events, written in the background.
 
 Upstream: k8s.io/client-go@v0.36.4/tools/events/event_broadcaster.go,
-    k8s.io/client-go@v0.36.4/tools/events/event_recorder.go
+    k8s.io/client-go@v0.36.4/tools/events/event_recorder.go,
+    k8s.io/client-go@v0.36.4/tools/reference/ref.go
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from kube_fairlead.base.workqueue import QueueShutDown, WorkQueue
 from kube_fairlead.client import errors, eventbodies, patches, retry_watch
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.eventseries import Correlator, Occurrence, Series
-from kube_fairlead.client.references import reference_to
 
 __all__ = ["EventRecorder"]
 
@@ -80,8 +80,8 @@ class EventRecorder:
         """Record that something happened to an object. Returns at once."""
         try:
             occurrence = Occurrence(
-                regarding=reference_to(regarding),
-                related=None if related is None else reference_to(related),
+                regarding=_reference_to(regarding),
+                related=None if related is None else _reference_to(related),
                 type=type,
                 reason=reason,
                 action=action or reason,
@@ -179,3 +179,25 @@ class EventRecorder:
         if self._unwritten:
             self.dropped += len(self._unwritten)
             _log.warning("events left unwritten at the end", count=len(self._unwritten))
+
+
+def _reference_to(item: KubeObject | ObjectReference | Mapping[str, Any]) -> ObjectReference:
+    """A reference to an object, typed or not, by its uid; its resource version is left out, for it changes."""
+    if isinstance(item, ObjectReference):
+        return item
+    if isinstance(item, KubeObject):
+        return ObjectReference(
+            api_version=item.api_version,
+            kind=item.kind,
+            namespace=item.metadata.namespace,
+            name=item.metadata.name,
+            uid=item.metadata.uid,
+        )
+    metadata = item.get("metadata") or {}
+    return ObjectReference(
+        api_version=item.get("apiVersion", ""),
+        kind=item.get("kind", ""),
+        namespace=metadata.get("namespace", ""),
+        name=metadata.get("name", ""),
+        uid=metadata.get("uid", ""),
+    )
