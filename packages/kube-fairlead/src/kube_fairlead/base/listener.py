@@ -142,7 +142,7 @@ class Listener:
 
     @staticmethod
     def _failed(failure: BaseException) -> None:
-        _log.error("a connection cannot be handed on", error=f"{type(failure).__name__}: {failure}")
+        _log.error("cannot hand on a connection", error=f"{type(failure).__name__}: {failure}")
 
 
 def _give(transport: asyncio.Transport, data: bytes) -> None:

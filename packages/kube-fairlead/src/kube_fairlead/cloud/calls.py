@@ -199,7 +199,7 @@ class CloudCalls:
                 return answer
         except CloudError as error:
             self._count(name, "fault")
-            _log.warning("cloud provider is at fault", call=name, about=about[:_WORDS], error=str(error))
+            _log.warning("cloud provider fault", call=name, about=about[:_WORDS], error=str(error))
             return default
 
     def _failed(self, name: str, kind: _Patience, started: float, error: CloudError) -> None:
@@ -207,7 +207,7 @@ class CloudCalls:
             # The cloud may be well; it is this call that cannot be relied on.
             kind.failed(started)
             self._count(name, "fault")
-            _log.warning("cloud provider is at fault", provider=self._provider, call=name, error=str(error))
+            _log.warning("cloud provider fault", provider=self._provider, call=name, error=str(error))
         elif isinstance(error, CloudUnavailable):
             self._cloud.failed(started)
             kind.failed(started)

@@ -134,7 +134,7 @@ class CloudContext:
                 if await self.calls.call(Instances.exists, lambda: self.instances.exists(provider_id, node)) is False:
                     gone.add(provider_id)
             except CloudError as error:
-                _log.warning("cloud does not say whether the machine is gone", machine=provider_id, error=str(error))
+                _log.warning("no answer of the cloud about the machine", machine=provider_id, error=str(error))
 
         await for_each(by_id.items(), ask, workers=_QUESTIONS_AT_ONCE, owner="exists", stopping=self.stopping)
         return gone
@@ -147,7 +147,7 @@ class CloudContext:
                 accept=lambda answer: _check_asked(ManyInstances.which_exist.__name__, answer, by_id),
             )
         except CloudError as error:
-            _log.warning("cloud does not say which machines are gone", machines=len(by_id), error=str(error))
+            _log.warning("no answer of the cloud about missing machines", machines=len(by_id), error=str(error))
             return set()
         return {provider_id for provider_id in by_id if answers.get(provider_id) is False}
 

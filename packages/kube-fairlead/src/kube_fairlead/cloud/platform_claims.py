@@ -148,7 +148,7 @@ class PlatformClaim:
                     self._problem = "; ".join(map(str, collisions))
                     return
             except _FAILURES as error:
-                _log.warning("the claim to the platforms cannot be checked", lease=self._name, error=str(error))
+                _log.warning("cannot check the claim to the platforms", lease=self._name, error=str(error))
 
     async def _list(self) -> Mapping[str, Lease]:
         return {one.name: one for one in (await self._api.list_all(namespace=self._namespace)).items}

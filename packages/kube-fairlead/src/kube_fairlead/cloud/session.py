@@ -90,4 +90,4 @@ async def _leave(block: AbstractAsyncContextManager[Any], reason: BaseException 
             # The cancellation was the provider's own: a task that it had started failed.
             raise _Ended(str(error)) from error
         if not isinstance(error, ProviderFault) or error.__cause__ is not reason:
-            _log.warning("cloud provider failed at its end", error=str(error))
+            _log.warning("cloud provider failed to close", error=str(error))

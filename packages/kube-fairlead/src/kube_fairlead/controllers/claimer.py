@@ -98,9 +98,7 @@ class _Claimer:
         self._folder = options.registry
         self._publisher = Publisher(self._client, self._transitions)
         self._registry = self._make_registry(options)
-        self._held = context.metrics.gauge(
-            "fairlead_claimer_nodes", "Nodes that the central claimer has something to do for."
-        )
+        self._held = context.metrics.gauge("fairlead_claimer_nodes", "Nodes with events that the claimer handles.")
 
     def _make_registry(self, options: ClaimerOptions) -> PluginRegistry | None:
         if options.registry is None:
@@ -163,7 +161,7 @@ class _Claimer:
             self._wake.clear()
             wanted, moment = self._nodes_to_hold()
             for name in self._holders.keys() - wanted - self._leaving:
-                _log.info("nothing left to do for a node", node=name)
+                _log.info("node released", node=name)
                 self._leaving.add(name)
                 self._holders[name].cancel()
             # One that is leaving still gives its Lease back; another for the same node begins after that.
@@ -224,7 +222,7 @@ class _Claimer:
         try:
             await holder.run()
         except NotLeading:
-            _log.info("the manager leads no longer", node=node_name)
+            _log.info("stopping: the term ended", node=node_name)
 
     def _changed(self, _item: KubeObject) -> None:
         self._wake.set()

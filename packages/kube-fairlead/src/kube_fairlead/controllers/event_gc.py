@@ -133,7 +133,7 @@ class _EventCollector:
         except (api_errors.NotFound, api_errors.Conflict):
             return None  # another client wrote first; the watch will report it
         self._collected.labels(action=type(decision).__name__).inc()
-        _log.info("collected", lifecycle_event=event.name, action=type(decision).__name__)
+        _log.info("event collected", lifecycle_event=event.name, action=type(decision).__name__)
         return None
 
     async def _record(self, event: LifecycleEvent, entry: RecordEntry) -> float:

@@ -100,7 +100,7 @@ class _RecordCollector:
         nodes = {node.name: node for node in self._nodes.store}
         for record in records.overflow(self._records.store, nodes, self._keep.gone_nodes):
             await self._delete(record)
-            _log.info("record of a gone node deleted", node=record.name)
+            _log.info("record of a deleted node removed", node=record.name)
         return None
 
     async def _delete(self, record: NodeLifecycleRecord) -> None:

@@ -115,7 +115,7 @@ class _Observer:
             return  # another client wrote first; the next pass decides
         status = decision.status
         self._seen.labels(status=status.claim_status).inc()
-        _log.info("saw the end of a shutdown", node=event.spec.binding_node, status=status.claim_status)
+        _log.info("shutdown ended", node=event.spec.binding_node, status=status.claim_status)
         good = status.claim_status == ClaimStatus.SUCCEEDED
         self._context.recorder.event(
             event, reason=f"Shutdown{status.claim_status}", note=status.message, type="Normal" if good else "Warning"

@@ -76,5 +76,5 @@ class _TransitionCollector:
             )
         except (api_errors.NotFound, api_errors.Conflict):
             return None  # the watch shows what became of it
-        _log.info("removed a transition that no driver offers", transition=name, driver=transition.spec.driver)
+        _log.info("transition without a driver removed", transition=name, driver=transition.spec.driver)
         return None

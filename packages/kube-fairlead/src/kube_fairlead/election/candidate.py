@@ -201,7 +201,7 @@ class Candidate:
                     if not await self._read():
                         await self._happens_within(next(delays))
         except TimeoutError:
-            self._log.warning("could not release the lease; it expires by itself")
+            self._log.warning("cannot release the lease; it will expire")
         if released is not None:
             self._observe(released, released.metadata.resource_version)
         self.end(hold_off=hold_off)
@@ -235,7 +235,7 @@ class Candidate:
         try:
             stored = await self._leases.write(self.lease, record, timeout_seconds=self._attempt_seconds(sent))
         except lease_client.REFUTATIONS as error:
-            self._log.debug("the lease is not as it was thought to be", error=str(error))
+            self._log.debug("lease changed meanwhile", error=str(error))
             self.candidacy = self.candidacy.refuted()
             return False
         except lease_client.FAILURES as error:
@@ -284,7 +284,7 @@ class Candidate:
         try:
             return await self._leases.write(self.lease, record, timeout_seconds=self.timing.attempt_seconds)
         except lease_client.FAILURES as error:
-            self._log.debug("the lease could not be released yet", error=str(error) or "timed out")
+            self._log.debug("lease not released yet, retrying", error=str(error) or "timed out")
             return None
 
     async def _read(self) -> bool:
@@ -314,7 +314,7 @@ class Candidate:
                 self._log.warning("cannot watch the lease, polling it instead", error=str(error))
                 wait = _FORBIDDEN_SECONDS
             except lease_client.FAILURES as error:
-                self._log.debug("the watch of the lease ended", error=str(error) or "silence")
+                self._log.debug("lease watch ended", error=str(error) or "silence")
                 if not isinstance(error, TimeoutError):  # a leader that is gone is silent too
                     self._note_outage(error)
             finally:

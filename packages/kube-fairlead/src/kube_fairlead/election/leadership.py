@@ -174,7 +174,7 @@ class Leadership:
 
     async def _see_it_through(self, term: Term, work: asyncio.Task[None], keeping: asyncio.Task[str]) -> None:
         term.stop(await self._first_reason(work, keeping))
-        self._log.info("the term ends", reason=str(term.stop_reason))
+        self._log.info("term ended", reason=str(term.stop_reason))
         self.candidate.asked_to_step_down()
         if term.stop_reason is not StopReason.LOST and await self._wound_down(term, work, keeping):
             await tasks.cancel_and_wait(keeping)
@@ -200,7 +200,7 @@ class Leadership:
     async def _first_reason(self, work: asyncio.Task[None], keeping: asyncio.Task[str]) -> StopReason:
         while True:
             if keeping.done():
-                self._log.warning("the lease is lost", why=keeping.result())
+                self._log.warning("lease lost", why=keeping.result())
                 return StopReason.LOST
             if work.done():
                 failure = None if work.cancelled() else work.exception()

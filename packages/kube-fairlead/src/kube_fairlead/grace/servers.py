@@ -35,4 +35,4 @@ async def is_native(client: Client) -> bool:
     try:
         return is_native_version(_versions.decode(response.body).git_version)
     except msgspec.DecodeError as error:
-        raise errors.AnswerInvalid(f"the answer to /version is not one: {error}") from error
+        raise errors.AnswerInvalid(f"invalid answer to /version: {error}") from error

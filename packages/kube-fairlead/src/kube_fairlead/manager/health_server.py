@@ -167,7 +167,7 @@ class HealthServer:
 
     @staticmethod
     def _failed(failure: BaseException) -> None:
-        _log.error("a request failed", error=f"{type(failure).__name__}: {failure}")
+        _log.error("request failed", error=f"{type(failure).__name__}: {failure}")
 
 
 def _authorization(head: bytes) -> str:

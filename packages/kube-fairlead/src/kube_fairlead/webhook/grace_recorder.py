@@ -40,7 +40,7 @@ class GraceRecorder:
     def __init__(self, client: Client, metrics: Metrics) -> None:
         self._client = client
         self._results = metrics.counter(
-            "fairlead_webhook_deletes_total", "Deletes by what became of their grace period.", ("result",)
+            "fairlead_webhook_deletes_total", "Deletes by the result of recording their grace period.", ("result",)
         )
 
     async def answer(self, request: AdmissionRequest) -> AdmissionResponse:

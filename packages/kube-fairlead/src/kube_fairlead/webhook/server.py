@@ -179,7 +179,7 @@ async def _wait_for_api(client: Client, ready: asyncio.Event) -> None:
         try:
             await client.request("GET", "/version")
         except (api_errors.ApiError, errors.ClientError) as error:
-            _log.warning("the API server does not answer", error=str(error))
+            _log.warning("no answer of the API server", error=str(error))
             await client.clock.sleep(next(delays))
         else:
             ready.set()
@@ -210,7 +210,7 @@ async def _renew_certificate(client: Client, settings: Settings, context: ssl.SS
             context.load_cert_chain(settings.certificate, settings.key)
         except (ssl.SSLError, OSError) as error:
             # The two files are replaced one after the other; the next look finds both.
-            _log.warning("the new certificate cannot be used", error=str(error))
+            _log.warning("cannot use the new certificate", error=str(error))
         else:
             shown = found
             _log.info("certificate renewed", file=str(settings.certificate))

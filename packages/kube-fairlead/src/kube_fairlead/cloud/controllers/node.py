@@ -127,14 +127,14 @@ class NodeController:
         try:
             found = await self._context.describe(waiting)
         except CloudError as error:
-            _log.warning("cloud does not answer about new nodes", nodes=len(waiting), error=str(error))
+            _log.warning("no answer of the cloud about new nodes", nodes=len(waiting), error=str(error))
             for node in waiting:
                 self._queue.add_rate_limited(node.name)
             return
         for node in waiting:
             if node.name not in found:
                 # It may come yet, or be another cloud's that does not say so.
-                _log.debug("cloud does not answer for the node", node=node.name)
+                _log.debug("no answer of the cloud about the node", node=node.name)
                 self._queue.add_rate_limited(node.name)
                 if self._age_seconds(node) >= _UNKNOWN_AFTER_SECONDS:
                     self._report_unknown(node, "It waits to be initialised.")
@@ -163,7 +163,7 @@ class NodeController:
             # At once, so that addresses do not wait for the next round.
             await self._write_addresses(node, instance)
         except (CannotInitialise, AddressMismatch, CloudError) as error:
-            _log.warning("node cannot be initialised", node=node.name, error=str(error))
+            _log.warning("cannot initialise node", node=node.name, error=str(error))
             self._queue.add_rate_limited(node.name)
         except NOT_WRITTEN as error:
             self._try_again(node, error)
@@ -186,7 +186,7 @@ class NodeController:
             return
         # A conflict is the guard at work: the node has changed, and is judged again.
         if not isinstance(error, api_errors.Conflict):
-            _log.warning("node cannot be written", node=node.name, error=str(error))
+            _log.warning("cannot write node", node=node.name, error=str(error))
         self._queue.add_rate_limited(node.name)
 
     async def _update_statuses(self) -> None:
@@ -205,7 +205,7 @@ class NodeController:
         try:
             found = await self._context.describe(nodes)
         except CloudError as error:
-            _log.warning("cloud does not answer about addresses", nodes=len(nodes), error=str(error))
+            _log.warning("no answer of the cloud about addresses", nodes=len(nodes), error=str(error))
             return
         for node in nodes:
             if node.name not in found:
@@ -229,10 +229,10 @@ class NodeController:
         try:
             await self._write_addresses(node, instance)
         except AddressMismatch as error:
-            _log.warning("node addresses cannot be updated", node=node.name, error=str(error))
+            _log.warning("cannot update node addresses", node=node.name, error=str(error))
         except NOT_WRITTEN as error:
             # The next round looks again.
-            _log.info("node addresses cannot be written", node=node.name, error=str(error))
+            _log.info("cannot write node addresses", node=node.name, error=str(error))
 
     async def _write_addresses(self, node: Node, instance: Instance) -> None:
         writer = self._context.writer
@@ -246,7 +246,7 @@ class NodeController:
                 # The kubelet writes the status too. But it may also be another node by now, of the same name.
                 judged, node = node, await writer.read(node.name)
                 if node.uid != judged.uid or not owned_by_id(node, self._context.platforms):
-                    _log.info("node is another one by now", node=node.name)
+                    _log.info("node was replaced", node=node.name)
                     return
             else:
                 return

@@ -98,7 +98,7 @@ class NodeLifecycleController:
         try:
             recent = await self._context.unannounced_deletions.recent(self._clock.now())
         except (api_errors.ApiError, client_errors.ClientError) as error:
-            _log.warning("cannot read how many nodes vanished lately, so none is deleted", error=str(error))
+            _log.warning("cannot read recent deletions, deleting no node", error=str(error))
             return None
         # A node that is still there, or there again, has not vanished, though it was written down.
         return len(recent - {node.uid for node in self._context.nodes.store})
@@ -111,7 +111,7 @@ class NodeLifecycleController:
             try:
                 await self._context.unannounced_deletions.add(surprising, self._clock.now())
             except (api_errors.ApiError, client_errors.ClientError) as error:
-                _log.warning("cannot write down which nodes vanish, so none is deleted", error=str(error))
+                _log.warning("cannot record deletions, deleting no node", error=str(error))
                 leaving = [node for node in leaving if node.name not in surprises]
         for node in leaving:
             if self._context.stopping.is_set():
@@ -146,7 +146,7 @@ class NodeLifecycleController:
             await self._context.writer.set_taints(node, (*taints, wellknown.SHUTDOWN_TAINT) if present else taints)
         except NOT_WRITTEN as error:
             # The next pass sees the node as it is then.
-            _log.info("node taints cannot be written", node=node.name, error=str(error))
+            _log.info("cannot write node taints", node=node.name, error=str(error))
 
     async def _delete(self, node: Node) -> None:
         _log.info("deleting node, its machine is gone", node=node.name, provider_id=node.spec.provider_id)
@@ -154,7 +154,7 @@ class NodeLifecycleController:
             await self._context.writer.delete(node)
         except (api_errors.NotFound, api_errors.Conflict) as error:
             # Another client deleted it, or the node has changed and is judged again.
-            _log.info("node has changed meanwhile", node=node.name, error=str(error))
+            _log.info("node changed meanwhile", node=node.name, error=str(error))
             return
         except NOT_WRITTEN as error:
             self._recorder.event(

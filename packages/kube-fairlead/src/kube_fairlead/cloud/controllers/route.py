@@ -112,7 +112,7 @@ class RouteController:
                 Routes.list_routes, lambda: self._routes.list_routes(context.cluster_name, nodes)
             )
         except CloudError as error:
-            _log.warning("routes cannot be listed", error=str(error))
+            _log.warning("cannot list routes", error=str(error))
             return
         plan = plan_routes(
             nodes,
@@ -167,7 +167,7 @@ class RouteController:
                 Routes.delete_route, lambda: self._routes.delete_route(context.cluster_name, route), changes=True
             )
         except CloudError as error:
-            _log.warning("route cannot be removed", destination=route.destination_cidr, error=str(error))
+            _log.warning("cannot remove route", destination=route.destination_cidr, error=str(error))
             return False
         return True
 
@@ -187,7 +187,7 @@ class RouteController:
                 note=f"Could not create route {node.uid} {route.destination_cidr} for node {node.name}: {error}",
             )
             return False
-        _log.info("made route", destination=route.destination_cidr, target=node.name)
+        _log.info("route created", destination=route.destination_cidr, target=node.name)
         return True
 
     async def _report(self, node: Node, *, reached: bool) -> None:
@@ -208,4 +208,4 @@ class RouteController:
             await self._context.writer.set_condition(node, condition)
         except NOT_WRITTEN as error:
             # The next pass looks again.
-            _log.info("condition cannot be written", node=node.name, error=str(error))
+            _log.info("cannot write node condition", node=node.name, error=str(error))

@@ -144,7 +144,7 @@ class ServiceController:
         except NotReadyYet as error:
             self._queue.add_after(key, error.retry_after_seconds)
         except (CloudError, api_errors.ApiError, client_errors.ClientError) as error:
-            _log.warning("service cannot be brought in line", service=str(key), error=str(error))
+            _log.warning("cannot reconcile service", service=str(key), error=str(error))
             self._queue.add_rate_limited(key)
         else:
             self._queue.forget(key)
@@ -297,7 +297,7 @@ class ServiceController:
             await self._confirm_nodes()
         except CloudError as error:
             # Each load balancer is retried with its own pause, and an Event on its Service gives the reason.
-            _log.warning("cloud does not say which nodes are its own", error=str(error))
+            _log.warning("no answer of the cloud about its nodes", error=str(error))
             for key in self._known:
                 self._queue.add(key)
             return

@@ -34,7 +34,7 @@ async def read_node(client: Client, name: str, uid: str) -> Node:
     try:
         node = await client.of(Node).get(name)
     except api_errors.NotFound:
-        raise Refused(f"node {name} does not exist any more") from None
+        raise Refused(f"node {name} no longer exists") from None
     if uid and node.uid != uid:
         raise Refused(f"node {name} was replaced by another of the same name")
     return node

@@ -113,7 +113,7 @@ class AwsInstances:
         for name in names:
             if len(found[name]) > 1:
                 several = sorted(raw["InstanceId"] for raw in found[name])
-                _log.warning("several instances have the name of one node: none is it", node=name, instances=several)
+                _log.warning("several instances have the name of one node, using none", node=name, instances=several)
         return {name: found[name][0] for name in names if len(found[name]) == 1}
 
     async def _by_id(self, wanted: Sequence[str]) -> list[Json]:

@@ -229,7 +229,7 @@ class AwsLoadBalancers:
                 try:
                     await self._register(group, [target])
                 except AwsError as refused:
-                    _log.warning("instance is no target", instance=target["Id"], error=str(refused))
+                    _log.warning("instance cannot be a target", instance=target["Id"], error=str(refused))
 
     async def _delete_groups(self, service: Service, *, but: Collection[str] = ()) -> None:
         """Delete what groups there are of a Service.

@@ -161,7 +161,7 @@ class HetznerLoadBalancers:
                 await self._act(made, "add_target", target)
             except CloudRefused as error:
                 # One server that cannot be a target must not keep the others out.
-                _log.warning("server is no target", server=server, load_balancer=made["id"], error=str(error))
+                _log.warning("server cannot be a target", server=server, load_balancer=made["id"], error=str(error))
                 refusals.append(error)
         if refusals:
             raise refusals[0]
