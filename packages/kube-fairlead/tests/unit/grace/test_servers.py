@@ -41,5 +41,5 @@ async def test_who_answers(version: str, native: bool) -> None:
 
 async def test_an_answer_that_is_none() -> None:
     async with answering(b"<html>") as client:
-        with pytest.raises(errors.AnswerInvalid, match="the answer to /version is not one"):
+        with pytest.raises(errors.AnswerInvalid, match="invalid answer to /version"):
             await grace.is_native(client)
