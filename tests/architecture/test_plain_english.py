@@ -56,13 +56,11 @@ PAGES_LEFT_OUT: frozenset[str] = frozenset()
 CODE_LEFT_OUT: frozenset[str] = frozenset(
     {
         "kube_fairlead.agent",
-        "kube_fairlead.base",
         "kube_fairlead.claimant",
         "kube_fairlead.cli",
         "kube_fairlead.driverapi",
         "kube_fairlead.drivers",
         "kube_fairlead.lifecycle",
-        "kube_fairlead.manager",
         "kube_fairlead_apiserver.registry",
     }
 )
