@@ -157,7 +157,7 @@ async def test_a_time_to_ask_again_that_is_none_is_a_fault(after: Any) -> None:
     error = NotReadyYet("being made", retry_after_seconds=after)
     failure = await outcome(clock, calls, Zones.zone_of, raising(error))
     assert isinstance(failure, ProviderFault)
-    assert f"ask again after {after!r} seconds" in str(failure)
+    assert f"sets an invalid retry time of {after!r} seconds" in str(failure)
 
 
 async def test_an_error_of_the_protocol_that_cannot_be_printed_is_a_fault() -> None:
