@@ -120,7 +120,7 @@ def test_what_would_exhaust_a_stack_the_memory_or_the_time_is_refused() -> None:
     program = (
         "import sys, resource\n"
         "from kube_fairlead.api.yamltext.parser import YamlError, read\n"
-        "from tests.unit.api.yamltext.test_reading import HOSTILE\n"
+        "from tests.unit.api.yamltext.test_parser import HOSTILE\n"
         "resource.setrlimit(resource.RLIMIT_CPU, (60, 60))\n"
         "for name, text in HOSTILE.items():\n"
         "    try:\n"
