@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from kube_fairlead.api.lifecycle_v1alpha1 import PodOutcome, RequesterSource
 from kube_fairlead.api.time import format_time
-from kube_fairlead.api.yamltext import writing
+from kube_fairlead.api.yamltext import emitter
 from kube_fairlead.cli.text_tables import aligned, cut, progress, span
 from kube_fairlead.lifecycle.overview import Recorded
 from kube_fairlead.overview.documents import history_document
@@ -53,7 +53,7 @@ def as_json(history: History) -> str:
 
 def as_yaml(history: History) -> str:
     """Everything, as YAML."""
-    return writing.write(history_document(history))
+    return emitter.write(history_document(history))
 
 
 def _page(node: NodeHistory) -> Iterator[str]:

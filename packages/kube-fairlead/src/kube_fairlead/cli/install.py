@@ -169,10 +169,10 @@ def command(invocation: Invocation, /, **flags: Any) -> None:
     if flags["uninstall"]:
         process.run(lambda: _uninstall(invocation, flags, installation))
         return
-    from kube_fairlead.api.yamltext import writing
+    from kube_fairlead.api.yamltext import emitter
     from kube_fairlead.install import bundle
 
-    click.echo(writing.write_all(bundle.manifests(installation), width=110), nl=False)
+    click.echo(emitter.write_all(bundle.manifests(installation), width=110), nl=False)
 
 
 async def _uninstall(invocation: Invocation, flags: dict[str, Any], installation: Installation) -> None:

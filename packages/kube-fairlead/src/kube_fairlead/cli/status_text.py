@@ -10,7 +10,7 @@ from typing import Final
 
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.api.time import format_time
-from kube_fairlead.api.yamltext import writing
+from kube_fairlead.api.yamltext import emitter
 from kube_fairlead.cli.text_tables import aligned, cut, progress, span
 from kube_fairlead.lifecycle.overview import EventOverview, NodeOverview, Recorded
 from kube_fairlead.overview.cluster_status import ClusterStatus, NodeSummary, Platform
@@ -61,7 +61,7 @@ def as_json(status: ClusterStatus) -> str:
 
 def as_yaml(status: ClusterStatus) -> str:
     """Everything, as YAML."""
-    return writing.write(status_document(status))
+    return emitter.write(status_document(status))
 
 
 def _foremost(node: NodeOverview) -> EventOverview | None:
