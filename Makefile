@@ -125,6 +125,10 @@ upstream: ## List our modules whose upstream files changed (FROM=1.36 TO=1.37; O
 crds: $(READY) ## Write the CRDs of the lifecycle kinds anew from their types
 	@$(BIN)/python hack/crds/generate.py
 
+.PHONY: surface
+surface: $(READY) ## Write packages/*/public-surface.txt anew: what users may import
+	@$(BIN)/python hack/surface/write.py
+
 .PHONY: proto
 proto: $(READY) ## Compile the driver protocol anew
 	@hack/proto/generate.sh

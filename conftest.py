@@ -44,6 +44,7 @@ SYSTEMS = (
     "tests/spec/kep5366",
     "tests/spec/kep5683",
     "tests/spec/kep5778",
+    "tests/wheels",
 )
 
 
