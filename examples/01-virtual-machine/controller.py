@@ -17,8 +17,8 @@ from kube_fairlead import client, grace
 from kube_fairlead.api import errors
 from kube_fairlead.api.gvk import GroupVersionResource
 from kube_fairlead.api.time import format_time
+from kube_fairlead.base import process
 from kube_fairlead.base.tasks import TaskScope
-from kube_fairlead.cli import process
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.objects import uid_of
 from kube_fairlead.client.patches import MergePatch

@@ -11,7 +11,6 @@ from typing import Any
 
 import grpclib.server
 import pytest
-from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node, Pod
@@ -22,6 +21,7 @@ from kube_fairlead.client.client import Client
 from kube_fairlead_lab.testing import EmbeddedControlPlane
 from kube_fairlead_lab.testing.plugin import watch_over
 from tests.machine.machine import Machine, a_machine
+from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
 
 _UNIT = """[Unit]
 After=systemd-logind.service

@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 import grpclib.server
+
 from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
 
 

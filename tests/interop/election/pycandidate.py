@@ -12,8 +12,8 @@ import pathlib
 from kube_fairlead import client
 from kube_fairlead.api import core_v1
 from kube_fairlead.api import errors as api_errors
+from kube_fairlead.base import process
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.cli import process
 from kube_fairlead.client import errors, retry
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.election import Lock, Rules, StopReason, Term, Timing, guarded, lead

@@ -14,8 +14,6 @@ from typing import Any
 
 import grpclib.server
 import pytest
-from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
-from tests.unit.agent.shutdown.fakelogind import FakeLogind, private_bus
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node, Pod
@@ -23,6 +21,8 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.client.client import Client
 from kube_fairlead_lab.testing import EmbeddedControlPlane
 from kube_fairlead_lab.testing.processes import ManagedProcess
+from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
+from tests.unit.agent.shutdown.fakelogind import FakeLogind, private_bus
 
 NODE = "node-1"
 # A preStop hook that the kubelet would run, and a container that does not end by itself.

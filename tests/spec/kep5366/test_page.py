@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.election.world import a_world
-from tests.unit.manager.site import Site, copied
 
 from kube_fairlead.api import core_v1
 from kube_fairlead.api.meta import ObjectMeta
@@ -23,6 +21,8 @@ from kube_fairlead_lab.testing.manifests import config_map
 from kube_fairlead_lab.testing.processes import ManagedProcess
 from kube_fairlead_lab.testing.rawhttp import RawApi
 from tests.spec.kep5366.components import until
+from tests.unit.election.world import a_world
+from tests.unit.manager.site import Site, copied
 
 PAGE = (Path(__file__).parents[3] / "docs" / "leader-election.md").read_text(encoding="utf-8")
 PROGRAMS = dict(re.findall(r"<!-- run: (\w+) -->\n```python\n(.*?)```", PAGE, re.DOTALL))

@@ -11,9 +11,6 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Final
 
-from tests.unit.claimant.test_crashes import STEPS, is_step
-from tests.unit.claimant.world import DRIVER, OFFERED, Deed, NoChannels, When
-
 from kube_fairlead.agent.agent import Agent, AgentOptions
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import Node
@@ -38,6 +35,8 @@ from kube_fairlead.driverapi.memory import MemoryChannel
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.sdk.service import Service
 from kube_fairlead.election import Timing
+from tests.unit.claimant.test_crashes import STEPS, is_step
+from tests.unit.claimant.world import DRIVER, OFFERED, Deed, NoChannels, When
 
 __all__ = ["CASES", "SHORT_LEASE", "Fleet", "fleet_on"]
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.unit.claimant.world import Mortal
 
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.client.client import Client
 from kube_fairlead_lab.testing import ControlPlane
 from tests.spec.kep5683.conftest import install_kinds
 from tests.spec.kep5683.fleet import SHORT_LEASE, fleet_on
+from tests.unit.claimant.world import Mortal
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kube_fairlead.api import names
+from kube_fairlead.base import process
 from kube_fairlead.base.environment import Environment
 from kube_fairlead.base.gates import FeatureGates
-from kube_fairlead.cli import options, process, values
+from kube_fairlead.cli import options, values
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.unit.admission.hookserver import HookServer
-from tests.unit.admission.plane import Plane, running
 
 from kube_fairlead_lab.testing.credentials import CertificateAuthority
+from tests.unit.admission.hookserver import HookServer
+from tests.unit.admission.plane import Plane, running
 
 
 @pytest.fixture

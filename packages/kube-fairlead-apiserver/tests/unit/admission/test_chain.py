@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.admission.plane import Plane
 
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.admission.chain import Chain
 from kube_fairlead_apiserver.admission.interface import AdmissionPlugin, Operation, Reinvocation
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.registry.resource import Resource
+from tests.unit.admission.plane import Plane
 
 Json = dict[str, Any]
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.admission.plane import Plane, config_map
 
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.admission.match_criteria import Criteria, UnusableCriteria, is_configuration
 from kube_fairlead_apiserver.admission.objects import Objects
 from kube_fairlead_apiserver.attributes import UserInfo
+from tests.unit.admission.plane import Plane, config_map
 
 Json = dict[str, Any]
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from tests.unit.security.test_rbac_rules import QUESTIONS, RULES, rule
 
 from kube_fairlead_apiserver.attributes import Attributes
 from kube_fairlead_apiserver.security import rbac_coverage
 from kube_fairlead_apiserver.security.rbac_coverage import TooManyCombinations, uncovered
 from kube_fairlead_apiserver.security.rbac_rules import Rule, RuleSet, describe
+from tests.unit.security.test_rbac_rules import QUESTIONS, RULES, rule
 
 
 @given(RULES, RULES, QUESTIONS)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.storage.test_store import put, running
 
 from kube_fairlead_apiserver.storage.interface import DiskFull, Row
 from kube_fairlead_apiserver.storage.memory import MemoryLog
 from kube_fairlead_apiserver.storage.pending import SLACK_BYTES, leads_to_removal
 from kube_fairlead_apiserver.storage.records import Entry
 from kube_fairlead_apiserver.storage.store import Store
+from tests.unit.storage.test_store import put, running
 
 
 class SmallDisk(MemoryLog):

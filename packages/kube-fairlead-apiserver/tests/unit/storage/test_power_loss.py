@@ -12,12 +12,12 @@ from typing import Any
 
 import apsw
 import pytest
-from tests.unit.storage.failing_disk import Disk, File
 
 from kube_fairlead_apiserver.storage import database
 from kube_fairlead_apiserver.storage.interface import CorruptLog, Row, StorageError
 from kube_fairlead_apiserver.storage.sqlite import SqliteLog
 from kube_fairlead_apiserver.storage.wal import damage_behind
+from tests.unit.storage.failing_disk import Disk, File
 
 Rows = dict[int, Row]
 _names = itertools.count()

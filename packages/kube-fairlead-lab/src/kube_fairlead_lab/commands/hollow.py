@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kube_fairlead.api import names
-from kube_fairlead.cli import managing, options, process, values
+from kube_fairlead.base import process
+from kube_fairlead.cli import managing, options, values
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import click
 
-from kube_fairlead.cli import process
+from kube_fairlead.base import process
 from kube_fairlead_lab.demo import scenes
 
 __all__ = ["command"]

@@ -4,9 +4,9 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.election.world import World, a_world
 
 from kube_fairlead.base import tasks
+from tests.unit.election.world import World, a_world
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 import pytest
-from tests.unit.election.world import World
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api import wire
@@ -20,6 +19,7 @@ from kube_fairlead.api.policy_v1 import PodDisruptionBudget
 from kube_fairlead.base import tasks
 from kube_fairlead.client import patches, subresources
 from kube_fairlead_lab.hollow import ANNOTATION_READY, HollowCluster, HollowOptions, plan_nodes
+from tests.unit.election.world import World
 
 _O = TypeVar("_O", bound=KubeObject)
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kube_fairlead.api import names
-from kube_fairlead.base import gates, logs
-from kube_fairlead.cli import managing, options, process, values, windows_service
+from kube_fairlead.base import gates, logs, process
+from kube_fairlead.cli import managing, options, values, windows_service
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from kube_fairlead.cli import process, values
+from kube_fairlead.base import process
+from kube_fairlead.cli import values
 from kube_fairlead.cli.invocation import Invocation
 from kube_fairlead.cli.nodes import flags as node_flags
 

@@ -7,7 +7,8 @@ import sys
 
 import click
 
-from kube_fairlead.cli import options, process, values
+from kube_fairlead.base import process
+from kube_fairlead.cli import options, values
 from kube_fairlead.cli.invocation import Invocation
 
 __all__ = ["command"]

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, assert_never
 import click
 
 from kube_fairlead.api import reserved
-from kube_fairlead.cli import managing, options, process, values
+from kube_fairlead.base import process
+from kube_fairlead.cli import managing, options, values
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:

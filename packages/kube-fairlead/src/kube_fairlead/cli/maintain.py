@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kube_fairlead.cli import managing, process, values
+from kube_fairlead.base import process
+from kube_fairlead.cli import managing, values
 from kube_fairlead.cli.invocation import Invocation
 from kube_fairlead.cli.nodes import flags as node_flags
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from kube_fairlead.base import process
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.cli import options, process, values
+from kube_fairlead.cli import options, values
 
 if TYPE_CHECKING:
     from kube_fairlead.client import Client

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from kube_fairlead.cli import process
+from kube_fairlead.base import process
 from kube_fairlead.cli.invocation import Invocation
 from kube_fairlead.cli.nodes import flags as node_flags
 

@@ -11,8 +11,9 @@ import click
 
 from kube_fairlead.api import names
 from kube_fairlead.api.gvk import GroupResource
+from kube_fairlead.base import process
 from kube_fairlead.base.gates import FeatureGates
-from kube_fairlead.cli import managing, options, process, values
+from kube_fairlead.cli import managing, options, values
 from kube_fairlead.cli.invocation import Invocation
 
 if TYPE_CHECKING:

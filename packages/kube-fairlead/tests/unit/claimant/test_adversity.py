@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager
 
 import msgspec
 import pytest
-from tests.unit.claimant.world import NODE, RunningAgent, World, a_world
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api import wire
@@ -22,6 +21,7 @@ from kube_fairlead.client import errors as client_errors
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.client.transport import Request, Response, StreamedResponse, Transport
 from kube_fairlead.driverapi.messages import Progress
+from tests.unit.claimant.world import NODE, RunningAgent, World, a_world
 
 Meeting = Callable[[Request], Awaitable[Response | None]]
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from tests.unit.claimant.world import Deed, When, World, a_world
 
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, NodeLifecycleRecord
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.client.transport import Request
 from kube_fairlead.drivers import sdk
+from tests.unit.claimant.world import Deed, When, World, a_world
 
 # Requests to the API about the event and its node, in the order of an undisturbed run. The first test holds the list
 # against reality, so that no step is left out when one is added.

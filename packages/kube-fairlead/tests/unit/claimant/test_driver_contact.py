@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 
-from tests.unit.claimant.world import DRIVER, Deed, RunningAgent, World
-
 from kube_fairlead.api.core_v1 import Event
 from kube_fairlead.api.lifecycle_v1alpha1 import Progress as StoredProgress
 from kube_fairlead.claimant.directory import Registration
 from kube_fairlead.driverapi.memory import MemoryChannel
 from kube_fairlead.driverapi.messages import OfferedTransition, Progress
 from kube_fairlead.drivers.sdk.service import Service
+from tests.unit.claimant.world import DRIVER, Deed, RunningAgent, World
 
 OTHER = "example.com/patch"
 

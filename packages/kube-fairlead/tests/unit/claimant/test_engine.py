@@ -6,8 +6,6 @@ import dataclasses
 import datetime as dt
 import pathlib
 
-from tests.unit.claimant.world import NODE, World, a_world
-
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.gvk import GroupVersionResource
@@ -17,6 +15,7 @@ from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER
 from kube_fairlead.driverapi.messages import Progress
 from kube_fairlead.lifecycle import autoscaling
 from kube_fairlead.lifecycle.facts import Precedence
+from tests.unit.claimant.world import NODE, World, a_world
 
 _EVENTS = GroupVersionResource("events.k8s.io", "v1", "events")
 

@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.election.world import Network, World, a_world
 
 from kube_fairlead.api import errors
 from kube_fairlead.api.core_v1 import Namespace
@@ -17,6 +16,7 @@ from kube_fairlead.base import tasks
 from kube_fairlead.claimant.namespace import LeaseNamespace
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.client.transport import Request, Response
+from tests.unit.election.world import Network, World, a_world
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from typing import Any
 
 import pytest
-from tests.unit.claimant.world import DRIVER, NODE, OFFERED, World
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api import wire
@@ -26,6 +25,7 @@ from kube_fairlead.client.informer import Informer
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.driverapi import errors
 from kube_fairlead.driverapi.messages import OfferedTransition, PluginInfo
+from tests.unit.claimant.world import DRIVER, NODE, OFFERED, World
 
 INFO = PluginInfo(
     type="LifecyclePlugin", name=DRIVER, endpoint="/run/reboot.sock", supported_versions=("v1alpha1.LifecycleDriver",)

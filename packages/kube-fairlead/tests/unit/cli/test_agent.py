@@ -6,7 +6,6 @@ import pathlib
 
 import click
 import pytest
-from tests.unit.agent.windows.fakemanager import FakeCalls
 
 from kube_fairlead.agent.windows.control import ServiceState, Status
 from kube_fairlead.agent.windows.service import Service
@@ -16,6 +15,7 @@ from kube_fairlead.base.environment import Environment
 from kube_fairlead.base.gates import FeatureGates
 from kube_fairlead.cli import agent, windows_service
 from kube_fairlead.cli.main import main
+from tests.unit.agent.windows.fakemanager import FakeCalls
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
+from kube_fairlead.base import process
 from kube_fairlead.base.environment import Environment
-from kube_fairlead.cli import process
 from kube_fairlead.cli.main import main
 from kube_fairlead_lab.testing.credentials import CertificateAuthority
 

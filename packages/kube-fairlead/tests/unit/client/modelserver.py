@@ -11,13 +11,12 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
-from tests.unit.client import scripted
-
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead.client import errors, retry
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.transport import Request, Response
+from tests.unit.client import scripted
 
 Object = dict[str, Any]
 

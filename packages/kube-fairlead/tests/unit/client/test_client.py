@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.client import scripted
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.gvk import GroupResource
@@ -12,6 +11,7 @@ from kube_fairlead.client import errors, retry
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.throttle import Throttle
 from kube_fairlead.client.transport import Request, Response
+from tests.unit.client import scripted
 
 
 class Waiter:

@@ -4,12 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.client import scripted
 
 from kube_fairlead.api import core_v1, wire
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.client import codecs, errors
 from kube_fairlead.client.watch import Bookmark, Change, ChangeType
+from tests.unit.client import scripted
 
 DICTS: codecs.Codec[Any] = codecs.DictCodec()
 TYPED: codecs.Codec[Any] = codecs.TypedCodec(core_v1.ConfigMap)

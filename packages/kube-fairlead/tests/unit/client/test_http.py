@@ -10,13 +10,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
-from tests.unit.client import scripted
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import RealClock, VirtualClock
 from kube_fairlead.client import credentials, errors, retry
 from kube_fairlead.client.server_access import Access, Impersonation
 from kube_fairlead_lab.testing.credentials import CertificateAuthority
+from tests.unit.client import scripted
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.client.modelserver import ModelServer, client_of
 
 from kube_fairlead.api.gvk import GroupVersionResource
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.objects import Key, key_of, resource_version_of, uid_of
+from tests.unit.client.modelserver import ModelServer, client_of
 
 CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
 Object = dict[str, Any]

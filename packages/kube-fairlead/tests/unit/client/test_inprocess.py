@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 import pytest
-from tests.unit.client import scripted
 
 from kube_fairlead.api.gvk import GroupVersionResource
 from kube_fairlead.base import tasks
@@ -14,6 +13,7 @@ from kube_fairlead.base.randomness import SeededRandomness
 from kube_fairlead.client import errors, retry
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.inprocess import AsgiApplication, InProcessTransport
+from tests.unit.client import scripted
 
 CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
 Message = MutableMapping[str, Any]

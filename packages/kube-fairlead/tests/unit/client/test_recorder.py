@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.client import scripted
 
 from kube_fairlead.api import core_v1
 from kube_fairlead.api.meta import ObjectMeta
@@ -15,6 +14,7 @@ from kube_fairlead.client import errors, retry
 from kube_fairlead.client.client import Client
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.client.transport import Request, Response
+from tests.unit.client import scripted
 
 NODE = core_v1.Node(metadata=ObjectMeta(name="node-a", uid="u-1"))
 

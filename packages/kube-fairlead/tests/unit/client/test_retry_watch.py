@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.client import scripted
-from tests.unit.client.modelserver import ModelServer, client_of
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.gvk import GroupVersionResource
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
+from tests.unit.client import scripted
+from tests.unit.client.modelserver import ModelServer, client_of
 
 CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
 

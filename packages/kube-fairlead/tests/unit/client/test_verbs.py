@@ -5,7 +5,6 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.client import scripted
 
 from kube_fairlead.api import core_v1, lifecycle_v1alpha1, wire
 from kube_fairlead.api import errors as api_errors
@@ -19,6 +18,7 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.requests import WriteOptions
 from kube_fairlead.client.transport import Request, Response
 from kube_fairlead.client.verbs import Api
+from tests.unit.client import scripted
 
 WIDGETS = GroupVersionResource("example.com", "v1", "widgets")
 CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.client import scripted
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.gvk import GroupVersionResource
 from kube_fairlead.client import errors, watch
+from tests.unit.client import scripted
 
 CONFIG_MAPS = GroupVersionResource("", "v1", "configmaps")
 

@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
+
 from tests.unit.cloud.world import World, make_world
 
 

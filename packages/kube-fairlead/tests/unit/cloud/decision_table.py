@@ -12,8 +12,6 @@ import itertools
 import pathlib
 from collections.abc import Iterator
 
-from tests.unit.cloud.world import UNINITIALIZED, node
-
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.cloud import wellknown
 from kube_fairlead.cloud.decisions.initialisation import AskCloud, Relabel, first_step
@@ -22,6 +20,7 @@ from kube_fairlead.cloud.decisions.routes import plan_routes
 from kube_fairlead.cloud.decisions.services import balanced_nodes
 from kube_fairlead.cloud.ownership import Ownership, owned_by_id, ownership, platform_of_provider_id
 from kube_fairlead.cloud.provider import Instance, Route
+from tests.unit.cloud.world import UNINITIALIZED, node
 
 PAGE = pathlib.Path(__file__).parents[5] / "docs" / "ownership.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"

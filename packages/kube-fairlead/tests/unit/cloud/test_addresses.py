@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.cloud.world import node
 
 from kube_fairlead.api.core_v1 import NodeAddress
 from kube_fairlead.cloud.addresses import AddressMismatch, changed_addresses, node_addresses
 from kube_fairlead.cloud.wellknown import ANNOTATION_PROVIDED_NODE_IP
+from tests.unit.cloud.world import node
 
 
 def address(kind: str, value: str) -> NodeAddress:

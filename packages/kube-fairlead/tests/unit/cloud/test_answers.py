@@ -8,7 +8,6 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.unit.cloud.wrong import OPTIONAL, RIGHT, Method, answering, exceptions, methods, raising, wrong_answers
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
@@ -20,6 +19,7 @@ from kube_fairlead.cloud.provider import Instances, Zones
 from kube_fairlead.cloud.providers.fake import FakeCloud
 from kube_fairlead.cloud.requests import before_request
 from kube_fairlead.election import NotLeading
+from tests.unit.cloud.wrong import OPTIONAL, RIGHT, Method, answering, exceptions, methods, raising, wrong_answers
 
 ASKED = [method for method in methods() if inspect.iscoroutinefunction(method)]
 

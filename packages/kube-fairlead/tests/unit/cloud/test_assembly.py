@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.cloud.world import UNINITIALIZED, World, node
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import Node, Service, ServicePort, ServiceSpec
@@ -14,6 +13,7 @@ from kube_fairlead.cloud.assembly import CONTROLLERS, CloudManager, CloudSetting
 from kube_fairlead.cloud.errors import ProviderError
 from kube_fairlead.cloud.providers.fake import FakeCloud
 from kube_fairlead.election import Lock, Term, guarded
+from tests.unit.cloud.world import UNINITIALIZED, World, node
 
 NODE, LIFECYCLE, ROUTE, SERVICE = [known.name for known in CONTROLLERS]
 

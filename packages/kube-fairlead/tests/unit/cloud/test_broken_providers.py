@@ -8,8 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import pytest
-from tests.unit.cloud.world import UNINITIALIZED, World, node
-from tests.unit.cloud.wrong import RIGHT, answering, methods, raising
 
 from kube_fairlead.api.core_v1 import Node, Service, ServicePort, ServiceSpec
 from kube_fairlead.api.meta import ObjectMeta
@@ -19,6 +17,8 @@ from kube_fairlead.cloud.assembly import CloudManager, CloudSettings
 from kube_fairlead.cloud.cluster import Cluster
 from kube_fairlead.cloud.errors import CloudUnavailable
 from kube_fairlead.cloud.providers.fake import FakeCloud
+from tests.unit.cloud.world import UNINITIALIZED, World, node
+from tests.unit.cloud.wrong import RIGHT, answering, methods, raising
 
 NAMES = sorted({method.__name__ for method in methods()})
 # What decides whether a node is deleted.

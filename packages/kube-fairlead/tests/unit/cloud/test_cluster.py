@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from tests.unit.cloud.world import UNINITIALIZED, World, node
 
 from kube_fairlead.api.core_v1 import Node, Secret, Service, ServicePort, ServiceSpec
 from kube_fairlead.api.meta import ObjectMeta
@@ -27,6 +26,7 @@ from kube_fairlead.cloud.errors import CloudRefused, CloudUnavailable
 from kube_fairlead.cloud.provider import Instance, InstanceQuery
 from kube_fairlead.cloud.providers.fake import FakeCloud
 from kube_fairlead_apiserver.attributes import UserInfo
+from tests.unit.cloud.world import UNINITIALIZED, World, node
 
 
 async def test_nodes_services_and_secrets(world: World) -> None:

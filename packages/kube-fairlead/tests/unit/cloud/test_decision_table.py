@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.cloud.decision_table import ANNOTATIONS, PAGE, PLATFORMS, PROVIDER_IDS, Row, on_page, render, rows
 
 from kube_fairlead.cloud.ownership import Ownership
+from tests.unit.cloud.decision_table import ANNOTATIONS, PAGE, PLATFORMS, PROVIDER_IDS, Row, on_page, render, rows
 
 ROWS = list(rows())
 

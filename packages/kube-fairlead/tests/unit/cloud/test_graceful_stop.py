@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.unit.cloud.world import UNINITIALIZED, World, node
-
 from kube_fairlead.api.core_v1 import Service, ServicePort, ServiceSpec
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.base import tasks
@@ -11,6 +9,7 @@ from kube_fairlead.base.metrics import DiscardedMetrics
 from kube_fairlead.cloud.assembly import CloudManager, CloudSettings
 from kube_fairlead.cloud.errors import CloudUnavailable
 from kube_fairlead.cloud.providers.fake import FakeCloud
+from tests.unit.cloud.world import UNINITIALIZED, World, node
 
 ALL = CloudSettings(controllers=["*", "route", "service"], cluster_cidr="10.244.0.0/16")
 

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from tests.unit.cloud.world import World, node
-
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.cloud.node_counts import NodeCounts, count_nodes
 from kube_fairlead.cloud.ownership import Ownership
 from kube_fairlead.cloud.providers.fake import FakeCloud
+from tests.unit.cloud.world import World, node
 
 
 async def test_the_metric_follows_the_nodes(world: World) -> None:

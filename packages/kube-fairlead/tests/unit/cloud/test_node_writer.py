@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.cloud.world import World, node
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import NodeCondition
 from kube_fairlead.cloud.decisions.initialisation import Initialise
 from kube_fairlead.cloud.node_writer import InvariantBroken, NodeWriter
+from tests.unit.cloud.world import World, node
 
 CHANGE = Initialise(labels={"a": "b"}, taints=(), provider_id="")
 

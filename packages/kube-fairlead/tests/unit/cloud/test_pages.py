@@ -9,7 +9,6 @@ import sys
 
 import pytest
 import yaml
-from tests.unit.cloud.world import NO_CLUSTER, NODE
 
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.base.environment import Environment
@@ -17,6 +16,7 @@ from kube_fairlead.cloud.provider import ProviderSettings
 from kube_fairlead.cloud.providers.aws.config import read_config
 from kube_fairlead.cloud.providers.external.config import read_config as read_external_config
 from kube_fairlead.cloud.providers.static import StaticProvider
+from tests.unit.cloud.world import NO_CLUSTER, NODE
 
 PAGE = (pathlib.Path(__file__).parents[5] / "docs" / "hybrid-clouds.md").read_text(encoding="utf-8")
 

@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.cloud.world import World
 
 from kube_fairlead import manager
 from kube_fairlead.api.coordination_v1 import Lease, LeaseSpec
@@ -18,6 +17,7 @@ from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.cloud.enforcement import Manager, access_manifests
 from kube_fairlead.cloud.platform_claims import CHECK, PlatformClaim
 from kube_fairlead.cloud.wellknown import ANNOTATION_PLATFORMS
+from tests.unit.cloud.world import World
 
 NAMESPACE = "kube-system"
 

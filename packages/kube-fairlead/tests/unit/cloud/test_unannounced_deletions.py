@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from tests.unit.cloud.world import World, node
-
 from kube_fairlead.api.core_v1 import ConfigMap
 from kube_fairlead.cloud.enforcement import Manager, access_manifests
 from kube_fairlead.cloud.unannounced_deletions import UnannouncedDeletions, record_name
+from tests.unit.cloud.world import World, node
 
 
 def record(world: World) -> UnannouncedDeletions:

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from tests.unit.election.world import World
-
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import (
@@ -25,6 +23,7 @@ from kube_fairlead.base.gates import FeatureGates
 from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.manager import Context, Controller, HealthChecks
+from tests.unit.election.world import World
 
 
 @contextlib.asynccontextmanager

@@ -8,9 +8,6 @@ import datetime as dt
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.claimant.world import Deed, NoChannels
-from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
-from tests.unit.election.world import World
 
 from kube_fairlead.agent.agent import Agent, AgentOptions
 from kube_fairlead.api import errors as api_errors
@@ -29,6 +26,9 @@ from kube_fairlead.driverapi.memory import MemoryChannel
 from kube_fairlead.driverapi.messages import OfferedTransition
 from kube_fairlead.drivers.sdk.service import Service
 from kube_fairlead.lifecycle.facts import Settings
+from tests.unit.claimant.world import Deed, NoChannels
+from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
+from tests.unit.election.world import World
 
 DRIVER = "x.example.com/y"  # of `a_transition`
 

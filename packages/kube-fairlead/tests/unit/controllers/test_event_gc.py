@@ -6,9 +6,6 @@ import asyncio
 import contextlib
 import datetime as dt
 
-from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
-from tests.unit.election.world import World
-
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, NodeLifecycleRecord
@@ -19,6 +16,8 @@ from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.controllers.event_gc import event_gc
 from kube_fairlead.lifecycle.collecting import Retention
 from kube_fairlead.manager import Context, HealthChecks
+from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
+from tests.unit.election.world import World
 
 
 def collecting(world: World) -> contextlib.AbstractAsyncContextManager[PrometheusMetrics]:

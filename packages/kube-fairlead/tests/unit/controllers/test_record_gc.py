@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 
-from tests.unit.controllers.stage import a_node, running
-from tests.unit.election.world import World
-
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.lifecycle_v1alpha1 import NodeLifecycleRecord, PodOutcome, RecordEntry
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.controllers.record_gc import record_gc
 from kube_fairlead.lifecycle import records
+from tests.unit.controllers.stage import a_node, running
+from tests.unit.election.world import World
 
 
 def collecting(world: World, gone_nodes: int = 2) -> contextlib.AbstractAsyncContextManager[PrometheusMetrics]:

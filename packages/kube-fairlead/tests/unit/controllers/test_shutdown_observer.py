@@ -6,8 +6,6 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from tests.unit.controllers.stage import a_node, running
-from tests.unit.election.world import World
 
 from kube_fairlead.api import core_v1, wire
 from kube_fairlead.api.coordination_v1 import Lease, LeaseSpec
@@ -23,6 +21,8 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import DRIVER_SHUTDOWN, FINALIZER_CLAIMED, NODE_SHUTDOWN
 from kube_fairlead.client.patches import MergePatch, StrategicMergePatch
 from kube_fairlead.controllers.shutdown_observer import shutdown_observer
+from tests.unit.controllers.stage import a_node, running
+from tests.unit.election.world import World
 
 SILENCE = dt.timedelta(seconds=40)
 

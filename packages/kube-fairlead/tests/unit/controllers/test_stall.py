@@ -5,8 +5,6 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
-from tests.unit.election.world import World
 
 from kube_fairlead.api import core_v1, wire
 from kube_fairlead.api.coordination_v1 import Lease, LeaseSpec
@@ -15,6 +13,8 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import NAMESPACE_NODE_LEASE
 from kube_fairlead.controllers.stall import stall
 from kube_fairlead.lifecycle.stalling import Patience
+from tests.unit.controllers.stage import a_node, a_transition, an_event, claim, running
+from tests.unit.election.world import World
 
 PATIENCE = Patience(
     pending=dt.timedelta(minutes=10), claimed=dt.timedelta(minutes=20), terminating=dt.timedelta(minutes=30)

@@ -5,15 +5,14 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 
-from tests.unit.controllers.stage import a_node, a_transition, an_event, running
-from tests.unit.election.world import World
-
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleTransition
 from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.controllers.transition_gc import transition_gc
 from kube_fairlead.lifecycle import offers
+from tests.unit.controllers.stage import a_node, a_transition, an_event, running
+from tests.unit.election.world import World
 
 
 def collecting(world: World) -> contextlib.AbstractAsyncContextManager[PrometheusMetrics]:

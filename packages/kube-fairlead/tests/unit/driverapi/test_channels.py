@@ -10,7 +10,6 @@ import stat
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.unit.driverapi.scripted import OFFERED, WORK, ScriptedDriver
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
@@ -21,6 +20,7 @@ from kube_fairlead.driverapi.channel import DriverChannel
 from kube_fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
 from kube_fairlead.driverapi.memory import MemoryChannel
 from kube_fairlead.driverapi.messages import PluginInfo, PodReport, Progress, Reached
+from tests.unit.driverapi.scripted import OFFERED, WORK, ScriptedDriver
 
 Serve = Callable[[ScriptedDriver], contextlib.AbstractAsyncContextManager[DriverChannel]]
 

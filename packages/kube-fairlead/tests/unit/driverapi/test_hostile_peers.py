@@ -14,11 +14,11 @@ import h2.errors
 import h2.events
 import hyperframe.frame
 import pytest
-from tests.unit.driverapi.scripted import WORK
 
 from kube_fairlead.driverapi import codec, contracts, errors
 from kube_fairlead.driverapi.grpc import GrpcDriverChannel
 from kube_fairlead.driverapi.messages import Progress, Reached
+from tests.unit.driverapi.scripted import WORK
 
 Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 OK = [("grpc-status", "0")]

@@ -4,10 +4,10 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.election.stage import Stage
-from tests.unit.election.world import World, a_world
 
 from kube_fairlead.base import tasks
+from tests.unit.election.stage import Stage
+from tests.unit.election.world import World, a_world
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,9 @@ import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable
 
-from tests.unit.election.world import LOCK, Network, World
-
 from kube_fairlead.base import tasks
 from kube_fairlead.election import Candidate, Leadership, Rules, Term, TermOverrun
+from tests.unit.election.world import LOCK, Network, World
 
 
 @dataclasses.dataclass

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.election.stage import Stage
-from tests.unit.election.world import LOCK, World
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.coordination_v1 import Lease
@@ -14,6 +12,8 @@ from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.base import tasks
 from kube_fairlead.client.transport import Request
 from kube_fairlead.election import Candidate, NotLeading, Rules, StopReason, Term, TermOverrun
+from tests.unit.election.stage import Stage
+from tests.unit.election.world import LOCK, World
 
 
 async def test_a_renewal_that_hangs_is_given_up_when_the_lease_is(stage: Stage, world: World) -> None:

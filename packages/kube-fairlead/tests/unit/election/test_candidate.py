@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
-from tests.unit.election.world import LOCK, World
-
 from kube_fairlead.api import wire
 from kube_fairlead.api.coordination_v1 import Lease
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.api.reserved import ANNOTATION_PREFERRED_HOLDER_READY
 from kube_fairlead.base import tasks
 from kube_fairlead.election import Candidate, LeaderElectionRecord, Lock
+from tests.unit.election.world import LOCK, World
 
 
 def a_candidate(world: World, name: str, told: list[str] | None = None) -> Candidate:

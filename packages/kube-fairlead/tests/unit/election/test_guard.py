@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.election.world import LOCK, World
 
 from kube_fairlead.api import core_v1
 from kube_fairlead.api import errors as api_errors
@@ -10,6 +9,7 @@ from kube_fairlead.base import tasks
 from kube_fairlead.client.transport import Request, Response
 from kube_fairlead.election import Candidate, NotLeading, StopReason, Term, guarded
 from kube_fairlead.election.guard import FENCE_MARK, GuardedTransport
+from tests.unit.election.world import LOCK, World
 
 
 def config_map(name: str) -> core_v1.ConfigMap:

@@ -5,10 +5,10 @@ import socket
 from collections.abc import Awaitable
 
 import pytest
-from tests.unit.election.world import LOCK, World
 
 from kube_fairlead.base import tasks
 from kube_fairlead.election import Handle, NotLeading, StopReason, Term, Timing, lead, new_identity
+from tests.unit.election.world import LOCK, World
 
 
 async def test_leading_in_one_call(world: World) -> None:

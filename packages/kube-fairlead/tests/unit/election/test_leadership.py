@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.election.stage import Stage
-from tests.unit.election.world import LOCK, World
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.coordination_v1 import Lease
@@ -17,6 +15,8 @@ from kube_fairlead.election import (
     Term,
     TermOverrun,
 )
+from tests.unit.election.stage import Stage
+from tests.unit.election.world import LOCK, World
 
 
 async def test_the_work_runs_only_in_a_term(stage: Stage, world: World) -> None:

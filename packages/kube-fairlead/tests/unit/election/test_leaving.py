@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from tests.unit.election.stage import Running, Stage
-from tests.unit.election.world import World
 
 from kube_fairlead.election import Term
+from tests.unit.election.stage import Running, Stage
+from tests.unit.election.world import World
 
 
 async def test_leaving_while_a_step_down_winds_down(stage: Stage, world: World) -> None:

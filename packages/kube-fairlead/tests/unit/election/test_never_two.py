@@ -17,11 +17,11 @@ from contextlib import AbstractAsyncContextManager
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from tests.unit.election.world import LOCK, World, a_world
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.election import Candidate, Leadership, Rules, Term, TermOverrun
+from tests.unit.election.world import LOCK, World, a_world
 
 # A leader rids itself of its work within 14 of its seconds, others wait for 15 of theirs: clocks may differ by 7 %.
 SLOWEST, FASTEST = 0.97, 1.03

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from tests.unit.lifecycle.world import DRIVER, START, event, node, transition
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, LifecycleEventStatus
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.lifecycle import claiming
+from tests.unit.lifecycle.world import DRIVER, START, event, node, transition
 
 US, THEM = "claimer/us", "node/them"
 KEEP = dt.timedelta(minutes=5)

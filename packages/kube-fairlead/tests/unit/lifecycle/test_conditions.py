@@ -3,12 +3,12 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from tests.unit.lifecycle.world import START, event, node
 
 from kube_fairlead.api import reserved, wire
 from kube_fairlead.api.core_v1 import NodeCondition, NodeStatus
 from kube_fairlead.api.lifecycle_v1alpha1 import FrozenTransition, LifecycleEventStatus
 from kube_fairlead.lifecycle import conditions, meanings
+from tests.unit.lifecycle.world import START, event, node
 
 LATER = START + dt.timedelta(minutes=1, milliseconds=5)
 

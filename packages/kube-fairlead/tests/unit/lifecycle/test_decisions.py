@@ -5,7 +5,6 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from tests.unit.lifecycle.world import DRIVER, NODE, START, World, event, node, transition
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Node
@@ -15,6 +14,7 @@ from kube_fairlead.lifecycle import autoscaling
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.decisions import decide
 from kube_fairlead.lifecycle.facts import Calling, Ended, Precedence, Refused, Settings, Started
+from tests.unit.lifecycle.world import DRIVER, NODE, START, World, event, node, transition
 
 QUIET = Settings(hold_autoscalers=False, well_known_conditions=False)
 

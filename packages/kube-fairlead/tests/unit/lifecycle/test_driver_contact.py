@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, Progress
@@ -13,6 +12,7 @@ from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.lifecycle import claiming
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.facts import Calling, Ended, Settings, Silence
+from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
 
 SECOND = dt.timedelta(seconds=1)
 OFFER = (DRIVER, "reboot-a", "reboot-z")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
@@ -13,6 +12,7 @@ from kube_fairlead.api.reserved import NODE_SHUTDOWN
 from kube_fairlead.lifecycle import claiming, phases
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.facts import Ended, Precedence, Settings
+from tests.unit.lifecycle.world import DRIVER, START, World, event, transition
 
 HOUR = dt.timedelta(hours=1)
 SECOND = dt.timedelta(seconds=1)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.lifecycle.world import DRIVER, World, event, transition
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.api.reserved import NODE_SHUTDOWN
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.facts import Settings
+from tests.unit.lifecycle.world import DRIVER, World, event, transition
 
 
 def world(name: str = "reboot") -> World:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from tests.unit.lifecycle.world import DRIVER, START, transition
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from kube_fairlead.api.reserved import ANNOTATION_OFFERED_AT
 from kube_fairlead.lifecycle import offers
+from tests.unit.lifecycle.world import DRIVER, START, transition
 
 OFFER = transition(sla="10m").spec
 MINUTE = dt.timedelta(minutes=1)

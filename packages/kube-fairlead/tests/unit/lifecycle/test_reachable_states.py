@@ -8,13 +8,13 @@ import itertools
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
-from tests.unit.lifecycle.world import DRIVER, World, event, node, transition
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import LEGAL_MOVES, TERMINAL, ClaimStatus
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
 from kube_fairlead.lifecycle import invariants
 from kube_fairlead.lifecycle.facts import Settings
+from tests.unit.lifecycle.world import DRIVER, World, event, node, transition
 
 OTHER = "example.com/other"
 TRANSITIONS = [transition("reboot", sla="90s"), transition("patient"), transition("other", sla="1s", driver=OTHER)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from tests.unit.lifecycle.world import START, event
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.lifecycle_v1alpha1 import (
@@ -18,6 +17,7 @@ from kube_fairlead.api.lifecycle_v1alpha1 import (
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED
 from kube_fairlead.api.validation.lifecycle import MESSAGE_MAX_LENGTH, OPTION_MAX_LENGTH, OPTIONS_MAX
 from kube_fairlead.lifecycle import autoscaling, claiming, deadlines, invariants, options, phases, retention
+from tests.unit.lifecycle.world import START, event
 
 SECOND = dt.timedelta(seconds=1)
 

@@ -4,10 +4,10 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.election.world import World, a_world
-from tests.unit.manager.site import Site
 
 from kube_fairlead.base import tasks
+from tests.unit.election.world import World, a_world
+from tests.unit.manager.site import Site
 
 
 @pytest.fixture(scope="session")

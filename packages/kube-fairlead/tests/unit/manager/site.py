@@ -8,8 +8,6 @@ import dataclasses
 import re
 from contextlib import AbstractAsyncContextManager
 
-from tests.unit.election.world import LOCK, Network, World
-
 from kube_fairlead.api import core_v1
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.base import tasks
@@ -22,6 +20,7 @@ from kube_fairlead.client.informer import Handler, Informer
 from kube_fairlead.client.transport import Request, Response, StreamedResponse
 from kube_fairlead.election import Lock, TermOverrun
 from kube_fairlead.manager import Context, Controller, GroupPlan, Manager, ManagerOptions
+from tests.unit.election.world import LOCK, Network, World
 
 
 class OneTransport:

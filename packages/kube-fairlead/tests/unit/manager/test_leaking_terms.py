@@ -10,13 +10,13 @@ import threading
 from collections.abc import Awaitable, Callable
 
 import pytest
-from tests.unit.election.world import World
-from tests.unit.manager.site import Replica, Site
 
 from kube_fairlead.api import core_v1
 from kube_fairlead.client.informer import Informer
 from kube_fairlead.manager import Context, Controller
 from kube_fairlead.manager.controller_runner import ControllersLeaked
+from tests.unit.election.world import World
+from tests.unit.manager.site import Replica, Site
 
 
 def leaving(what: Callable[[], Awaitable[object]], left: list[asyncio.Task[object]]) -> Controller:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 
-from tests.unit.election.world import LOCK, World
-from tests.unit.manager.site import Copier, Site, config_map, copied
-
 from kube_fairlead.api import core_v1, wire
 from kube_fairlead.api.apiextensions_v1 import CustomResourceDefinition
 from kube_fairlead.base import gates
@@ -15,6 +12,8 @@ from kube_fairlead.client import Client
 from kube_fairlead.election import LeadershipLost
 from kube_fairlead.manager import Context, Controller, ServedDefinition, Switch
 from kube_fairlead_lab.testing.manifests import custom_resource_definition
+from tests.unit.election.world import LOCK, World
+from tests.unit.manager.site import Copier, Site, config_map, copied
 
 
 async def test_controllers_run_in_the_leader_only(site: Site, world: World) -> None:

@@ -4,11 +4,11 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.claimant.world import DRIVER, NODE, OFFERED, World, a_world
 
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleTransition
 from kube_fairlead.lifecycle.drain.options import KUBECTL, spell
 from kube_fairlead.operations import event_requests
+from tests.unit.claimant.world import DRIVER, NODE, OFFERED, World, a_world
 
 PREFIX = "reboot.example.com/"
 

@@ -9,7 +9,6 @@ import pathlib
 from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
-from tests.unit.claimant.world import NODE, World, a_world
 
 from kube_fairlead import operations
 from kube_fairlead.api.core_v1 import Node
@@ -21,6 +20,7 @@ from kube_fairlead.client.client import Client
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.client.transport import Request, Response, StreamedResponse, Transport
 from kube_fairlead.operations import MaintenanceStage, Outcome, Result, StageReached
+from tests.unit.claimant.world import NODE, World, a_world
 
 REQUEST = operations.MaintenanceRequest(
     transition="reboot", min_ready=dt.timedelta(seconds=10), ready_timeout=dt.timedelta(minutes=5)

@@ -8,7 +8,6 @@ import pathlib
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.unit.claimant.world import NODE, World, a_world
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.lifecycle_v1alpha1 import (
@@ -24,6 +23,7 @@ from kube_fairlead.client.transport import Request, Response, StreamedResponse, 
 from kube_fairlead.operations import event_requests, event_watch
 from kube_fairlead.operations.node_transition import TransitionRequest, run_transition
 from kube_fairlead.operations.progress import EventChanged, Operation, OperationProgress, Outcome, Result
+from tests.unit.claimant.world import NODE, World, a_world
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 from aiohttp import web
-from tests.unit.client.scripted import client_for, serving
 
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.webhook.certificate_manager import CertificateManager, CertificateSettings
+from tests.unit.client.scripted import client_for, serving
 
 
 class CountingClock(RealClock):

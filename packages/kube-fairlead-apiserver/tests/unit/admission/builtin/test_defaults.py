@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+
 from tests.unit.admission.plane import Plane, node, pod
 
 NOT_READY = "node.kubernetes.io/not-ready"

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.admission.plane import Plane, config_map
 
 from kube_fairlead.api import errors
+from tests.unit.admission.plane import Plane, config_map
 
 
 async def test_nothing_is_made_in_a_missing_namespace(plane: Plane) -> None:

@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.admission.plane import Plane, pod
 
 from kube_fairlead.api import errors
+from tests.unit.admission.plane import Plane, pod
 
 
 def priority_class(name: str, value: int, **fields: Any) -> dict[str, Any]:

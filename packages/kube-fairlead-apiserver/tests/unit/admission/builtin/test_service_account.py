@@ -3,11 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.admission.plane import Plane, pod, running, service_account
 
 from kube_fairlead.api import errors
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.tasks import TaskScope
+from tests.unit.admission.plane import Plane, pod, running, service_account
 
 PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.admission.plane import Plane, config_map
 
 from kube_fairlead_apiserver.admission.expressions.compilation import Expression, compile_expression
 from kube_fairlead_apiserver.admission.expressions.conditions import ConditionsFailed, conditions_hold
@@ -10,6 +9,7 @@ from kube_fairlead_apiserver.admission.expressions.evaluation import Activation
 from kube_fairlead_apiserver.admission.interface import Operation
 from kube_fairlead_apiserver.attributes import Attributes, UserInfo
 from kube_fairlead_apiserver.cel import types
+from tests.unit.admission.plane import Plane, config_map
 
 
 def compiled(*sources: str) -> list[Expression]:

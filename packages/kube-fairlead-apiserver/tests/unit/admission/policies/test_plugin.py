@@ -4,11 +4,11 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.admission.plane import Plane, config_map, node, pod
-from tests.unit.admission.policies.manifests import binding, policy, rule
 
 from kube_fairlead.api import errors
 from kube_fairlead_apiserver.attributes import UserInfo
+from tests.unit.admission.plane import Plane, config_map, node, pod
+from tests.unit.admission.policies.manifests import binding, policy, rule
 
 Json = dict[str, Any]
 

@@ -2,11 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.admission.policies.manifests import policy, rule
-
 from kube_fairlead_apiserver.admission.policies.type_check import type_warnings
 from kube_fairlead_apiserver.registry.builtin import builtin_resources
 from kube_fairlead_apiserver.registry.catalog import Catalog
+from tests.unit.admission.policies.manifests import policy, rule
 
 CATALOG = Catalog(builtin_resources())
 PODS_AND_MORE = [rule(resources=["pods", "pods/status"]), rule(apiGroups=["apps"], resources=["deployments"])]

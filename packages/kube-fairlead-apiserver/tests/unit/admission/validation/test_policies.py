@@ -3,10 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.admission.policies.manifests import binding, policy, rule
 
 from kube_fairlead_apiserver.admission.validation.policies import validate_binding, validate_policy
 from kube_fairlead_apiserver.registry.strategies.admission import PolicyBindingStrategy, PolicyStrategy
+from tests.unit.admission.policies.manifests import binding, policy, rule
 
 Json = dict[str, Any]
 TRUE = {"expression": "true"}

@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.admission.hookserver import configuration, webhook
 
 from kube_fairlead_apiserver.admission.validation.webhook_configurations import validate_webhook_configuration
+from tests.unit.admission.hookserver import configuration, webhook
 
 URL = {"url": "https://example.com/check"}
 RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.unit.admission.hookserver import HookServer, allow
 
 from kube_fairlead_apiserver.admission.webhooks.http import HttpSender
 from kube_fairlead_apiserver.admission.webhooks.sender import Endpoint, SendFailed
 from kube_fairlead_lab.testing.credentials import CertificateAuthority
+from tests.unit.admission.hookserver import HookServer, allow
 
 QUESTION = json.dumps({"apiVersion": "admission.k8s.io/v1", "request": {"uid": "1"}}).encode()
 

@@ -4,10 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from tests.unit.admission.hookserver import HookServer, allow, configuration, deny, patch, webhook
-from tests.unit.admission.plane import Plane, config_map, pod
 
 from kube_fairlead.api import errors
+from tests.unit.admission.hookserver import HookServer, allow, configuration, deny, patch, webhook
+from tests.unit.admission.plane import Plane, config_map, pod
 
 NAME = "change.example.com"
 

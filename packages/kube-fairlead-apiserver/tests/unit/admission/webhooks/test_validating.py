@@ -6,8 +6,6 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from tests.unit.admission.hookserver import HookServer, allow, configuration, deny, webhook
-from tests.unit.admission.plane import Plane, config_map, pod, running
 
 from kube_fairlead.api import errors
 from kube_fairlead.base.clock import VirtualClock
@@ -15,6 +13,8 @@ from kube_fairlead.base.tasks import TaskScope
 from kube_fairlead_apiserver.admission.webhooks.sender import Endpoint, Reply
 from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_lab.testing.credentials import CertificateAuthority
+from tests.unit.admission.hookserver import HookServer, allow, configuration, deny, webhook
+from tests.unit.admission.plane import Plane, config_map, pod, running
 
 NAME = "check.example.com"
 

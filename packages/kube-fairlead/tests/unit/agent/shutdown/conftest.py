@@ -4,10 +4,10 @@ import pathlib
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.unit.agent.shutdown.fakelogind import FakeLogind, private_bus
-from tests.unit.agent.shutdown.world import NodeWorld, a_node
 
 from kube_fairlead.base import tasks
+from tests.unit.agent.shutdown.fakelogind import FakeLogind, private_bus
+from tests.unit.agent.shutdown.world import NodeWorld, a_node
 
 
 @pytest.fixture

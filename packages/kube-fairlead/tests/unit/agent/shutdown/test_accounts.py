@@ -6,7 +6,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from tests.unit.agent.shutdown.world import NodeWorld
 
 from kube_fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
 from kube_fairlead.agent.shutdown.memory import Memory, ShutdownState
@@ -14,6 +13,7 @@ from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Event, Pod
 from kube_fairlead.lifecycle.shutdown_config import Period, ShutdownConfig
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
+from tests.unit.agent.shutdown.world import NodeWorld
 
 CRITICAL = 2000000000
 

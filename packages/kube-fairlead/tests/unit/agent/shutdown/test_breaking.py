@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.unit.agent.shutdown.world import NodeWorld
 
 from kube_fairlead.agent.shutdown.ending import RuntimeFailed
 from kube_fairlead.agent.shutdown.memory import Memory
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.base import files
+from tests.unit.agent.shutdown.world import NodeWorld
 
 
 def state_file(here: NodeWorld) -> pathlib.Path:

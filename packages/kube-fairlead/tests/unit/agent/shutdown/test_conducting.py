@@ -5,9 +5,9 @@ import dataclasses
 from typing import Any
 
 import pytest
-from tests.unit.agent.shutdown.world import NodeWorld
 
 from kube_fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
+from tests.unit.agent.shutdown.world import NodeWorld
 
 CRITICAL = 2000000000
 

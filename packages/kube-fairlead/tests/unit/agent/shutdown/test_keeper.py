@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.agent.shutdown.world import NodeWorld
 
 from kube_fairlead.agent.shutdown.ending import RuntimeFailed
 from kube_fairlead.api import wire
@@ -10,6 +9,7 @@ from kube_fairlead.api.discovery_v1 import Endpoint, EndpointConditions, Endpoin
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus
 from kube_fairlead.api.meta import ObjectMeta
 from kube_fairlead.lifecycle.shutdown_config import Period, ShutdownConfig
+from tests.unit.agent.shutdown.world import NodeWorld
 
 CRITICAL = 2000000000
 DOWN = {

@@ -3,11 +3,11 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.unit.agent.shutdown.fakelogind import FakeLogind
 
 from kube_fairlead.agent.shutdown.ending import RuntimeFailed
 from kube_fairlead.agent.shutdown.kubelet import SystemdKubelet
 from kube_fairlead.base.clock import RealClock
+from tests.unit.agent.shutdown.fakelogind import FakeLogind
 
 
 async def test_the_unit_is_stopped_and_started(bus: str, logind: FakeLogind) -> None:

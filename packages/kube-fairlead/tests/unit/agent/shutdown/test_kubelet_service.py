@@ -1,12 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.agent.windows.fakemanager import FakeManager, FakeProcesses, a_service
 
 from kube_fairlead.agent.shutdown.ending import RuntimeFailed
 from kube_fairlead.agent.shutdown.kubelet_service import KubeletService
 from kube_fairlead.agent.windows.control import Accept, ServiceState
 from kube_fairlead.base.clock import RealClock, VirtualClock
+from tests.unit.agent.windows.fakemanager import FakeManager, FakeProcesses, a_service
 
 RUNNING, STOPPED, STOP_PENDING = ServiceState.RUNNING, ServiceState.STOPPED, ServiceState.STOP_PENDING
 HEARS = Accept.STOP | Accept.PRESHUTDOWN

@@ -6,10 +6,10 @@ import pathlib
 from collections.abc import Callable
 
 import pytest
-from tests.unit.agent.shutdown.fakelogind import FakeLogind, private_bus
 
 from kube_fairlead.agent.shutdown.linux import LogindEar, LogindPlaces
 from kube_fairlead.base.clock import RealClock
+from tests.unit.agent.shutdown.fakelogind import FakeLogind, private_bus
 
 
 class Keeper:

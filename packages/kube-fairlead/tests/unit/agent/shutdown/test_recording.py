@@ -3,11 +3,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.unit.agent.shutdown.world import NodeWorld
-from tests.unit.claimant.world import NODE
 
 from kube_fairlead.client.transport import Request, Response
 from kube_fairlead.lifecycle.shutdown_events import is_event_name
+from tests.unit.agent.shutdown.world import NodeWorld
+from tests.unit.claimant.world import NODE
 
 OURS = "drain.fairlead.dev/cordoned-by"
 

@@ -5,12 +5,12 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.unit.agent.windows.fakemanager import FakeCalls, FakeManager, FakeRegistry
 
 from kube_fairlead.agent.shutdown.windows import PreshutdownEar
 from kube_fairlead.agent.windows.control import Control, ServiceState
 from kube_fairlead.agent.windows.service import Service
 from kube_fairlead.base.clock import RealClock, VirtualClock
+from tests.unit.agent.windows.fakemanager import FakeCalls, FakeManager, FakeRegistry
 
 
 class Site:

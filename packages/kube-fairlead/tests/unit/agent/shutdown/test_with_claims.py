@@ -6,13 +6,13 @@ import asyncio
 import datetime as dt
 
 import pytest
-from tests.unit.agent.shutdown.world import NodeWorld
-from tests.unit.claimant.world import NODE
 
 from kube_fairlead.api.core_v1 import Event
 from kube_fairlead.api.lifecycle_v1alpha1 import ClaimStatus, NodeLifecycleRecord
 from kube_fairlead.api.reserved import FINALIZER_CLAIMED, NODE_SHUTDOWN
 from kube_fairlead.client.transport import Request, Response
+from tests.unit.agent.shutdown.world import NodeWorld
+from tests.unit.claimant.world import NODE
 
 
 async def test_an_event_under_way_fails_before_the_shutdown_is_claimed(here: NodeWorld) -> None:

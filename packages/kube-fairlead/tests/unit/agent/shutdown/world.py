@@ -10,8 +10,6 @@ import pathlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
-from tests.unit.claimant.world import NODE, Mortal, NoChannels, World, a_world
-
 from kube_fairlead.agent.agent import Agent, AgentOptions
 from kube_fairlead.agent.shutdown.ending import OnExit, RunningPod, RuntimeFailed
 from kube_fairlead.agent.shutdown.keeper import Keeper, KeeperOptions, Parts
@@ -33,6 +31,7 @@ from kube_fairlead.client.transport import Request, Response
 from kube_fairlead.lifecycle.facts import Precedence, Settings
 from kube_fairlead.lifecycle.shutdown_config import Period, ShutdownConfig
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
+from tests.unit.claimant.world import NODE, Mortal, NoChannels, World, a_world
 
 PERIODS = (Period(0, 20), Period(1000, 10), Period(2000000000, 10))
 

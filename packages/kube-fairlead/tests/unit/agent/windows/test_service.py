@@ -4,12 +4,12 @@ import asyncio
 import threading
 
 import pytest
-from tests.unit.agent.windows.fakemanager import FakeCalls
 
 from kube_fairlead.agent.windows.control import Answer, Control, ServiceState
 from kube_fairlead.agent.windows.scm import ScmError
 from kube_fairlead.agent.windows.service import NotAService, Service
 from kube_fairlead.base.clock import RealClock, VirtualClock
+from tests.unit.agent.windows.fakemanager import FakeCalls
 
 START_PENDING, RUNNING = ServiceState.START_PENDING, ServiceState.RUNNING
 STOP_PENDING, STOPPED = ServiceState.STOP_PENDING, ServiceState.STOPPED

@@ -14,12 +14,12 @@ import grpclib.const
 import grpclib.encoding.base
 import grpclib.server
 import pytest
-from tests.unit.base.rpc.service import Service, serving
 
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.base.rpc import client
 from kube_fairlead.base.rpc.errors import ProtocolError, StatusError, Unreachable
 from kube_fairlead.base.rpc.status import Code
+from tests.unit.base.rpc.service import Service, serving
 
 
 class Bytes(grpclib.encoding.base.CodecBase):

@@ -9,14 +9,14 @@ from pathlib import Path
 import h2.events
 import hyperframe.frame
 import pytest
-from tests.unit.base.rpc import rawclient
-from tests.unit.base.rpc.rawclient import connected
-from tests.unit.base.rpc.service import Service, serving, unary
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.rpc import framing
 from kube_fairlead.base.rpc.calls import Limits
 from kube_fairlead.base.rpc.status import Code
+from tests.unit.base.rpc import rawclient
+from tests.unit.base.rpc.rawclient import connected
+from tests.unit.base.rpc.service import Service, serving, unary
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS = hyperframe.frame.SettingsFrame(0).serialize()

@@ -13,8 +13,6 @@ import h2.events
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.base.rpc.rawclient import RawClient, connected
-from tests.unit.base.rpc.service import Service, serving, unary
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
@@ -22,6 +20,8 @@ from kube_fairlead.base.rpc import client, framing, unixsocket
 from kube_fairlead.base.rpc.calls import Limits
 from kube_fairlead.base.rpc.errors import StatusError, Unreachable
 from kube_fairlead.base.rpc.status import Code, decode_text
+from tests.unit.base.rpc.rawclient import RawClient, connected
+from tests.unit.base.rpc.service import Service, serving, unary
 
 
 async def ends(path: Path, method: str, request: bytes = b"", *, timeout_seconds: float | None = None) -> StatusError:

@@ -1,13 +1,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.cloud.world import UNINITIALIZED, World, node
 
 from kube_fairlead.api.core_v1 import Node, NodeAddress, Taint
 from kube_fairlead.cloud import wellknown
 from kube_fairlead.cloud.controllers.node import NodeController
 from kube_fairlead.cloud.errors import CloudUnavailable
 from kube_fairlead.cloud.providers.fake import FakeCloud
+from tests.unit.cloud.world import UNINITIALIZED, World, node
 
 ADDRESSES = (
     NodeAddress(type="InternalIP", address="10.0.0.1"),

@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping
 
 import pytest
-from tests.unit.cloud.world import UNINITIALIZED, World, node
 
 from kube_fairlead.api.core_v1 import ConfigMap, Namespace, Node, Taint
 from kube_fairlead.api.meta import ObjectMeta
@@ -15,6 +14,7 @@ from kube_fairlead.cloud.decisions.lifecycle import Limits
 from kube_fairlead.cloud.errors import CloudRefused, CloudUnavailable
 from kube_fairlead.cloud.providers.fake import FakeCloud
 from kube_fairlead.cloud.unannounced_deletions import UnannouncedDeletions
+from tests.unit.cloud.world import UNINITIALIZED, World, node
 
 SHUTDOWN = wellknown.SHUTDOWN_TAINT
 

@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import ipaddress
 
-from tests.unit.cloud.world import World, node
-
 from kube_fairlead.api.core_v1 import Node
 from kube_fairlead.api.reserved import ANNOTATION_PLATFORM
 from kube_fairlead.cloud.controllers.node import NodeController
@@ -11,6 +9,7 @@ from kube_fairlead.cloud.controllers.route import RouteController
 from kube_fairlead.cloud.errors import CloudRefused, CloudUnavailable
 from kube_fairlead.cloud.provider import Route
 from kube_fairlead.cloud.providers.fake import FakeCloud
+from tests.unit.cloud.world import World, node
 
 CLUSTER = [ipaddress.ip_network("10.244.0.0/16")]
 

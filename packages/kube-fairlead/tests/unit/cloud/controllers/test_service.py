@@ -5,7 +5,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
-from tests.unit.cloud.world import World, node
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import LoadBalancerStatus, Node, Service, ServicePort, ServiceSpec
@@ -16,6 +15,7 @@ from kube_fairlead.cloud import wellknown
 from kube_fairlead.cloud.controllers.service import ServiceController
 from kube_fairlead.cloud.errors import CloudRefused, CloudUnavailable, NotReadyYet
 from kube_fairlead.cloud.providers.fake import Call, FakeCloud
+from tests.unit.cloud.world import World, node
 
 
 def service(name: str = "web", **spec: Any) -> Service:

@@ -7,13 +7,13 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.cloud.world import UNINITIALIZED, node
 
 from kube_fairlead.api.core_v1 import Node, Taint
 from kube_fairlead.cloud import wellknown
 from kube_fairlead.cloud.decisions.lifecycle import FirstLook, Limits, first_look, judge
 from kube_fairlead.cloud.ownership import Ownership, ownership
 from kube_fairlead.cloud.provider import Instance
+from tests.unit.cloud.world import UNINITIALIZED, node
 
 NOW = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 PLATFORMS = frozenset({"aws"})

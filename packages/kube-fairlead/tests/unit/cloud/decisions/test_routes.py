@@ -5,12 +5,12 @@ import ipaddress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.cloud.world import node
 
 from kube_fairlead.api.core_v1 import Node, NodeAddress
 from kube_fairlead.cloud.decisions.routes import forget, parse_networks, plan_routes, remember
 from kube_fairlead.cloud.ownership import Ownership, ownership
 from kube_fairlead.cloud.provider import Route
+from tests.unit.cloud.world import node
 
 CLUSTER = parse_networks("10.244.0.0/16")
 PLATFORMS = frozenset({"aws"})

@@ -3,7 +3,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.unit.cloud.world import UNINITIALIZED, node
 
 from kube_fairlead.api import wire
 from kube_fairlead.api.core_v1 import Service, Taint
@@ -16,6 +15,7 @@ from kube_fairlead.cloud.decisions.services import (
     same_targets,
     service_step,
 )
+from tests.unit.cloud.world import UNINITIALIZED, node
 
 PLATFORMS = frozenset({"aws"})
 OURS = {wellknown.ANNOTATION_LOAD_BALANCER_PROVIDER: "aws"}

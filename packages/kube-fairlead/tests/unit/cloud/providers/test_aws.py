@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from tests.unit.cloud.world import NO_CLUSTER, NODE, node
 
 from kube_fairlead.api.core_v1 import Service, ServicePort, ServiceSpec
 from kube_fairlead.api.meta import ObjectMeta
@@ -23,6 +22,7 @@ from kube_fairlead.cloud.providers.aws.loadbalancers import load_balancer_name, 
 from kube_fairlead.cloud.providers.aws.provider import AwsProvider
 from kube_fairlead.cloud.requests import requests_by
 from tests.clouds.aws import CREDENTIALS, EmulatedAws, emulated_aws
+from tests.unit.cloud.world import NO_CLUSTER, NODE, node
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,6 @@ from typing import Any
 
 import grpclib
 import pytest
-from tests.unit.cloud.world import NO_CLUSTER, NODE, node
 
 from kube_fairlead.api.core_v1 import Service, ServicePort, ServiceSpec
 from kube_fairlead.api.meta import ObjectMeta
@@ -35,6 +34,7 @@ from kube_fairlead.cloud.providers.external.provider import ExternalProvider
 from kube_fairlead.cloud.registry import make_provider
 from kube_fairlead_lab.testing.credentials import CertificateAuthority
 from tests.clouds.external import METHODS, ExternalCloud
+from tests.unit.cloud.world import NO_CLUSTER, NODE, node
 
 PROTO = pathlib.Path(__file__).parents[6] / "proto" / "fairlead" / "cloud" / "v1alpha1" / "provider.proto"
 ALL = "parts: [instances, routes, loadBalancers]\n"

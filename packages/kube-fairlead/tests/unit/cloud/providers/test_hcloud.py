@@ -7,7 +7,6 @@ import pathlib
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.cloud.world import NO_CLUSTER, NODE, node
 
 from kube_fairlead.base.clock import RealClock
 from kube_fairlead.base.environment import Environment
@@ -18,6 +17,7 @@ from kube_fairlead.cloud.providers.hcloud import HetznerProvider, provider
 from kube_fairlead.cloud.registry import platforms_of, require_part
 from kube_fairlead.cloud.requests import requests_by
 from tests.clouds.hetzner import TOKEN, EmulatedHetzner, emulated_hetzner
+from tests.unit.cloud.world import NO_CLUSTER, NODE, node
 
 
 @pytest.fixture

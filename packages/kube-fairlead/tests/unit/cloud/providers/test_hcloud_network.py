@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.unit.cloud.world import NO_CLUSTER, node
 
 from kube_fairlead.api.core_v1 import Node, Service, ServicePort, ServiceSpec
 from kube_fairlead.api.meta import ObjectMeta
@@ -19,6 +18,7 @@ from kube_fairlead.cloud.providers.hcloud import HetznerProvider, provider
 from kube_fairlead.cloud.providers.hcloud.loadbalancers import HetznerLoadBalancers
 from kube_fairlead.cloud.providers.hcloud.routes import HetznerRoutes
 from tests.clouds.hetzner import TOKEN, EmulatedHetzner, emulated_hetzner
+from tests.unit.cloud.world import NO_CLUSTER, node
 
 PREFIX = "load-balancer.hetzner.cloud/"
 UID = "0a1b2c3d-0000-4000-8000-00000000000f"

@@ -7,7 +7,6 @@ import threading
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.unit.cloud.world import NO_CLUSTER, NODE
 
 from kube_fairlead.api.core_v1 import NodeAddress
 from kube_fairlead.base import files
@@ -16,6 +15,7 @@ from kube_fairlead.base.environment import Environment
 from kube_fairlead.cloud.errors import CloudUnavailable, ForeignId, ProviderError
 from kube_fairlead.cloud.provider import InstanceQuery, ProviderSettings
 from kube_fairlead.cloud.providers.static import StaticProvider, provider
+from tests.unit.cloud.world import NO_CLUSTER, NODE
 
 INVENTORY = """\
 platforms: [on-prem, lab]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from tests.unit.drivers.drain.world import NODE, SHOP, World
-
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.gvk import GroupVersionResource
 from kube_fairlead.base.clock import VirtualClock
@@ -14,6 +12,7 @@ from kube_fairlead.base.metrics import PrometheusMetrics
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.client.recorder import EventRecorder
 from kube_fairlead.client.transport import Request, Response, Transport
+from tests.unit.drivers.drain.world import NODE, SHOP, World
 
 EVENTS = GroupVersionResource("events.k8s.io", "v1", "events")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pathlib
 
 import pytest
-from tests.unit.claimant.world import When
-from tests.unit.drivers.drain.world import NODE, SHOP, World, a_world
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.lifecycle_v1alpha1 import LifecycleEvent, Progress
@@ -14,6 +12,8 @@ from kube_fairlead.api.reserved import ANNOTATION_CORDONED_BY, LIFECYCLE_GROUP, 
 from kube_fairlead.client import lifecyclegroup
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.client.transport import Request, Response
+from tests.unit.claimant.world import When
+from tests.unit.drivers.drain.world import NODE, SHOP, World, a_world
 
 PODS = ("a", "b", "c", "d")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.drivers.drain.world import NODE, SHOP, World
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import Node
@@ -13,6 +12,7 @@ from kube_fairlead.api.policy_v1 import PodDisruptionBudget
 from kube_fairlead.api.reserved import ANNOTATION_CORDONED_BY, NODE_UNCORDON
 from kube_fairlead.client.patches import MergePatch
 from kube_fairlead.client.transport import Request
+from tests.unit.drivers.drain.world import NODE, SHOP, World
 
 
 async def test_pods_go_and_the_node_is_cordoned(here: World) -> None:

@@ -7,11 +7,11 @@ import datetime as dt
 from typing import Any
 
 import msgspec
-from tests.unit.drivers.drain.world import SHOP, World
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.time import format_time
 from kube_fairlead.client.transport import Request, Response
+from tests.unit.drivers.drain.world import SHOP, World
 
 Json = dict[str, Any]
 ROOT = "/apis/lifecycle.k8s.io/v1alpha1"

@@ -12,8 +12,6 @@ import pathlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from tests.unit.claimant.world import Mortal, When
-
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api.core_v1 import Node, Pod
 from kube_fairlead.api.gvk import GroupVersionResource
@@ -40,6 +38,7 @@ from kube_fairlead_apiserver.attributes import UserInfo
 from kube_fairlead_apiserver.server import ApiServer
 from kube_fairlead_lab.testing import manifests
 from tests.inprocess import serving
+from tests.unit.claimant.world import Mortal, When
 
 NODE = "node-1"
 SHOP = "shop"

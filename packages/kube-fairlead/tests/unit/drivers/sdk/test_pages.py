@@ -9,8 +9,6 @@ import socket
 
 import aiohttp
 import pytest
-from tests.unit.driverapi.scripted import WORK
-from tests.unit.drivers.sdk.test_service import Counting
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import RealClock
@@ -19,6 +17,8 @@ from kube_fairlead.driverapi.errors import DriverGone
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.sdk.service import Service
 from kube_fairlead_lab.testing.ports import ReservedPort
+from tests.unit.driverapi.scripted import WORK
+from tests.unit.drivers.sdk.test_service import Counting
 
 FOREVER = dataclasses.replace(WORK, deadline=None)
 

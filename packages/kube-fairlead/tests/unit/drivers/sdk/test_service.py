@@ -5,7 +5,6 @@ import dataclasses
 import datetime as dt
 
 import pytest
-from tests.unit.driverapi.scripted import OFFERED, WORK
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
@@ -13,6 +12,7 @@ from kube_fairlead.driverapi.errors import DriverGone
 from kube_fairlead.driverapi.messages import Progress
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.sdk.service import Service
+from tests.unit.driverapi.scripted import OFFERED, WORK
 
 
 class Counting(sdk.Driver):

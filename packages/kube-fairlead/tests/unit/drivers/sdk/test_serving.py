@@ -9,8 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.unit.driverapi.scripted import OFFERED, WORK
-from tests.unit.drivers.sdk.test_service import Counting
 
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import RealClock, VirtualClock
@@ -18,6 +16,8 @@ from kube_fairlead.driverapi import addresses, errors
 from kube_fairlead.driverapi.grpc import GrpcDriverChannel, GrpcRegistrationChannel
 from kube_fairlead.drivers import sdk
 from kube_fairlead.drivers.sdk import sockets
+from tests.unit.driverapi.scripted import OFFERED, WORK
+from tests.unit.drivers.sdk.test_service import Counting
 
 FOREVER = dataclasses.replace(WORK, deadline=None)
 

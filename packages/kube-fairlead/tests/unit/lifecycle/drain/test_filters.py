@@ -7,12 +7,12 @@ import datetime as dt
 import itertools
 
 import pytest
-from tests.unit.lifecycle.drain.making import NOW, pod
 
 from kube_fairlead.api.core_v1 import Pod, PodPhase
 from kube_fairlead.lifecycle.drain import filters
 from kube_fairlead.lifecycle.drain.filters import Fate, Judged, Lookup
 from kube_fairlead.lifecycle.drain.options import DrainOptions
+from tests.unit.lifecycle.drain.making import NOW, pod
 
 MISSING = Lookup('daemonsets.apps "ds" not found', missing=True)
 FORBIDDEN = Lookup("daemonsets.apps is forbidden")

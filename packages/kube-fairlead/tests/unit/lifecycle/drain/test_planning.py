@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.lifecycle.drain.making import NOW, budget, pod
 
 from kube_fairlead.api.core_v1 import Pod, PodPhase
 from kube_fairlead.lifecycle.drain import filters
@@ -17,6 +16,7 @@ from kube_fairlead.lifecycle.drain.budgets import Budgets, is_exempt
 from kube_fairlead.lifecycle.drain.filters import Fate, Judged
 from kube_fairlead.lifecycle.drain.options import PROFILE, DrainOptions
 from kube_fairlead.lifecycle.drain.planning import Plan, plan
+from tests.unit.lifecycle.drain.making import NOW, budget, pod
 
 SECOND = dt.timedelta(seconds=1)
 

@@ -6,7 +6,6 @@ import datetime as dt
 from typing import Any
 
 import pytest
-from tests.unit.lifecycle.drain.making import NOW, budget, node, pod
 
 from kube_fairlead.api import errors as api_errors
 from kube_fairlead.api import wire
@@ -18,6 +17,7 @@ from kube_fairlead.lifecycle.drain.attempts import Attempt, Cause
 from kube_fairlead.lifecycle.drain.budgets import Budgets
 from kube_fairlead.lifecycle.drain.filters import Judged
 from kube_fairlead.lifecycle.drain.options import PROFILE, DrainOptions
+from tests.unit.lifecycle.drain.making import NOW, budget, node, pod
 
 SINCE = NOW - dt.timedelta(minutes=3)
 

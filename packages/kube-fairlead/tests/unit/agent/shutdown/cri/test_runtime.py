@@ -11,7 +11,6 @@ from typing import Any
 
 import grpclib.server
 import pytest
-from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
 
 from kube_fairlead.agent.shutdown.cri.calls import CriCalls, unix_socket
 from kube_fairlead.agent.shutdown.cri.runtime import CriRuntime
@@ -19,6 +18,7 @@ from kube_fairlead.agent.shutdown.ending import RunningPod, RuntimeFailed
 from kube_fairlead.base.clock import RealClock, VirtualClock
 from kube_fairlead.lifecycle.shutdown_status import ContainerEnd
 from kube_fairlead_lab.testing.credentials import CertificateAuthority
+from tests.unit.agent.shutdown.cri.fakeruntime import FakeRuntime
 
 
 @pytest.fixture

@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from kube_fairlead.cli import process
+from kube_fairlead.base import process
 
 COMPONENT = """
 import asyncio, sys
-from kube_fairlead.cli import process
+from kube_fairlead.base import process
 
 async def component():
     print("up", flush=True)
