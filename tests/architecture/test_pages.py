@@ -62,3 +62,18 @@ def test_it_bites() -> None:
     assert dead_fragments(page, "[x](drain.md#nowhere)")
     assert dead_fragments(page, "# It's `here`, now\n[x](#its-here-now) [y](../ARCHITECTURE.md#layers)") == []
     assert dead_links(page, "[x](../ARCHITECTURE.md#layers) [y](https://a.b/c) [z](#here)\n```\n[x](code)\n```") == []
+
+
+def test_journeys_name_files_that_exist() -> None:
+    page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    journeys = [part for part in page.split("\n## ") if part.startswith("Journey of one ")]
+    assert len(journeys) == 4
+    product = ROOT / "packages" / "kube-fairlead" / "src" / "kube_fairlead"
+    server = ROOT / "packages" / "kube-fairlead-apiserver" / "src"
+    missing = []
+    for journey in journeys:
+        for name in re.findall(r"`([a-z_0-9]+(?:/[a-z_0-9]+)+)`", journey):
+            place = (server if name.startswith("kube_fairlead_apiserver/") else product) / name
+            if not place.is_dir() and not place.with_suffix(".py").is_file():
+                missing.append(name)
+    assert missing == []

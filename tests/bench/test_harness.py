@@ -83,4 +83,4 @@ def test_the_foundation_is_measured() -> None:
 def test_an_unknown_name_is_bad_usage() -> None:
     done = bench("nope")
     assert done.returncode == 2
-    assert "no benchmark is called nope; there are " in done.stderr
+    assert "unknown benchmark nope; known " in done.stderr

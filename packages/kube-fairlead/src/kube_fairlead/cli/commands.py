@@ -49,7 +49,7 @@ class Brought:
 
 
 COMMANDS: tuple[Entry, ...] = (
-    Entry("demo", "Show what Fairlead does, on a control plane of its own; ends by itself.", distribution=_LAB),
+    Entry("demo", "Show what Fairlead does, on a control plane of its own, and exit.", distribution=_LAB),
     Entry("apiserver", "Serve the Kubernetes API from one process, over SQLite.", distribution=_APISERVER),
     Entry("drain", "Drain nodes in preparation for maintenance, on the server's side.", "kube_fairlead.cli.drain"),
     Entry("uncordon", "Mark nodes as schedulable again, after a drain of Fairlead's.", "kube_fairlead.cli.uncordon"),
@@ -78,7 +78,7 @@ COMMANDS: tuple[Entry, ...] = (
     ),
     Entry(
         "hollow",
-        "Be nodes that exist only in the API: they register, heartbeat, run pods and end them.",
+        "Run nodes that exist only in the API: they register, heartbeat, run pods and terminate them.",
         distribution=_LAB,
     ),
     Entry("webhook", "Record the deletion grace of custom resources on stock Kubernetes.", "kube_fairlead.cli.webhook"),
