@@ -38,7 +38,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
 
 
 @click.group("agent", invoke_without_command=True, subcommand_metavar="[COMMAND]" if _IS_WINDOWS else "")
-@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option("--node-name", callback=_node_name, help="The node to look after [default: this host's name].")
 @click.option(

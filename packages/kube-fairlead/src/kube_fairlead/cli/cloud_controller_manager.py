@@ -33,7 +33,7 @@ def _cluster_name(ctx: click.Context, parameter: click.Parameter, value: str) ->
 
 
 @click.command(_COMPONENT)
-@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option(
     "--cloud-provider",
@@ -54,7 +54,7 @@ def _cluster_name(ctx: click.Context, parameter: click.Parameter, value: str) ->
     default="*",
     show_default=True,
     callback=values.controllers,
-    help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. There are: "
+    help="Which controllers run: '*' all that do by default, 'name' that one, '-name' not that one. There are: "
     "cloud-node-controller, cloud-node-lifecycle-controller, node-route-controller and service-lb-controller; with "
     "platforms, the last two run only if named.",
 )

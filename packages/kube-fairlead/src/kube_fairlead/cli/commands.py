@@ -63,7 +63,7 @@ COMMANDS: tuple[Entry, ...] = (
     Entry("driver", "Run a lifecycle driver on a node.", "kube_fairlead.cli.driver"),
     Entry(
         "controller-manager",
-        "Look after lifecycle objects from outside their nodes.",
+        "Run the cluster's lifecycle controllers: clean-up, stalls, shutdowns, and events of nodes without an agent.",
         "kube_fairlead.cli.controller_manager",
     ),
     Entry(

@@ -23,7 +23,7 @@ _COMPONENT = "fairlead-controller-manager"
 
 
 @click.command("controller-manager")
-@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option(
     "--controllers",
@@ -31,8 +31,8 @@ _COMPONENT = "fairlead-controller-manager"
     default="*",
     show_default=True,
     callback=values.controllers,
-    help="Which run: '*' all that do by default, 'name' that one, '-name' not that one. "
-    "There are: event-gc, transition-gc, record-gc, stall, shutdown-observer, and claimer, which does not by default.",
+    help="Which controllers run: '*' all that do by default, 'name' that one, '-name' not that one. "
+    "There are: event-gc, transition-gc, record-gc, stall, shutdown-observer, and claimer, which is off by default.",
 )
 @managing.workers("--concurrent-event-gc-syncs", 5, "LifecycleEvents collected at once.")
 @click.option(
@@ -41,21 +41,25 @@ _COMPONENT = "fairlead-controller-manager"
     default="0s",
     show_default=True,
     callback=managing.duration_or_zero,
-    help="How long finished LifecycleEvents are kept; as on the agents.",
+    help="How long finished LifecycleEvents are kept; set it as on the agents.",
 )
 @managing.period(
-    "--unoffered-transition-ttl", "1h", "LifecycleTransitions that no driver has offered for so long are removed."
+    "--unoffered-transition-ttl", "1h", "A LifecycleTransition that no driver offers is removed after this time."
 )
 @managing.period("--record-ttl", "720h", "How long a NodeLifecycleRecord keeps what a finished LifecycleEvent came to.")
 @managing.period(
     "--driver-lost-timeout",
     "10m",
-    "Events that the claimer has claimed, and that have no SLA, wait so long for a driver that is out of reach.",
+    "How long an event that the claimer claimed, without an SLA, waits for an unreachable driver.",
 )
-@managing.period("--stall-pending-after", "10m", "Events that are pending for longer are reported by stall.")
-@managing.period("--stall-claimed-after", "1h", "So are those that are claimed for longer and have no SLA.")
-@managing.period("--stall-terminating-after", "10m", "And those that are deleted and held by a finalizer.")
-@managing.period("--shutdown-silence", "40s", "Nodes that had ended their pods and are silent for so long are down.")
+@managing.period("--stall-pending-after", "10m", "Report pending events as stalled after this time.")
+@managing.period("--stall-claimed-after", "1h", "Report claimed events without an SLA as stalled after this time.")
+@managing.period(
+    "--stall-terminating-after", "10m", "Report deleted events with a finalizer as stalled after this time."
+)
+@managing.period(
+    "--shutdown-silence", "40s", "A node whose shutdown ended its pods counts as down when its heartbeat is this old."
+)
 @managing.boolean(
     "--shutdown-out-of-service-taint",
     default=False,
@@ -88,7 +92,7 @@ _COMPONENT = "fairlead-controller-manager"
 @options.logging
 @click.pass_obj
 def command(invocation: Invocation, /, **flags: Any) -> None:
-    """Look after lifecycle objects from outside their nodes.
+    """Run the cluster's lifecycle controllers: clean-up, stalls, shutdowns, and events of nodes without an agent.
 
     One of several replicas leads and works; the others follow, ready to take over. SIGTERM ends its work in order,
     then releases its Lease; SIGUSR1 does the same and stays as a follower. Docs: leader-election.md.

@@ -20,7 +20,7 @@ __all__ = ["command"]
 
 
 @click.command("doctor")
-@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option(
     "-o",

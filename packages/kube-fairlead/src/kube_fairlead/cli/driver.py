@@ -51,24 +51,24 @@ def command() -> None:
     help="Where to serve [default: the folder plugins beside the registry; NAME-plugins beside one of another name].",
 )
 @click.option(
-    "--instance", default="", callback=_instance, help="Tells processes of this driver apart, such as a pod's uid."
+    "--instance", default="", callback=_instance, help="Unique among the processes of this driver, such as a pod's uid."
 )
 @click.option(
     "--shutdown-grace-period",
     default="10s",
     show_default=True,
     callback=options.duration,
-    help="How long calls under way may go on when asked to stop; the next driver takes up what is left.",
+    help="How long running calls may continue after a signal to stop; the next process continues the rest.",
 )
 @managing.serving_flags()
 @node_flags.access
 @options.logging
 @click.pass_obj
 def drain(invocation: Invocation, /, **flags: Any) -> None:
-    """Drain and uncordon nodes when their agent says so (driver fairlead.dev/drain).
+    """Drain and uncordon nodes when their agent calls (driver fairlead.dev/drain).
 
-    The flags of kubectl drain are the defaults for events that do not say otherwise by their annotations
-    drain.fairlead.dev/<flag>.
+    The drain flags here have the names of kubectl drain's flags, and other defaults: see each one. They apply to events
+    without the annotation drain.fairlead.dev/<flag>.
     """
     from kube_fairlead.base.metrics import DiscardedMetrics, PrometheusMetrics
     from kube_fairlead.client.recorder import EventRecorder

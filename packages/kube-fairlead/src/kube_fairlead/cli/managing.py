@@ -91,30 +91,30 @@ def optional_socket_folder(
 def manager_flags(*, lease: str, port: int) -> Callable[[_F], _F]:
     """The flags of election and serving; `lease` and `port` are this component's own."""
     flags = [
-        boolean("--leader-elect", default=True, text="Work only while holding the Lease."),
-        period("--leader-elect-lease-duration", "15s", "How long a leader that is silent is waited for."),
-        period("--leader-elect-renew-deadline", "10s", "How long a leader tries to renew before it gives up."),
-        period("--leader-elect-retry-period", "2s", "How often it tries."),
+        boolean("--leader-elect", default=True, text="Run the controllers only while this replica holds the Lease."),
+        period("--leader-elect-lease-duration", "15s", "How long others wait after the last renewal."),
+        period("--leader-elect-renew-deadline", "10s", "How long a leader retries a renewal before it stops leading."),
+        period("--leader-elect-retry-period", "2s", "How often candidates try to acquire or renew the Lease."),
         click.option(
             "--leader-elect-resource-lock",
             type=click.Choice(["leases"]),
             default="leases",
             show_default=True,
-            help="The kind of object that is held.",
+            help="The kind of the lock object.",
         ),
         click.option(
             "--leader-elect-resource-name",
             default=lease,
             show_default=True,
             callback=values.subdomain if lease else values.optional_subdomain,
-            help="The Lease.",
+            help="The name of the Lease.",
         ),
         click.option(
             "--leader-elect-resource-namespace",
             default="kube-system",
             show_default=True,
             callback=values.label,
-            help="Its namespace.",
+            help="The namespace of the Lease.",
         ),
         period(
             "--controller-shutdown-timeout",
@@ -167,13 +167,13 @@ def tls_flags(command: _F) -> _F:
         click.option(
             "--tls-cert-file",
             type=values.FILE,
-            help="Serve health and metrics with this certificate [default: one that is made at start].",
+            help="Serve health and metrics with this certificate [default: a self-signed one, made at start].",
         ),
-        click.option("--tls-private-key-file", type=values.FILE, help="Its key."),
+        click.option("--tls-private-key-file", type=values.FILE, help="The private key of --tls-cert-file."),
         click.option(
             "--cert-dir",
             type=values.FOLDER,
-            help="Where a certificate that is made is kept, as fairlead.crt and fairlead.key [default: in memory].",
+            help="The folder for the self-signed certificate, fairlead.crt and fairlead.key [default: in memory].",
         ),
         allowed_paths,
     ]
@@ -189,8 +189,8 @@ def allowed_paths(command: _F) -> _F:
         default="/healthz,/readyz,/livez",
         show_default=True,
         callback=listed,
-        help="Paths that need no token, with commas between them; a star at the end stands for the rest. For any other "
-        "path the API server is asked whose the caller's token is, and whether they may get it.",
+        help="Paths that need no token, separated by commas; a trailing star matches any rest. For other paths the "
+        "API server authenticates the caller's token (TokenReview) and authorizes the request (SubjectAccessReview).",
     )(command)
 
 

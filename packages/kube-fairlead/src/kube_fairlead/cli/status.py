@@ -22,7 +22,7 @@ def _node_name(ctx: click.Context, parameter: click.Parameter, value: str | None
 
 @click.command("status")
 @click.argument("node", required=False, callback=_node_name)
-@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option(
     "-o",

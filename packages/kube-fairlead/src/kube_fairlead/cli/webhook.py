@@ -29,7 +29,7 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 
 
 @click.group("webhook", invoke_without_command=True)
-@click.option("--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it].")
+@click.option("--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use].")
 @click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use.")
 @click.option("--bind-address", default="", callback=_address, help="The address to listen on [default: all].")
 @click.option(
@@ -44,7 +44,7 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     type=values.FILE,
     help="The certificate to show to API servers; read again when it changes. [this or --tls-secret to serve]",
 )
-@click.option("--tls-private-key-file", type=values.FILE, help="Its key.")
+@click.option("--tls-private-key-file", type=values.FILE, help="The private key of --tls-cert-file.")
 @click.option(
     "--tls-secret",
     metavar="NAMESPACE/NAME",

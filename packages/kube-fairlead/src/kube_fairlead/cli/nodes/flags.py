@@ -81,7 +81,7 @@ def access(command: _F) -> _F:
         values.discovered_group,
         click.option("--context", "kube_context", default="", help="The context of the kubeconfig to use."),
         click.option(
-            "--kubeconfig", type=values.FILE, help="How to reach the API server [default: as kubectl finds it]."
+            "--kubeconfig", type=values.FILE, help="The kubeconfig [default: the one that kubectl would use]."
         ),
     ):
         command = flag(command)
