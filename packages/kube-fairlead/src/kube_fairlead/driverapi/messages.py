@@ -50,11 +50,10 @@ class Work:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """The state that a driver says a node has reached. Only a driver inside the claimant's process adds a message."""
+    """The state that a driver says a node has reached."""
 
     state: str
     node_name: str
-    message: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

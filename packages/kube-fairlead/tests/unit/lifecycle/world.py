@@ -22,19 +22,7 @@ from kube_fairlead.api.reserved import CONDITION_LIFECYCLE_TRANSITION, FINALIZER
 from kube_fairlead.lifecycle import claiming, conditions, invariants
 from kube_fairlead.lifecycle import steps as d
 from kube_fairlead.lifecycle.decisions import decide
-from kube_fairlead.lifecycle.facts import (
-    Calling,
-    Ended,
-    Facts,
-    Idle,
-    Offer,
-    Precedence,
-    Refused,
-    Run,
-    Settings,
-    Silence,
-    Started,
-)
+from kube_fairlead.lifecycle.facts import Calling, Ended, Facts, Idle, Offer, Refused, Run, Settings, Silence, Started
 
 START = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
 NODE = "node-1"
@@ -71,8 +59,7 @@ class World:
         self.settings = settings or Settings()
         self.claimant = claiming.node_claimant(NODE)
         self.holds_lease = True
-        self.precedence: Precedence | None = None
-        self.announcers: frozenset[str] = frozenset()
+        self.interruption = ""
         self.silences: dict[str, Silence] = {}
         self.unasked: list[Offer] = []
         self.progress: dict[str, Progress] = {}
@@ -110,8 +97,7 @@ class World:
             recorded=frozenset(self.recorded),
             runs=self.runs,
             settings=self.settings,
-            precedence=self.precedence,
-            announcers=self.announcers,
+            interruption=self.interruption,
         )
 
     def decide(self, name: str) -> d.Decision:

@@ -119,7 +119,8 @@ async def _keep(client: Client, machine: SimMachine, life: Life, agent: Agent) -
             runtime=SimRuntime(machine, life.randomness),
             kubelet=machine,
             machine=machine.as_seen_by(life.clock),
-            agent=agent,
+            interrupt=agent.interrupt,
+            is_quiet=lambda: agent.is_quiet,
         ),
         Teller(recorder, DiscardedMetrics()),
     )

@@ -6,10 +6,10 @@ import dataclasses
 import datetime as dt
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kube_fairlead.agent.agent import Agent
 from kube_fairlead.agent.shutdown.configuration import AgentConfig, kubelet_is_configured
 from kube_fairlead.agent.shutdown.cri.calls import CriCalls, Dial, named_pipe, unix_socket
 from kube_fairlead.agent.shutdown.cri.runtime import CriRuntime
@@ -132,8 +132,10 @@ class Watch:
         *,
         node_name: str,
         folder: Path,
-        agent: Agent | None,
+        interrupt: Callable[[str], None],
+        is_quiet: Callable[[], bool],
         well_known_conditions: bool,
+        records_events: bool,
     ) -> None:
         config, clock, service = settings.config, client.clock, settings.service
         system = _linux(settings, clock) if service is None else _windows(settings, clock, service)
@@ -150,6 +152,7 @@ class Watch:
                 # On Windows a kubelet that is configured may not hear the notice (nssm): its control knows.
                 kubelet_is_configured=service is None and kubelet_is_configured(config.kubelet_config_file),
                 well_known_conditions=well_known_conditions,
+                records_events=records_events,
                 own_pods=frozenset({own_pod} if own_pod else ()),
             ),
             Parts(
@@ -157,7 +160,8 @@ class Watch:
                 runtime=system.runtime,
                 kubelet=system.kubelet,
                 machine=this_machine(clock),
-                agent=agent,
+                interrupt=interrupt,
+                is_quiet=is_quiet,
             ),
             Teller(self._recorder, metrics),
         )
