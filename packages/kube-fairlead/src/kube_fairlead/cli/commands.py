@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import operator
 import pathlib
 import sys
 from collections.abc import Iterator
@@ -44,8 +45,8 @@ class Brought:
 
     def load(self) -> Any:
         """Import it."""
-        module, _, name = self.target.partition(":")
-        return getattr(importlib.import_module(module), name or "command")
+        module, _, name = self.target.partition("[")[0].strip().partition(":")
+        return operator.attrgetter(name or "command")(importlib.import_module(module))
 
 
 COMMANDS: tuple[Entry, ...] = (
@@ -107,7 +108,7 @@ def installed() -> dict[str, Brought]:
 def _section(path: pathlib.Path) -> Iterator[tuple[str, str]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-    except OSError:  # most distributions have no entry points
+    except (OSError, ValueError):  # most distributions have no entry points; one may have broken ones
         return
     is_ours = False
     for line in map(str.strip, lines):

@@ -135,6 +135,8 @@ class _Maintenance:
             await self._work(node)
         except WorkFailed as error:
             return Outcome(Result.FAILED, str(error))
+        except Exception as error:  # noqa: BLE001 - a program's own work may raise anything; other nodes' work goes on
+            return Outcome(Result.FAILED, f"the work failed: {type(error).__name__}: {error}")
         try:
             async with self._client.clock.timeout(self._request.ready_timeout.total_seconds() or None):
                 observed_at = await self._until_ready(node)

@@ -78,9 +78,12 @@ def test_entry_points_are_found_as_the_standard_library_finds_them(
         "wake = vendor.wake:command\nsleep=vendor.sleep:it\n"
     )
     (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: vendor-tools\nVersion: 1.2\n")
+    broken = tmp_path / "broken-1.dist-info"
+    broken.mkdir()
     monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "missing"), *sys.path])
     known = {point.name: point.value for point in importlib.metadata.entry_points(group=commands.GROUP)}
     assert known["wake"] == "vendor.wake:command"
+    (broken / "entry_points.txt").write_bytes(b"[fairlead.commands]\n\xff = x:y\n")
     assert {name: brought.target for name, brought in commands.installed().items()} == known
     assert commands.installed()["sleep"] == commands.Brought("vendor.sleep:it", "vendor-tools")
 

@@ -165,6 +165,18 @@ async def test_no_work_is_done_on_a_node_that_accepts_pods(world: World) -> None
     assert not worked.is_set()
 
 
+async def test_work_that_raises_fails_its_node_and_no_other(world: World) -> None:
+    async def work(node: str) -> None:
+        raise ConnectionResetError(f"no console of {node}")
+
+    nodes = await operations.select_nodes(world.admin, [NODE])
+    task = world.scope.start(operations.maintain(world.admin, nodes, work, REQUEST), name="maintain")
+    await world.clock.advance(20)
+    outcome = task.result()[NODE]
+    assert outcome.failed
+    assert outcome.message == f"the work failed: ConnectionResetError: no console of {NODE}"
+
+
 async def test_a_command_that_cannot_be_run_leaves_the_node_drained_and_says_so(
     world: World, capfd: pytest.CaptureFixture[str]
 ) -> None:

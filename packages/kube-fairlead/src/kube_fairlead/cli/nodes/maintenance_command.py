@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from kube_fairlead.api import time as api_time
+from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import Clock
 from kube_fairlead.cli.nodes.console import Console
 from kube_fairlead.operations.maintenance import WorkFailed
@@ -58,10 +59,7 @@ class MaintenanceCommand:
         words = [word.replace("{}", node) for word in self._words]
         self._console.say(f"node/{node}: {' '.join(words)}")
         environment = {**self._environment, "FAIRLEAD_NODE": node}
-        try:
-            process = await asyncio.create_subprocess_exec(*words, env=environment)
-        except OSError as error:
-            raise WorkFailed(f"the command cannot be run: {error}") from error
+        process = await self._start(node, words, environment)
         try:
             async with self._clock.timeout(self._timeout_seconds or None):
                 code = await process.wait()
@@ -74,6 +72,28 @@ class MaintenanceCommand:
             raise WorkFailed(f"the command did not end within {limit}") from None
         if code:
             raise WorkFailed(f"the command exited with code {code}")
+
+    async def _start(self, node: str, words: list[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process:
+        async with tasks.TaskScope(f"maintenance of {node}") as scope:
+            starting = scope.start(_create(words, environment), name="start of the command")
+            try:
+                started = await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                # The command may run already. Cancelled, asyncio would kill it without a word to the user.
+                started = await starting
+                if not isinstance(started, OSError):
+                    self.interrupted[node] = await end(started, self._clock)
+                raise
+        if isinstance(started, OSError):
+            raise WorkFailed(f"the command cannot be run: {started}") from started
+        return started
+
+
+async def _create(words: list[str], environment: Mapping[str, str]) -> asyncio.subprocess.Process | OSError:
+    try:
+        return await asyncio.create_subprocess_exec(*words, env=environment)
+    except OSError as error:
+        return error
 
 
 class TerminalPrompt:

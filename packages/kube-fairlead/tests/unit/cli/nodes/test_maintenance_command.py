@@ -13,6 +13,7 @@ import pytest
 from kube_fairlead.base import tasks
 from kube_fairlead.base.clock import VirtualClock
 from kube_fairlead.cli.nodes import maintenance_command
+from kube_fairlead.cli.nodes.console import PlainConsole
 
 STUBBORN = """
 import signal, sys
@@ -61,3 +62,28 @@ async def test_a_command_that_has_ended_is_left_alone() -> None:
     process = await start("print('up', flush=True)")
     await process.wait()
     assert await maintenance_command.end(process, a_clock()) == "the command had ended"
+
+
+async def test_ctrl_c_while_the_command_starts_ends_it_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command runs before asyncio has reported its start: a cancellation in between must not lose it."""
+    create, runs, report = asyncio.create_subprocess_exec, asyncio.Event(), asyncio.Event()
+    processes: list[asyncio.subprocess.Process] = []
+
+    async def slow(*words: str, **options: object) -> asyncio.subprocess.Process:
+        processes.append(await create(*words, stdout=asyncio.subprocess.DEVNULL))
+        runs.set()
+        await report.wait()
+        return processes[0]
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", slow)
+    command = maintenance_command.MaintenanceCommand(("sleep", "600"), {}, a_clock(), PlainConsole())
+    owned = tasks.TaskSet("test")
+    running = owned.start(command("node-a"), name="command")
+    await runs.wait()
+    running.cancel()
+    asyncio.get_running_loop().call_soon(report.set)
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await owned.close()
+    assert command.interrupted == {"node-a": "the command was terminated"}
+    assert processes[0].returncode == -15

@@ -18,6 +18,8 @@ _PACKAGE: Final = "runtime.v1"
 _SERVICE: Final = f"{_PACKAGE}.RuntimeService"
 # A runtime that does not answer is asked again; it holds nobody up. What it was told to wait for comes on top.
 _ANSWER_SECONDS: Final = 5.0
+# The list of containers of a full node exceeds the default of 1 MiB. The kubelet accepts as much.
+_MESSAGE_BYTES_MAX: Final = 16 << 20
 _METHODS: Final = (
     "ListContainers",
     "ContainerStatus",
@@ -36,12 +38,12 @@ Dial = Callable[[str, bytes, float | None], Awaitable[bytes]]
 
 def unix_socket(path: str) -> Dial:
     """Over a socket, as on Linux."""
-    return _dial(Target(path))
+    return _dial(Target(path, message_bytes_max=_MESSAGE_BYTES_MAX))
 
 
 def named_pipe(path: str) -> Dial:
     """Over a pipe, as on Windows."""
-    return _dial(Target(path, connect=pipes.open_pipe))
+    return _dial(Target(path, connect=pipes.open_pipe, message_bytes_max=_MESSAGE_BYTES_MAX))
 
 
 def _dial(target: Target) -> Dial:
