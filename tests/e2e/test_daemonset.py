@@ -71,8 +71,8 @@ async def test_an_agent_that_is_a_unit_has_rights_enough_with_a_token_bound_to_i
     assert (await conditions(real))["LifecycleTransition"] == "shutdown-drain-complete"
     (event,) = json.loads(await real.kubectl("get", "lifecycleevents", "-o", "json"))["items"]
     assert (event["status"]["claimStatus"], event["status"]["claimedBy"]) == ("Claimed", f"node/{AGENT}")
-    # Another node is not its to touch.
-    words = ["--token", token, "--user", "", "annotate", "node", KUBELET, "touched=yes"]
+    # On its own node the agent may write this annotation, so no other policy rejects the request first.
+    words = ["--token", token, "--user", "", "annotate", "node", KUBELET, "drain.fairlead.dev/cordoned-by=agent"]
     command = [str(real.plane.binaries.component("kubectl")), f"--kubeconfig={real.plane.kubeconfig}"]
     refused = await asyncio.to_thread(
         subprocess.run, [*command, *words], capture_output=True, text=True, timeout=60, check=False
