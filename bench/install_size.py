@@ -8,10 +8,7 @@ import tempfile
 from collections.abc import Iterator
 
 from bench.harness import Measurement, at_most, benchmark
-from tests.wheels.installation import Installation, build_wheels
-
-MAX_PACKAGES = 22
-MAX_MEGABYTES = 30
+from tests.wheels.installation import MAX_MEGABYTES, MAX_PACKAGES, Installation, build_wheels
 
 
 @benchmark("install-size")

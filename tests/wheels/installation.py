@@ -10,7 +10,11 @@ import sys
 
 from kube_fairlead_lab.testing import require_real
 
-__all__ = ["Installation", "build_wheels", "find_interpreter"]
+__all__ = ["MAX_MEGABYTES", "MAX_PACKAGES", "Installation", "build_wheels", "find_interpreter"]
+
+# What the product may bring beside itself.
+MAX_PACKAGES = 22
+MAX_MEGABYTES = 30
 
 ROOT = pathlib.Path(__file__).parents[2]
 _UV = str(pathlib.Path(sys.executable).with_name("uv"))

@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 
-from tests.wheels.installation import Installation, build_wheels, find_interpreter
+from tests.wheels.installation import MAX_MEGABYTES, MAX_PACKAGES, Installation, build_wheels, find_interpreter
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -18,8 +18,6 @@ VERSIONS = [
     pytest.param("3.11"),
     *(pytest.param(version, marks=pytest.mark.long) for version in ("3.12", "3.13", "3.14")),
 ]
-MAX_PACKAGES = 22
-MAX_MEGABYTES = 30
 OPERATOR_TEST = """
 from kube_fairlead_lab.testing import EmbeddedControlPlane
 

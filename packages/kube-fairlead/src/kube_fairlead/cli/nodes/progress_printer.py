@@ -73,7 +73,8 @@ class ProgressPrinter:
             yield f"`fairlead status {node}` shows the event, and the same command follows it again"
 
     def _enter(self, node: str, stage: p.MaintenanceStage) -> None:
-        raise NotImplementedError(f"{self._verb} of {node} has no stage {stage}")
+        # Only a maintenance has stages; its printer overrides this.
+        raise AssertionError(f"{self._verb} of {node} reported the stage {stage}")
 
 
 class MaintenancePrinter(ProgressPrinter):
